@@ -1,0 +1,86 @@
+"""Every error the library raises, in one tree.
+
+    StreamsAppError
+    ├── UserInputError            the user's input is wrong: exit 2, message names field and remedy
+    │   ├── ConfigError
+    │   ├── TopologyError
+    │   └── ManifestError
+    └── StreamsError              failed at run time: exit 1
+        ├── TopicError            a topic is missing, has wrong partitions, or may not be accessed
+        ├── DeserializationError
+        ├── SerializationError
+        ├── ProcessingError       user code raised; names node, task, topic, partition, offset
+        ├── ProductionError       a record could not be written
+        ├── StateStoreError
+        ├── CommitError           a commit failed for good
+        │   └── FencedError       somebody else owns what we tried to commit: close dirty
+        └── TaskCorruptedError    local state can't be trusted: close dirty, wipe, restore
+
+Called from everywhere, on any thread. Messages are prescriptive: what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class StreamsAppError(Exception):
+    """Root of all errors raised by this library."""
+
+
+class UserInputError(StreamsAppError):
+    """The user's input is wrong; the command line exits with 2 and prints the message without a traceback."""
+
+
+class ConfigError(UserInputError):
+    """A configuration key is missing, unknown, or has an unusable value; the message names the key."""
+
+
+class TopologyError(UserInputError):
+    """The topology cannot be built; the message names the node, store or topic."""
+
+
+class ManifestError(UserInputError):
+    """A ``StreamsApp`` manifest is invalid; ``faults`` holds one line per fault, each with the field's path."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class StreamsError(StreamsAppError):
+    """Something failed while the application ran; the command line exits with 1."""
+
+
+class TopicError(StreamsError):
+    """A topic is missing, has the wrong number of partitions, or may not be accessed."""
+
+
+class DeserializationError(StreamsError):
+    """The bytes of a record could not be turned into its key or value."""
+
+
+class SerializationError(StreamsError):
+    """A key or value could not be turned into bytes."""
+
+
+class ProcessingError(StreamsError):
+    """The user's code raised while processing a record; the cause is chained."""
+
+
+class ProductionError(StreamsError):
+    """A record could not be written to its topic; the message names topic and reason."""
+
+
+class StateStoreError(StreamsError):
+    """A state store could not be opened, read or written."""
+
+
+class CommitError(StreamsError):
+    """A commit failed and retrying did not help."""
+
+
+class FencedError(CommitError):
+    """Another member owns what this one tried to commit; its tasks are closed without committing."""
+
+
+class TaskCorruptedError(StreamsError):
+    """Local state of a task cannot be trusted; it is wiped and restored from the changelog."""

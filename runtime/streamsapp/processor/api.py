@@ -1,0 +1,100 @@
+"""The Processor API: what a user implements and what the user is given (KIP-478, KIP-28).
+
+User code; called on a processing thread, never on two threads at once for one task.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import timedelta
+from enum import Enum
+from typing import Any, Protocol, TypeAlias
+
+from streamsapp.record import Record, RecordMetadata, TaskId
+
+#: A duration: ``timedelta`` or whole milliseconds.
+Duration: TypeAlias = timedelta | int
+
+
+def duration_ms(duration: Duration) -> int:
+    """A duration in whole milliseconds."""
+    if isinstance(duration, timedelta):
+        return duration // timedelta(milliseconds=1)
+    return duration
+
+
+class PunctuationType(Enum):
+    """What drives a scheduled callback."""
+
+    STREAM_TIME = "stream_time"
+    WALL_CLOCK_TIME = "wall_clock_time"
+
+
+class Cancellable(Protocol):
+    """Handle of a scheduled callback."""
+
+    def cancel(self) -> None:
+        """No further calls."""
+        ...
+
+
+class ProcessorContext(Protocol):
+    """What a processor can ask of the task it runs in."""
+
+    @property
+    def application_id(self) -> str: ...
+    @property
+    def task_id(self) -> TaskId: ...
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """Topic, partition and offset of the record being processed; ``None`` in punctuators."""
+        ...
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        """Highest timestamp this task has processed; -1 before the first record."""
+        ...
+
+    @property
+    def current_system_time_ms(self) -> int: ...
+
+    def forward(self, record: Record, child: str | None = None) -> None:
+        """Hand a record to all children, or to the named one; an unknown name raises ``TopologyError``."""
+        ...
+
+    def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], None]) -> Cancellable:
+        """Call ``callback(timestamp_ms)`` every ``interval`` of stream or wall-clock time."""
+        ...
+
+    def commit(self) -> None:
+        """Ask for a commit as soon as possible."""
+        ...
+
+    def get_state_store(self, name: str) -> Any:
+        """The store of that name; ``TopologyError`` unless it is connected to this processor."""
+        ...
+
+
+class Processor(ABC):
+    """One step of a topology, written by hand."""
+
+    def init(self, context: ProcessorContext) -> None:  # noqa: B027 - overriding is optional
+        """Called once before the first record."""
+
+    @abstractmethod
+    def process(self, record: Record) -> None:
+        """Called for every record."""
+
+    def close(self) -> None:  # noqa: B027 - overriding is optional
+        """Called once after the last record."""
+
+
+#: Makes one processor for each task; a class of :class:`Processor` is one.
+ProcessorSupplier: TypeAlias = Callable[[], Processor]
+
+#: ``(topic, key, value, number_of_partitions) -> partition``, or ``None`` for the default (murmur2 of the key's bytes).
+StreamPartitioner: TypeAlias = Callable[[str, Any, Any, int], int | None]
+
+#: ``(key, value, metadata) -> topic``: chooses the topic of each record (KIP-303).
+TopicNameExtractor: TypeAlias = Callable[[Any, Any, RecordMetadata | None], str]

@@ -1,0 +1,77 @@
+"""How a topology's nodes become code: every node is bound to its task once and yields a push function.
+
+A push function takes ``(key, value, timestamp, headers)`` as four plain arguments, so that a record on its way
+through a sub-topology allocates nothing: a chain of nodes is a chain of closures. ``headers`` is ``None`` where a
+record has none. The DSL's nodes are :class:`Operator` s; a user's :class:`~streamsapp.processor.api.Processor` is
+adapted by the task that binds it.
+
+Bound on the polling thread when a task is created; pushed on a processing thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from streamsapp.processor.api import ProcessorContext
+from streamsapp.record import Headers
+
+#: ``(key, value, timestamp_ms, headers)``; pushes a record into a node and everything below it.
+Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
+
+
+class NodeContext(Protocol):
+    """What an operator is given when it is bound to a task."""
+
+    @property
+    def node_name(self) -> str: ...
+
+    @property
+    def forward(self) -> Push:
+        """Pushes to every child, in the order in which they were added."""
+        ...
+
+    def child(self, name: str) -> Push:
+        """Pushes to the named child only."""
+        ...
+
+    def store(self, name: str) -> Any:
+        """The task's instance of a store that is connected to this node."""
+        ...
+
+    def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        """Call when user code raised: raises (handler says fail) or returns (the record is dropped at this node)."""
+        ...
+
+    def dropped(self, reason: str) -> None:
+        """Count a record that is skipped by rule (null key, expired window), and log it with its offset."""
+        ...
+
+    @property
+    def processor_context(self) -> ProcessorContext:
+        """The public context: schedule, commit, metadata, time."""
+        ...
+
+
+class Operator(ABC):
+    """A node of the DSL. One instance per task, made by the node's supplier."""
+
+    @abstractmethod
+    def bind(self, context: NodeContext) -> Push:
+        """The push function of this node. User code is called inside ``try``, its exceptions go to
+        ``context.on_error``; ``context.forward`` is called outside, so that an error is handled where it arose."""
+
+    def emit_held(self, limit: int) -> int:
+        """Emit at most ``limit`` results that were held back for the commit; returns how many are still held.
+
+        Called on the processing thread, in slices, before the task's epoch is frozen for a commit.
+        """
+        return 0
+
+    def close(self) -> None:  # noqa: B027 - most operators own nothing
+        """Called once after the last record."""
+
+
+#: Makes one operator for each task.
+OperatorSupplier: TypeAlias = Callable[[], Operator]

@@ -1,0 +1,96 @@
+"""Records and the identifiers of where they come from.
+
+Used by every layer, on any thread. The types hold no logic beyond their own identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+#: Kafka's record headers: ordered, names may repeat, values may be null.
+Headers: TypeAlias = list[tuple[str, bytes | None]]
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TaskId(NamedTuple):
+    """A task: one sub-topology over one partition group, written ``<subtopology>_<partition>`` as Kafka Streams does."""
+
+    subtopology: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        """Read ``"0_3"``; raises ``ValueError`` for anything else."""
+        subtopology, separator, partition = text.partition("_")
+        if not (separator and subtopology.isdecimal() and partition.isdecimal()):
+            raise ValueError(f"{text!r} is not a task id; a task id looks like 0_3")
+        return cls(int(subtopology), int(partition))
+
+
+@dataclass(slots=True)
+class Record:
+    """A record as processors see it: key, value, event time in milliseconds since the epoch, headers (KIP-478)."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers
+
+    def __init__(self, key: Any, value: Any, timestamp: int, headers: Headers | None = None) -> None:
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.headers = [] if headers is None else headers
+
+    def with_key(self, key: Any) -> Record:
+        """A copy with another key."""
+        return Record(key, self.value, self.timestamp, self.headers)
+
+    def with_value(self, value: Any) -> Record:
+        """A copy with another value."""
+        return Record(self.key, value, self.timestamp, self.headers)
+
+    def with_timestamp(self, timestamp: int) -> Record:
+        """A copy with another timestamp, in milliseconds."""
+        return Record(self.key, self.value, timestamp, self.headers)
+
+    def with_headers(self, headers: Headers) -> Record:
+        """A copy with other headers."""
+        return Record(self.key, self.value, self.timestamp, headers)
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record being processed was read (KIP-478)."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class InputRecord(Protocol):
+    """A raw record as the consumer hands it over: the part of ``confluent_kafka.Message`` that tasks read.
+
+    The test driver brings its own implementation, so that the same task code runs without a broker.
+    """
+
+    def topic(self) -> str: ...
+    def partition(self) -> int: ...
+    def offset(self) -> int: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def headers(self) -> Headers | None: ...
+    def __len__(self) -> int: ...

@@ -1,0 +1,37 @@
+"""What a serde is: two plain callables and whether what they make may be shared.
+
+Called on processing threads (deserialise input, serialise output) and on the polling thread (state at commit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Serde(Generic[T]):
+    """Turns values into bytes and back. ``None`` never reaches a serde: a null key or value stays null.
+
+    ``immutable`` says that values cannot be changed in place (str, int, bytes, ...): state then keeps the object
+    itself until the commit instead of serialising at every put.
+    """
+
+    serialize: Callable[[T], bytes]
+    deserialize: Callable[[bytes], T]
+    immutable: bool = False
+    name: str = "custom"
+
+    def bind(self, topic: str, is_key: bool) -> Serde[T]:
+        """The serde for one topic; overridden by serdes that depend on the topic (schema registries).
+
+        Called once per task and topic, never per record.
+        """
+        return self
+
+
+#: A serde of anything; what a node holds once types are erased.
+AnySerde = Serde[Any]

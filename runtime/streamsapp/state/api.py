@@ -1,0 +1,80 @@
+"""State stores as users see them, and the builder that names one.
+
+User code calls these on processing threads. Reads see the writes of the running commit interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from streamsapp.serdes.api import AnySerde
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ValueAndTimestamp(NamedTuple):
+    """What a timestamped store holds for a key."""
+
+    value: Any
+    timestamp: int
+
+
+class StoreKind(Enum):
+    """The shape of a store. Windowed kinds will join here."""
+
+    KEY_VALUE = "key_value"
+    TIMESTAMPED_KEY_VALUE = "timestamped_key_value"
+
+
+class Engine(Enum):
+    """Where committed entries live."""
+
+    ROCKSDB = "rocksdb"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True)
+class StoreBuilder:
+    """Everything that is decided about a store before a task makes it.
+
+    ``changelog_topic`` is set when a table's source topic serves as changelog (topology optimisation); otherwise the
+    changelog is ``<application id>-<name>-changelog``.
+    """
+
+    name: str
+    kind: StoreKind
+    engine: Engine = Engine.ROCKSDB
+    key_serde: AnySerde | None = None
+    value_serde: AnySerde | None = None
+    logging: bool = True
+    log_config: dict[str, str] = field(default_factory=dict)
+    caching: bool = True
+    changelog_topic: str | None = None
+
+
+class KeyValueStore(Protocol, Generic[K, V]):
+    """Map of keys to values, iterated in the order of the keys' bytes.
+
+    Iterators see a stable view and should be closed or exhausted before the processor returns.
+    """
+
+    @property
+    def name(self) -> str: ...
+    def get(self, key: K) -> V | None: ...
+    def put(self, key: K, value: V | None) -> None: ...
+    def put_if_absent(self, key: K, value: V | None) -> V | None: ...
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None: ...
+    def delete(self, key: K) -> V | None: ...
+    def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
+        """Entries with ``from_key <= key <= to_key``; ``None`` is open."""
+        ...
+
+    def reverse_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]: ...
+    def all(self) -> Iterator[tuple[K, V]]: ...
+    def reverse_all(self) -> Iterator[tuple[K, V]]: ...
+    def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> Iterator[tuple[K, V]]: ...
+    def approximate_num_entries(self) -> int: ...

@@ -1,0 +1,96 @@
+"""The nodes of a topology and the sub-topologies they fall into: plain data, the contract between what builds a
+topology (the builder and the DSL) and what runs it (tasks, internal topics, assignment).
+
+Topic names are undecorated: internal topics carry no ``<application id>-`` prefix here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
+from streamsapp.processor.operator import Operator
+from streamsapp.processor.timestamps import TimestampExtractor
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.api import StoreBuilder
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    """Reads topics. ``None`` serdes and extractor mean the configured defaults."""
+
+    name: str
+    topics: tuple[str, ...]
+    pattern: re.Pattern[str] | None = None
+    key_serde: AnySerde | None = None
+    value_serde: AnySerde | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: str | None = None
+    children: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProcessorNode:
+    """Runs a user's processor or an operator of the DSL; the supplier is called once per task."""
+
+    name: str
+    supplier: Callable[[], Processor | Operator]
+    stores: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SinkNode:
+    """Writes a topic, fixed or chosen per record."""
+
+    name: str
+    topic: str | TopicNameExtractor
+    key_serde: AnySerde | None = None
+    value_serde: AnySerde | None = None
+    partitioner: StreamPartitioner | None = None
+
+
+Node: TypeAlias = SourceNode | ProcessorNode | SinkNode
+
+
+@dataclass(frozen=True)
+class RepartitionTopic:
+    """An internal topic between two sub-topologies. ``partitions`` is ``None`` where it follows from co-partitioning
+    or from the sources upstream of it."""
+
+    name: str
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class SubTopology:
+    """A connected part of the topology; with a partition group it becomes a task.
+
+    ``nodes`` lists parents before children. ``copartitioned`` holds groups of topics that must have equally many
+    partitions.
+    """
+
+    id: int
+    nodes: tuple[Node, ...]
+    stores: tuple[StoreBuilder, ...] = ()
+    copartitioned: tuple[frozenset[str], ...] = ()
+    repartition_sources: tuple[RepartitionTopic, ...] = ()
+    repartition_sinks: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[SourceNode, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, SourceNode))
+
+
+@dataclass(frozen=True)
+class GlobalStore:
+    """A store that every instance fills from a whole topic, with the processor that maintains it."""
+
+    store: StoreBuilder
+    source: SourceNode
+    processor: ProcessorNode
+
+
