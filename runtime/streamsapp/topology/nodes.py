@@ -92,5 +92,3 @@ class GlobalStore:
     store: StoreBuilder
     source: SourceNode
     processor: ProcessorNode
-
-

@@ -1,0 +1,321 @@
+"""``Topology``: builds a topology node by node (KIP-28). What the DSL writes into and what users write by hand.
+
+Called on the thread that builds the topology, before the runtime starts; nothing here runs per record. Every method
+that adds something checks it at once and returns the topology, so that a mistake is reported by the line that makes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
+from streamsapp.processor.timestamps import TimestampExtractor
+from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer, as_serializer
+from streamsapp.state.api import StoreBuilder
+from streamsapp.topology import subtopologies
+from streamsapp.topology.description import TopologyDescription
+from streamsapp.topology.nodes import (
+    GlobalStore,
+    Node,
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+    SubTopology,
+)
+from streamsapp.topology.subtopologies import Definition
+from streamsapp.topology.suppliers import NodeSupplier, check_supplier, supplied_stores
+
+OFFSET_RESETS = frozenset({"earliest", "latest", "none"})
+_BY_DURATION = "by_duration:"
+
+
+@dataclass
+class _AddedStore:
+    """A store and the processors it was connected to since it was (last) added."""
+
+    builder: StoreBuilder
+    processors: list[str] = field(default_factory=list)
+
+
+class Topology:
+    """A graph of sources, processors and sinks, with the stores the processors use."""
+
+    def __init__(self) -> None:
+        self._graph = Definition()
+        self._stores: dict[str, _AddedStore] = {}
+
+    # ---- nodes -------------------------------------------------------------------------------------------------
+
+    def add_source(
+        self,
+        name: str,
+        *topics: str,
+        pattern: str | re.Pattern[str] | None = None,
+        key_deserializer: Deserializing = None,
+        value_deserializer: Deserializing = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: str | None = None,
+    ) -> Topology:
+        """Reads ``topics``, or every topic whose whole name matches ``pattern``."""
+        self._check_new(name)
+        compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
+        self._check_source_topics(name, topics, compiled)
+        _check_offset_reset(name, offset_reset)
+        self._add(
+            SourceNode(
+                name=name,
+                topics=topics,
+                pattern=compiled,
+                key_serde=as_deserializer(key_deserializer, f"key_deserializer of source {name}"),
+                value_serde=as_deserializer(value_deserializer, f"value_deserializer of source {name}"),
+                timestamp_extractor=timestamp_extractor,
+                offset_reset=offset_reset,
+            )
+        )
+        return self
+
+    def add_processor(self, name: str, supplier: NodeSupplier, *parents: str) -> Topology:
+        """Runs what ``supplier`` makes (once per task) on the records of ``parents``.
+
+        A supplier with a ``stores()`` that gives store builders has them added and connected.
+        """
+        self._check_new(name)
+        check_supplier(name, supplier)
+        self._check_parents(name, parents)
+        self._add(ProcessorNode(name, supplier), parents)
+        for builder in supplied_stores(supplier):
+            self.add_state_store(builder, name)
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str | TopicNameExtractor,
+        *parents: str,
+        key_serializer: Serializing = None,
+        value_serializer: Serializing = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> Topology:
+        """Writes the records of ``parents`` to ``topic``, or to the topic that a function of each record names."""
+        self._check_new(name)
+        if not topic or not (isinstance(topic, str) or callable(topic)):
+            raise TopologyError(
+                f"sink {name}: topic must be a topic's name or a function (key, value, metadata) -> name"
+            )
+        self._check_parents(name, parents)
+        self._add(
+            SinkNode(
+                name=name,
+                topic=topic,
+                key_serde=as_serializer(key_serializer, f"key_serializer of sink {name}"),
+                value_serde=as_serializer(value_serializer, f"value_serializer of sink {name}"),
+                partitioner=partitioner,
+            ),
+            parents,
+        )
+        return self
+
+    # ---- stores ------------------------------------------------------------------------------------------------
+
+    def add_state_store(self, builder: StoreBuilder, *processors: str) -> Topology:
+        """Adds a store and connects it to ``processors``; processors that share a store share a sub-topology."""
+        name = builder.name
+        known = self._stores.get(name)
+        if known is not None and known.builder != builder:
+            raise TopologyError(f"a different state store has already been added with the name {name}")
+        if name in self._graph.global_stores:
+            raise TopologyError(f"a different global state store has already been added with the name {name}")
+        # As in Kafka Streams, adding a store again forgets which processors it tied together so far: sub-topology
+        # numbers, and with them the names of tasks and state, depend on it.
+        self._stores[name] = _AddedStore(builder)
+        self._graph.stores[name] = builder
+        for processor in processors:
+            self._connect(processor, name)
+        return self
+
+    def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
+        """Gives ``processor`` access to ``stores``, which have been added before."""
+        if not stores:
+            raise TopologyError(f"processor {processor}: name at least one state store to connect")
+        for store in stores:
+            self._connect(processor, store)
+        return self
+
+    def add_global_store(
+        self,
+        builder: StoreBuilder,
+        source: str,
+        topic: str,
+        processor: str,
+        supplier: NodeSupplier,
+        *,
+        key_deserializer: Deserializing = None,
+        value_deserializer: Deserializing = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """A store that every instance fills from all partitions of ``topic`` through a processor."""
+        self._check_new(source)
+        self._check_source_topics(source, (topic,), None)
+        self._check_new(processor)
+        if source == processor:
+            raise TopologyError(f"global store {builder.name}: its source and its processor are both named {source}")
+        check_supplier(processor, supplier)
+        if builder.name in self._stores or builder.name in self._graph.global_stores:
+            raise TopologyError(f"a different state store has already been added with the name {builder.name}")
+        source_node = SourceNode(
+            name=source,
+            topics=(topic,),
+            key_serde=as_deserializer(key_deserializer, f"key_deserializer of source {source}"),
+            value_serde=as_deserializer(value_deserializer, f"value_deserializer of source {source}"),
+            timestamp_extractor=timestamp_extractor,
+            children=(processor,),
+        )
+        self._add(source_node)
+        processor_node = ProcessorNode(processor, supplier, stores=(builder.name,))
+        self._add(processor_node, (source,))
+        # The topic itself restores the store, so nothing is logged.
+        store = replace(builder, logging=False, changelog_topic=topic)
+        self._graph.global_stores[builder.name] = GlobalStore(store, source_node, processor_node)
+        return self
+
+    def connect_source_store_and_topic(self, store: str, topic: str) -> Topology:
+        """Makes a source topic the changelog of a table's store (topology optimisation); it then logs nothing."""
+        known = self._graph.source_changelogs.setdefault(store, topic)
+        if known != topic:
+            raise TopologyError(f"state store {store} already has the changelog topic {known}, it cannot have {topic}")
+        return self
+
+    # ---- internal topics ---------------------------------------------------------------------------------------
+
+    def add_internal_topic(self, name: str, partitions: int | None = None) -> Topology:
+        """A repartition topic, named without the ``<application id>-`` prefix."""
+        if partitions is not None and partitions < 1:
+            raise TopologyError(f"internal topic {name}: partitions must be at least 1, got {partitions}")
+        self._graph.internal_topics[name] = RepartitionTopic(name, partitions)
+        return self
+
+    def copartition_sources(self, sources: Collection[str]) -> Topology:
+        """The topics of these sources must have equally many partitions."""
+        for name in sources:
+            if not isinstance(self._graph.nodes.get(name), SourceNode):
+                raise TopologyError(f"{name} cannot be copartitioned: it is not a source")
+        self._graph.copartitioned.append(frozenset(sources))
+        return self
+
+    # ---- what was built ----------------------------------------------------------------------------------------
+
+    def describe(self) -> TopologyDescription:
+        """The topology as text, byte for byte as Kafka Streams writes it, as Mermaid, and as JSON."""
+        return TopologyDescription.of(self._graph)
+
+    def sub_topologies(self, existing_topics: Iterable[str] = ()) -> tuple[SubTopology, ...]:
+        """The sub-topologies that become tasks, numbered as Kafka Streams numbers them (global stores use up a number).
+
+        Sources with a pattern get the matching ones of ``existing_topics``.
+        """
+        return subtopologies.split(self._graph, existing_topics)
+
+    def global_stores(self) -> tuple[GlobalStore, ...]:
+        """The stores that every instance fills, in the order in which they were added."""
+        return tuple(self._graph.global_stores.values())
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """Every node in the order in which it was added, global ones included; ``children`` is empty here."""
+        return iter(self._graph.nodes.values())
+
+    def validate(self) -> Topology:
+        """Raises ``TopologyError`` for what only shows once everything was added."""
+        if not any(isinstance(node, SourceNode) for node in self._graph.nodes.values()):
+            raise TopologyError("the topology reads nothing: add at least one source or global store")
+        subtopologies.check_explicit_partitions(self._graph)
+        return self
+
+    # ---- checks ------------------------------------------------------------------------------------------------
+
+    def _add(self, node: Node, parents: tuple[str, ...] = ()) -> None:
+        graph = self._graph
+        graph.nodes[node.name] = node
+        graph.parents[node.name] = parents
+        graph.groups.add(node.name)
+        for parent in parents:
+            graph.groups.unite(node.name, parent)
+
+    def _connect(self, processor: str, store: str) -> None:
+        graph = self._graph
+        if store in graph.global_stores:
+            raise TopologyError(
+                f"global state store {store} is open to every processor; do not connect it to {processor}"
+            )
+        added = self._stores.get(store)
+        if added is None:
+            raise TopologyError(f"state store {store} is not added yet; add it before connecting processor {processor}")
+        node = graph.nodes.get(processor)
+        if node is None:
+            raise TopologyError(f"processor {processor} is not added yet; add it before connecting state store {store}")
+        if not isinstance(node, ProcessorNode):
+            raise TopologyError(f"state store {store} cannot be connected to {processor}: it is a source or a sink")
+        if added.processors:
+            graph.groups.unite(added.processors[0], processor)
+        added.processors.append(processor)
+        if store not in node.stores:
+            graph.nodes[processor] = replace(node, stores=(*node.stores, store))
+
+    def _check_new(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise TopologyError(f"a node's name must be a non-empty string, got {name!r}")
+        if name in self._graph.nodes:
+            raise TopologyError(f"node {name} is already added; every node needs a name of its own")
+
+    def _check_parents(self, name: str, parents: tuple[str, ...]) -> None:
+        if not parents:
+            raise TopologyError(f"node {name} has no parents; name at least one source or processor")
+        global_nodes = {node for store in self.global_stores() for node in (store.source.name, store.processor.name)}
+        for parent in parents:
+            known = self._graph.nodes.get(parent)
+            if known is None:
+                hint = "a node cannot be its own parent" if parent == name else "add parents before their children"
+                raise TopologyError(f"parent {parent} of node {name} is unknown; {hint}")
+            if isinstance(known, SinkNode):
+                raise TopologyError(f"parent {parent} of node {name} is a sink; a sink has no children")
+            if parent in global_nodes:
+                raise TopologyError(f"parent {parent} of node {name} fills a global store; it has no other children")
+
+    def _check_source_topics(self, name: str, topics: tuple[str, ...], pattern: re.Pattern[str] | None) -> None:
+        if bool(topics) == (pattern is not None):
+            raise TopologyError(f"source {name} needs either topics or a pattern, and not both")
+        if len(set(topics)) < len(topics):
+            raise TopologyError(f"source {name} names a topic twice: {', '.join(topics)}")
+        for source in self._graph.sources():
+            _check_not_read_by(source, topics)
+        if pattern is not None:
+            self._check_pattern(pattern)
+
+    def _check_pattern(self, pattern: re.Pattern[str]) -> None:
+        global_sources = {store.source.name for store in self.global_stores()}
+        for source in self._graph.sources():
+            for topic in source.topics:
+                if source.name not in global_sources and pattern.fullmatch(topic):
+                    raise TopologyError(
+                        f"pattern {pattern.pattern} matches topic {topic}, which source {source.name} reads already"
+                    )
+
+
+def _check_not_read_by(source: SourceNode, topics: tuple[str, ...]) -> None:
+    for topic in topics:
+        if topic in source.topics:
+            raise TopologyError(f"topic {topic} is already read by source {source.name}; read it once and branch")
+        if source.pattern is not None and source.pattern.fullmatch(topic):
+            raise TopologyError(f"topic {topic} matches the pattern of source {source.name}, which reads it already")
+
+
+def _check_offset_reset(name: str, offset_reset: str | None) -> None:
+    if offset_reset is None or offset_reset in OFFSET_RESETS or offset_reset.startswith(_BY_DURATION):
+        return
+    raise TopologyError(
+        f"source {name}: offset_reset must be earliest, latest, none or by_duration:PT1H, got {offset_reset!r}"
+    )

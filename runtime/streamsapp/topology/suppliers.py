@@ -1,0 +1,46 @@
+"""What may stand behind a processor node: a class, or a function that makes one processor per task.
+
+Called by the topology builder, on the thread that builds the topology.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Processor
+from streamsapp.processor.operator import Operator
+from streamsapp.state.api import StoreBuilder
+
+#: A subclass of ``Processor``, or a function without arguments that makes a new processor each time.
+NodeSupplier: TypeAlias = Callable[[], Processor | Operator]
+
+
+def check_supplier(name: str, supplier: NodeSupplier) -> None:
+    """Raises unless ``supplier`` makes a processor of its own for each task."""
+    if isinstance(supplier, Processor | Operator):
+        kind = type(supplier).__name__
+        raise TopologyError(f"processor {name}: got one {kind}; give the class, or a function that makes one per task")
+    if isinstance(supplier, type):
+        if not issubclass(supplier, Processor | Operator):
+            raise TopologyError(f"processor {name}: {supplier.__name__} is not a subclass of Processor")
+        return
+    if not callable(supplier):
+        raise TopologyError(f"processor {name}: the supplier must be a class or a function, got {supplier!r}")
+    made = supplier()
+    if not isinstance(made, Processor | Operator):
+        raise TopologyError(f"processor {name}: the supplier made a {type(made).__name__}, not a Processor")
+    if supplier() is made:
+        raise TopologyError(f"processor {name}: the supplier must make a new processor each time; tasks share nothing")
+
+
+def supplied_stores(supplier: NodeSupplier) -> Iterable[StoreBuilder]:
+    """The stores a supplier brings along: what its ``stores()`` gives (on a class: a static or class method)."""
+    if isinstance(supplier, type):
+        declared = inspect.getattr_static(supplier, "stores", None)
+        if not isinstance(declared, staticmethod | classmethod):
+            return ()
+    stores = getattr(supplier, "stores", None)
+    return tuple(stores()) if callable(stores) else ()
