@@ -1,0 +1,339 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.regex.Pattern;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.TopologyConfig;
+import org.apache.kafka.streams.kstream.Branched;
+import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KGroupedTable;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Named;
+import org.apache.kafka.streams.state.KeyValueStore;
+
+/** A program of the DSL: each step makes one stream, table or grouping, and later steps name it by its id. */
+final class DslProgram {
+    private final StreamsBuilder builder;
+    private final Map<String, Object> made = new HashMap<>();
+
+    private DslProgram(StreamsBuilder builder) {
+        this.builder = builder;
+    }
+
+    static Topology build(JsonNode steps, Properties config) {
+        StreamsBuilder builder = new StreamsBuilder(new TopologyConfig(new StreamsConfig(config)));
+        DslProgram program = new DslProgram(builder);
+        steps.forEach(program::step);
+        return builder.build(config);
+    }
+
+    @SuppressWarnings("unchecked")
+    private <T> T of(JsonNode step, String field) {
+        Object found = made.get(step.get(field).asText());
+        if (found == null) {
+            throw new IllegalArgumentException("no earlier step has the id " + step.get(field));
+        }
+        return (T) found;
+    }
+
+    private void step(JsonNode step) {
+        Object result;
+        if (!step.hasNonNull("of")) {
+            result = start(step);
+        } else {
+            Object of = of(step, "of");
+            if (of instanceof KStream<?, ?>) {
+                result = stream(step, of(step, "of"));
+            } else if (of instanceof KTable<?, ?>) {
+                result = table(step, of(step, "of"));
+            } else if (of instanceof KGroupedStream<?, ?>) {
+                result = grouped(step, of(step, "of"));
+            } else {
+                result = groupedTable(step, of(step, "of"));
+            }
+        }
+        if (result != null && step.hasNonNull("id")) {
+            made.put(step.get("id").asText(), result);
+        }
+    }
+
+    private Object start(JsonNode step) {
+        switch (step.get("op").asText()) {
+            case "store" -> builder.addStateStore(Stores.builder(step));
+            case "global_store" -> builder.addGlobalStore(Stores.builder(step.get("store")), step.get("topic").asText(),
+                Options.consumed(step), RawProgram.globalProcessor(step));
+            case "stream" -> {
+                return source(step);
+            }
+            case "table" -> {
+                Consumed<Object, Object> consumed = Options.consumed(step);
+                Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
+                String topic = step.get("topic").asText();
+                return materialized == null ? builder.table(topic, consumed)
+                    : builder.table(topic, consumed, materialized);
+            }
+            default -> throw new IllegalArgumentException("a builder has no step " + step.get("op"));
+        }
+        return null;
+    }
+
+    private KStream<Object, Object> source(JsonNode step) {
+        if (step.hasNonNull("pattern")) {
+            return builder.stream(Pattern.compile(step.get("pattern").asText()), Options.consumed(step));
+        }
+        List<String> topics = new ArrayList<>();
+        step.get("topics").forEach(topic -> topics.add(topic.asText()));
+        return builder.stream(topics, Options.consumed(step));
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private Object stream(JsonNode step, KStream<Object, Object> stream) {
+        String fn = Options.text(step, "fn");
+        Named named = Options.named(step);
+        boolean withKey = step.path("args").asInt(1) == 2;
+        switch (step.get("op").asText()) {
+            case "filter":
+                return named == null ? stream.filter(Functions.predicate(fn))
+                    : stream.filter(Functions.predicate(fn), named);
+            case "filter_not":
+                return named == null ? stream.filterNot(Functions.predicate(fn))
+                    : stream.filterNot(Functions.predicate(fn), named);
+            case "map": {
+                KeyValueMapper mapper = Functions.pairMapper(fn);
+                return named == null ? stream.map(mapper) : stream.map(mapper, named);
+            }
+            case "flat_map": {
+                KeyValueMapper mapper = Functions.flatMapper(fn);
+                return named == null ? stream.flatMap(mapper) : stream.flatMap(mapper, named);
+            }
+            case "map_values":
+                if (withKey) {
+                    return named == null ? stream.mapValues(Functions.valueMapperWithKey(fn))
+                        : stream.mapValues(Functions.valueMapperWithKey(fn), named);
+                }
+                return named == null ? stream.mapValues(Functions.valueMapper(fn))
+                    : stream.mapValues(Functions.valueMapper(fn), named);
+            case "flat_map_values":
+                if (withKey) {
+                    return named == null ? stream.flatMapValues((k, v) -> listOf(Functions.flatValueMapperWithKey(fn).apply(k, v)))
+                        : stream.flatMapValues((k, v) -> listOf(Functions.flatValueMapperWithKey(fn).apply(k, v)), named);
+                }
+                return named == null ? stream.flatMapValues(v -> listOf(Functions.flatValueMapper(fn).apply(v)))
+                    : stream.flatMapValues(v -> listOf(Functions.flatValueMapper(fn).apply(v)), named);
+            case "select_key":
+                return named == null ? stream.selectKey(Functions.keySelector(fn))
+                    : stream.selectKey(Functions.keySelector(fn), named);
+            case "peek":
+                return named == null ? stream.peek((k, v) -> { }) : stream.peek((k, v) -> { }, named);
+            case "foreach":
+                if (named == null) {
+                    stream.foreach((k, v) -> { });
+                } else {
+                    stream.foreach((k, v) -> { }, named);
+                }
+                return null;
+            case "merge":
+                return named == null ? stream.merge(of(step, "with")) : stream.merge(of(step, "with"), named);
+            case "split":
+                split(step, named == null ? stream.split() : stream.split(named));
+                return null;
+            case "repartition":
+                return stream.repartition(Options.repartitioned(step));
+            case "process":
+                return named == null ? stream.process(Processors.supplier(step), names(step, "stores"))
+                    : stream.process(Processors.supplier(step), named, names(step, "stores"));
+            case "process_values":
+                return named == null ? stream.processValues(Processors.fixedKeySupplier(step), names(step, "stores"))
+                    : stream.processValues(Processors.fixedKeySupplier(step), named, names(step, "stores"));
+            case "group_by": {
+                Grouped<Object, Object> grouped = Options.grouped(step);
+                return grouped == null ? stream.groupBy(Functions.keySelector(fn))
+                    : stream.groupBy(Functions.keySelector(fn), grouped);
+            }
+            case "group_by_key": {
+                Grouped<Object, Object> grouped = Options.grouped(step);
+                return grouped == null ? stream.groupByKey() : stream.groupByKey(grouped);
+            }
+            case "to_table": {
+                Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
+                if (materialized == null) {
+                    return named == null ? stream.toTable() : stream.toTable(named);
+                }
+                return named == null ? stream.toTable(materialized) : stream.toTable(named, materialized);
+            }
+            case "to":
+                if (step.hasNonNull("extractor")) {
+                    stream.to(Functions.topicExtractor(step.get("extractor").asText()), Options.produced(step));
+                } else {
+                    stream.to(step.get("topic").asText(), Options.produced(step));
+                }
+                return null;
+            default:
+                throw new IllegalArgumentException("a stream has no step " + step.get("op"));
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Iterable<Object> listOf(Object items) {
+        return (Iterable<Object>) items;
+    }
+
+    static String[] names(JsonNode step, String field) {
+        List<String> names = new ArrayList<>();
+        step.path(field).forEach(name -> names.add(name.asText()));
+        return names.toArray(new String[0]);
+    }
+
+    private void split(JsonNode step, BranchedKStream<Object, Object> split) {
+        for (JsonNode branch : step.get("branches")) {
+            split = split.branch(Functions.predicate(branch.get("fn").asText()), branched(branch));
+        }
+        if (step.hasNonNull("default")) {
+            split.defaultBranch(branched(step.get("default")));
+        } else {
+            split.noDefaultBranch();
+        }
+    }
+
+    /** Keeps the branch under its id; whether it has a name is up to the program. */
+    private Branched<Object, Object> branched(JsonNode branch) {
+        java.util.function.Function<KStream<Object, Object>, KStream<Object, Object>> keep = stream -> {
+            made.put(branch.get("id").asText(), stream);
+            return stream;
+        };
+        return branch.hasNonNull("name") ? Branched.withFunction(keep, branch.get("name").asText())
+            : Branched.withFunction(keep);
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private Object table(JsonNode step, KTable<Object, Object> table) {
+        String fn = Options.text(step, "fn");
+        Named named = Options.named(step);
+        Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
+        boolean withKey = step.path("args").asInt(1) == 2;
+        switch (step.get("op").asText()) {
+            case "filter":
+                if (materialized == null) {
+                    return named == null ? table.filter(Functions.predicate(fn))
+                        : table.filter(Functions.predicate(fn), named);
+                }
+                return named == null ? table.filter(Functions.predicate(fn), materialized)
+                    : table.filter(Functions.predicate(fn), named, materialized);
+            case "filter_not":
+                if (materialized == null) {
+                    return named == null ? table.filterNot(Functions.predicate(fn))
+                        : table.filterNot(Functions.predicate(fn), named);
+                }
+                return named == null ? table.filterNot(Functions.predicate(fn), materialized)
+                    : table.filterNot(Functions.predicate(fn), named, materialized);
+            case "map_values":
+                if (withKey) {
+                    if (materialized == null) {
+                        return named == null ? table.mapValues(Functions.valueMapperWithKey(fn))
+                            : table.mapValues(Functions.valueMapperWithKey(fn), named);
+                    }
+                    return named == null ? table.mapValues(Functions.valueMapperWithKey(fn), materialized)
+                        : table.mapValues(Functions.valueMapperWithKey(fn), named, materialized);
+                }
+                if (materialized == null) {
+                    return named == null ? table.mapValues(Functions.valueMapper(fn))
+                        : table.mapValues(Functions.valueMapper(fn), named);
+                }
+                return named == null ? table.mapValues(Functions.valueMapper(fn), materialized)
+                    : table.mapValues(Functions.valueMapper(fn), named, materialized);
+            case "to_stream":
+                if (fn != null) {
+                    return named == null ? table.toStream(Functions.keySelector(fn))
+                        : table.toStream(Functions.keySelector(fn), named);
+                }
+                return named == null ? table.toStream() : table.toStream(named);
+            case "group_by": {
+                KeyValueMapper mapper = Functions.pairMapper(fn);
+                Grouped<Object, Object> grouped = Options.grouped(step);
+                return grouped == null ? table.groupBy(mapper) : table.groupBy(mapper, grouped);
+            }
+            default:
+                throw new IllegalArgumentException("a table has no step " + step.get("op"));
+        }
+    }
+
+    private Object grouped(JsonNode step, KGroupedStream<Object, Object> grouped) {
+        String fn = Options.text(step, "fn");
+        Named named = Options.named(step);
+        Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
+        switch (step.get("op").asText()) {
+            case "count": {
+                @SuppressWarnings({"unchecked", "rawtypes"})
+                Materialized<Object, Long, KeyValueStore<Bytes, byte[]>> counted = (Materialized) materialized;
+                if (counted == null) {
+                    return named == null ? grouped.count() : grouped.count(named);
+                }
+                return named == null ? grouped.count(counted) : grouped.count(named, counted);
+            }
+            case "reduce":
+                if (materialized == null) {
+                    return grouped.reduce(Functions.reducer(fn));
+                }
+                return named == null ? grouped.reduce(Functions.reducer(fn), materialized)
+                    : grouped.reduce(Functions.reducer(fn), named, materialized);
+            case "aggregate":
+                if (materialized == null) {
+                    return grouped.aggregate(Functions.initializer(step.get("init").asText()), Functions.aggregator(fn));
+                }
+                return named == null
+                    ? grouped.aggregate(Functions.initializer(step.get("init").asText()), Functions.aggregator(fn), materialized)
+                    : grouped.aggregate(Functions.initializer(step.get("init").asText()), Functions.aggregator(fn), named, materialized);
+            default:
+                throw new IllegalArgumentException("a grouped stream has no step " + step.get("op"));
+        }
+    }
+
+    private Object groupedTable(JsonNode step, KGroupedTable<Object, Object> grouped) {
+        String add = Options.text(step, "fn");
+        String subtract = Options.text(step, "subtract");
+        Named named = Options.named(step);
+        Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
+        switch (step.get("op").asText()) {
+            case "count": {
+                @SuppressWarnings({"unchecked", "rawtypes"})
+                Materialized<Object, Long, KeyValueStore<Bytes, byte[]>> counted = (Materialized) materialized;
+                if (counted == null) {
+                    return named == null ? grouped.count() : grouped.count(named);
+                }
+                return named == null ? grouped.count(counted) : grouped.count(named, counted);
+            }
+            case "reduce":
+                if (materialized == null) {
+                    return grouped.reduce(Functions.reducer(add), Functions.reducer(subtract));
+                }
+                return named == null
+                    ? grouped.reduce(Functions.reducer(add), Functions.reducer(subtract), materialized)
+                    : grouped.reduce(Functions.reducer(add), Functions.reducer(subtract), named, materialized);
+            case "aggregate": {
+                var init = Functions.initializer(step.get("init").asText());
+                if (materialized == null) {
+                    return named == null
+                        ? grouped.aggregate(init, Functions.aggregator(add), Functions.aggregator(subtract))
+                        : grouped.aggregate(init, Functions.aggregator(add), Functions.aggregator(subtract), named);
+                }
+                return named == null
+                    ? grouped.aggregate(init, Functions.aggregator(add), Functions.aggregator(subtract), materialized)
+                    : grouped.aggregate(init, Functions.aggregator(add), Functions.aggregator(subtract), named, materialized);
+            }
+            default:
+                throw new IllegalArgumentException("a grouped table has no step " + step.get("op"));
+        }
+    }
+}

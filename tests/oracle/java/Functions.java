@@ -1,0 +1,239 @@
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.kstream.Aggregator;
+import org.apache.kafka.streams.kstream.Initializer;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
+import org.apache.kafka.streams.kstream.Predicate;
+import org.apache.kafka.streams.kstream.Reducer;
+import org.apache.kafka.streams.kstream.ValueMapper;
+import org.apache.kafka.streams.kstream.ValueMapperWithKey;
+import org.apache.kafka.streams.processor.RecordContext;
+import org.apache.kafka.streams.processor.StreamPartitioner;
+import org.apache.kafka.streams.processor.TimestampExtractor;
+import org.apache.kafka.streams.processor.TopicNameExtractor;
+
+/** The user functions that programs name. functions.py has the same table; the two must stay equal. */
+final class Functions {
+    private Functions() { }
+
+    /** Longest text a function makes, so that values fed back into themselves stay small. */
+    static final int TEXT_LIMIT = 60;
+
+    static String text(Object value) {
+        return value == null ? "null" : value.toString();
+    }
+
+    static long num(Object value) {
+        if (value == null) {
+            return 0;
+        }
+        return value instanceof Number ? ((Number) value).longValue()
+            : text(value).getBytes(StandardCharsets.UTF_8).length;
+    }
+
+    static String clip(String text) {
+        return text.length() <= TEXT_LIMIT ? text : text.substring(text.length() - TEXT_LIMIT);
+    }
+
+    private static boolean even(Object value) {
+        return Math.floorMod(num(value), 2L) == 0;
+    }
+
+    static List<Object> words(Object value) {
+        List<Object> words = new ArrayList<>();
+        if (value != null) {
+            for (String word : text(value).split(" ")) {
+                if (!word.isEmpty()) {
+                    words.add(word);
+                }
+            }
+        }
+        return words;
+    }
+
+    private static final Map<String, Predicate<Object, Object>> PREDICATES = Map.of(
+        "all", (k, v) -> true,
+        "none", (k, v) -> false,
+        "value_even", (k, v) -> even(v),
+        "key_even", (k, v) -> even(k),
+        "value_present", (k, v) -> v != null,
+        "key_present", (k, v) -> k != null,
+        "value_gt_3", (k, v) -> num(v) > 3,
+        "fail_on_boom", (k, v) -> {
+            if (text(v).equals("boom")) {
+                throw new IllegalStateException("boom");
+            }
+            return true;
+        });
+
+    private static final Map<String, ValueMapper<Object, Object>> VALUE_MAPPERS = Map.of(
+        "identity", v -> v,
+        "text", v -> v == null ? null : text(v),
+        "length", v -> num(v),
+        "null_if_odd", v -> even(v) ? v : null,
+        "add_one", v -> num(v) + 1,
+        "exclaim", v -> clip(text(v) + "!"));
+
+    private static final Map<String, ValueMapperWithKey<Object, Object, Object>> VALUE_MAPPERS_WITH_KEY = Map.of(
+        "key_and_value", (k, v) -> clip(text(k) + ":" + text(v)),
+        "sum_key_value", (k, v) -> num(k) + num(v),
+        "null_if_key_even", (k, v) -> even(k) ? null : v);
+
+    private static final Map<String, KeyValueMapper<Object, Object, Object>> PAIR_MAPPERS = Map.of(
+        "swap_texts", (k, v) -> KeyValue.pair(clip(text(v)), clip(text(k))),
+        "key_length", (k, v) -> KeyValue.pair(num(k), v),
+        "value_as_key", (k, v) -> KeyValue.pair(v == null ? null : text(v), v),
+        "null_key_if_odd", (k, v) -> KeyValue.pair(even(v) ? k : null, v),
+        "first_letter", (k, v) -> KeyValue.pair(firstLetter(v), v),
+        "numbers", (k, v) -> KeyValue.pair(num(k), num(v)));
+
+    private static String firstLetter(Object value) {
+        String text = text(value);
+        return text.isEmpty() ? "" : text.substring(0, 1);
+    }
+
+    private static final Map<String, KeyValueMapper<Object, Object, Object>> KEY_SELECTORS = Map.of(
+        "text_of_value", (k, v) -> v == null ? null : text(v),
+        "first_letter", (k, v) -> firstLetter(v),
+        "value_parity", (k, v) -> Math.floorMod(num(v), 2L),
+        "same_key", (k, v) -> k,
+        "null_key_if_odd", (k, v) -> even(v) ? k : null);
+
+    private static final Map<String, KeyValueMapper<Object, Object, Object>> FLAT_MAPPERS = Map.of(
+        "twice", (k, v) -> List.of(KeyValue.pair(k, v), KeyValue.pair(k, v)),
+        "nothing", (k, v) -> List.of(),
+        "key_words", (k, v) -> {
+            List<KeyValue<Object, Object>> pairs = new ArrayList<>();
+            for (Object word : words(v)) {
+                pairs.add(KeyValue.pair(word, v));
+            }
+            return pairs;
+        });
+
+    private static final Map<String, ValueMapper<Object, Object>> FLAT_VALUE_MAPPERS = Map.of(
+        "words", v -> words(v),
+        "repeat", v -> {
+            List<Object> values = new ArrayList<>();
+            values.add(v);
+            values.add(v);
+            return values;
+        });
+
+    private static final Map<String, ValueMapperWithKey<Object, Object, Object>> FLAT_VALUE_MAPPERS_WITH_KEY = Map.of(
+        "key_then_value", (k, v) -> List.of(text(k), clip(text(v))));
+
+    private static final Map<String, Reducer<Object>> REDUCERS = Map.of(
+        "concat", (a, b) -> clip(text(a) + "," + text(b)),
+        "sum", (a, b) -> num(a) + num(b),
+        "minus", (a, b) -> num(a) - num(b),
+        "unconcat", (a, b) -> clip(text(a) + "-" + text(b)),
+        "latest", (a, b) -> b,
+        "null_if_odd_sum", (a, b) -> Math.floorMod(num(a) + num(b), 2L) == 0 ? num(a) + num(b) : null);
+
+    private static final Map<String, Initializer<Object>> INITIALIZERS = Map.of(
+        "zero", () -> 0L,
+        "empty", () -> "",
+        "null", () -> null);
+
+    private static final Map<String, Aggregator<Object, Object, Object>> AGGREGATORS = Map.of(
+        "count", (k, v, a) -> num(a) + 1,
+        "uncount", (k, v, a) -> num(a) - 1,
+        "sum", (k, v, a) -> num(a) + num(v),
+        "unsum", (k, v, a) -> num(a) - num(v),
+        "join", (k, v, a) -> clip(text(a) + "+" + text(k) + "=" + text(v)),
+        "unjoin", (k, v, a) -> clip(text(a) + "-" + text(k) + "=" + text(v)),
+        "null_if_odd", (k, v, a) -> even(v) ? num(a) + num(v) : null);
+
+    private static final Map<String, TimestampExtractor> EXTRACTORS = Map.of(
+        "value_times_ten", (r, partitionTime) -> num(r.value()) * 10,
+        "negative_if_odd", (r, partitionTime) -> even(r.value()) ? r.timestamp() : -1,
+        "partition_time", (r, partitionTime) -> Math.max(partitionTime, 0));
+
+    /** Has a name of its own, because descriptions print the object. */
+    private record TopicOf(String name, TopicNameExtractor<Object, Object> extractor)
+        implements TopicNameExtractor<Object, Object> {
+        @Override
+        public String extract(Object key, Object value, RecordContext context) {
+            return extractor.extract(key, value, context);
+        }
+
+        @Override
+        public String toString() {
+            return name;
+        }
+    }
+
+    private static final Map<String, TopicNameExtractor<Object, Object>> TOPIC_EXTRACTORS = Map.of(
+        "by_value_parity", (k, v, c) -> even(v) ? "out-even" : "out-odd",
+        "by_source_topic", (k, v, c) -> "out-of-" + c.topic());
+
+    private static final Map<String, StreamPartitioner<Object, Object>> PARTITIONERS = Map.of(
+        "first", (topic, k, v, n) -> java.util.Optional.of(java.util.Set.of(0)));
+
+    private static <T> T named(String kind, Map<String, T> table, String name) {
+        T found = table.get(name);
+        if (found == null) {
+            throw new IllegalArgumentException("the oracle knows no " + kind + " named " + name);
+        }
+        return found;
+    }
+
+    static Predicate<Object, Object> predicate(String name) {
+        return named("predicate", PREDICATES, name);
+    }
+
+    static ValueMapper<Object, Object> valueMapper(String name) {
+        return named("value mapper", VALUE_MAPPERS, name);
+    }
+
+    static ValueMapperWithKey<Object, Object, Object> valueMapperWithKey(String name) {
+        return named("value mapper with key", VALUE_MAPPERS_WITH_KEY, name);
+    }
+
+    static KeyValueMapper<Object, Object, Object> pairMapper(String name) {
+        return named("pair mapper", PAIR_MAPPERS, name);
+    }
+
+    static KeyValueMapper<Object, Object, Object> keySelector(String name) {
+        return named("key selector", KEY_SELECTORS, name);
+    }
+
+    static KeyValueMapper<Object, Object, Object> flatMapper(String name) {
+        return named("flat mapper", FLAT_MAPPERS, name);
+    }
+
+    static ValueMapper<Object, Object> flatValueMapper(String name) {
+        return named("flat value mapper", FLAT_VALUE_MAPPERS, name);
+    }
+
+    static ValueMapperWithKey<Object, Object, Object> flatValueMapperWithKey(String name) {
+        return named("flat value mapper with key", FLAT_VALUE_MAPPERS_WITH_KEY, name);
+    }
+
+    static Reducer<Object> reducer(String name) {
+        return named("reducer", REDUCERS, name);
+    }
+
+    static Initializer<Object> initializer(String name) {
+        return named("initializer", INITIALIZERS, name);
+    }
+
+    static Aggregator<Object, Object, Object> aggregator(String name) {
+        return named("aggregator", AGGREGATORS, name);
+    }
+
+    static TimestampExtractor extractor(String name) {
+        return named("timestamp extractor", EXTRACTORS, name);
+    }
+
+    static TopicNameExtractor<Object, Object> topicExtractor(String name) {
+        return new TopicOf(name, named("topic extractor", TOPIC_EXTRACTORS, name));
+    }
+
+    static StreamPartitioner<Object, Object> partitioner(String name) {
+        return named("partitioner", PARTITIONERS, name);
+    }
+}

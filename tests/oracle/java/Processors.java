@@ -1,0 +1,293 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiConsumer;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.processor.Cancellable;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.ContextualProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessorSupplier;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.api.ProcessingContext;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.ProcessorSupplier;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.TimestampedKeyValueStore;
+import org.apache.kafka.streams.state.ValueAndTimestamp;
+
+/**
+ * The processors that programs name: {"processor": name, "stores": [...], "interval": ms, "children": [...]}.
+ * processors.py has the same table; the two must stay equal.
+ *
+ * Those whose key never changes (VALUE_STEPS) also serve process_values.
+ */
+final class Processors {
+    private Processors() { }
+
+    /** A record's value and time after a step that keeps the key; null forwards nothing. */
+    private record Stepped(Object value, long timestamp) { }
+
+    /** What a step that keeps the key may see. */
+    private interface Step {
+        Stepped apply(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp, Headers headers);
+    }
+
+    private static Step valueStep(String name) {
+        return switch (name) {
+            case "pass" -> (context, step, key, value, timestamp, headers) -> new Stepped(value, timestamp);
+            case "late" -> (context, step, key, value, timestamp, headers) ->
+                new Stepped(value, Math.max(0, timestamp - 3));
+            case "headers" -> (context, step, key, value, timestamp, headers) -> {
+                headers.add("seen", Functions.text(key).getBytes(java.nio.charset.StandardCharsets.UTF_8));
+                return new Stepped(value, timestamp);
+            };
+            case "metadata" -> Processors::metadata;
+            case "count" -> Processors::count;
+            case "latest" -> Processors::latest;
+            case "store_api" -> Processors::storeApi;
+            case "read" -> Processors::read;
+            case "fail_on_boom" -> (context, step, key, value, timestamp, headers) -> {
+                Functions.predicate("fail_on_boom").test(key, value);
+                return new Stepped(value, timestamp);
+            };
+            default -> null;
+        };
+    }
+
+    private static Stepped metadata(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                    Headers headers) {
+        String where = context.recordMetadata()
+            .map(at -> at.topic() + "-" + at.partition() + "@" + at.offset())
+            .orElse("nowhere");
+        List<String> names = new ArrayList<>();
+        headers.forEach(header -> names.add(header.key()));
+        return new Stepped(Functions.clip(where + " stream " + context.currentStreamTimeMs() + " now "
+            + context.currentSystemTimeMs() + " task " + context.taskId() + " " + names), timestamp);
+    }
+
+    private static Stepped count(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                 Headers headers) {
+        if (key == null) {
+            return null;
+        }
+        KeyValueStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+        Object counted = Functions.num(store.get(key)) + 1;
+        store.put(key, counted);
+        return new Stepped(counted, timestamp);
+    }
+
+    private static Stepped latest(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                  Headers headers) {
+        if (key == null) {
+            return null;
+        }
+        TimestampedKeyValueStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+        ValueAndTimestamp<Object> previous = store.get(key);
+        store.put(key, ValueAndTimestamp.make(value, timestamp));
+        return new Stepped(previous == null ? "none" : Functions.text(previous.value()) + "@" + previous.timestamp(),
+            timestamp);
+    }
+
+    private static Stepped storeApi(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                    Headers headers) {
+        if (key == null) {
+            return null;
+        }
+        KeyValueStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+        List<String> seen = new ArrayList<>();
+        seen.add(Functions.text(store.putIfAbsent(key, value)));
+        keys(store.range(key, null), seen, ">");
+        keys(store.range(null, key), seen, "<");
+        keys(store.reverseAll(), seen, "r");
+        keys(store.reverseRange(null, key), seen, "q");
+        if (Functions.num(value) % 3 == 0) {
+            seen.add("d" + Functions.text(store.delete(key)));
+        }
+        store.putAll(List.of(KeyValue.pair(key, value)));
+        keys(store.all(), seen, "a");
+        return new Stepped(Functions.clip(String.join(" ", seen)), timestamp);
+    }
+
+    private static void keys(KeyValueIterator<Object, Object> entries, List<String> into, String mark) {
+        try (entries) {
+            while (entries.hasNext()) {
+                into.add(mark + Functions.text(entries.next().key));
+            }
+        }
+    }
+
+    private static Stepped read(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                Headers headers) {
+        Object store = context.getStateStore(step.get("stores").get(0).asText());
+        Object found = key == null ? null : ((KeyValueStore<?, ?>) store).get(cast(key));
+        return new Stepped(Functions.text(found instanceof ValueAndTimestamp<?> stamped ? stamped.value() : found),
+            timestamp);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <T> T cast(Object value) {
+        return (T) value;
+    }
+
+    static ProcessorSupplier<Object, Object, Object, Object> supplier(JsonNode step) {
+        String name = step.get("processor").asText();
+        Step valueStep = valueStep(name);
+        if (valueStep != null) {
+            return () -> new Stepping(step, valueStep);
+        }
+        return switch (name) {
+            case "dump_stream_time" -> () -> new Dumping(step, PunctuationType.STREAM_TIME);
+            case "dump_wall_clock" -> () -> new Dumping(step, PunctuationType.WALL_CLOCK_TIME);
+            case "tick_stream_time" -> () -> new Ticking(step, PunctuationType.STREAM_TIME);
+            case "tick_wall_clock" -> () -> new Ticking(step, PunctuationType.WALL_CLOCK_TIME);
+            case "swap" -> () -> simple((context, record) -> context.forward(new Record<>(
+                Functions.text(record.value()), Functions.text(record.key()), record.timestamp(), record.headers())));
+            case "twice" -> () -> simple((context, record) -> {
+                context.forward(record);
+                context.forward(record.withTimestamp(record.timestamp() + 1));
+            });
+            case "to_child" -> () -> simple((context, record) -> {
+                JsonNode children = step.get("children");
+                context.forward(record,
+                    children.get((int) Math.floorMod(Functions.num(record.value()), (long) children.size())).asText());
+            });
+            case "keep" -> () -> simple((context, record) -> {
+                KeyValueStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+                if (record.key() != null) {
+                    store.put(record.key(), record.value());
+                }
+            });
+            default -> throw new IllegalArgumentException("the oracle knows no processor named " + name);
+        };
+    }
+
+    static FixedKeyProcessorSupplier<Object, Object, Object> fixedKeySupplier(JsonNode step) {
+        Step valueStep = valueStep(step.get("processor").asText());
+        return () -> new FixedKeyStepping(step, valueStep);
+    }
+
+    private static Processor<Object, Object, Object, Object> simple(
+        BiConsumer<ProcessorContext<Object, Object>, Record<Object, Object>> body) {
+        return new ContextualProcessor<>() {
+            @Override
+            public void process(Record<Object, Object> record) {
+                body.accept(context(), record);
+            }
+        };
+    }
+
+    private static final class Stepping extends ContextualProcessor<Object, Object, Object, Object> {
+        private final JsonNode json;
+        private final Step step;
+
+        Stepping(JsonNode json, Step step) {
+            this.json = json;
+            this.step = step;
+        }
+
+        @Override
+        public void process(Record<Object, Object> record) {
+            Stepped stepped = step.apply(context(), json, record.key(), record.value(), record.timestamp(),
+                record.headers());
+            if (stepped != null) {
+                context().forward(record.withValue(stepped.value()).withTimestamp(stepped.timestamp()));
+            }
+        }
+    }
+
+    private static final class FixedKeyStepping extends ContextualFixedKeyProcessor<Object, Object, Object>
+        implements FixedKeyProcessor<Object, Object, Object> {
+        private final JsonNode json;
+        private final Step step;
+
+        FixedKeyStepping(JsonNode json, Step step) {
+            this.json = json;
+            this.step = step;
+        }
+
+        @Override
+        public void process(FixedKeyRecord<Object, Object> record) {
+            Stepped stepped = step.apply(context(), json, record.key(), record.value(), record.timestamp(),
+                record.headers());
+            if (stepped != null) {
+                context().forward(record.withValue(stepped.value()).withTimestamp(stepped.timestamp()));
+            }
+        }
+    }
+
+    /** Keeps the last value per key and forwards all of them at every punctuation. */
+    private static final class Dumping extends ContextualProcessor<Object, Object, Object, Object> {
+        private final JsonNode json;
+        private final PunctuationType type;
+        private KeyValueStore<Object, Object> store;
+
+        Dumping(JsonNode json, PunctuationType type) {
+            this.json = json;
+            this.type = type;
+        }
+
+        @Override
+        public void init(ProcessorContext<Object, Object> context) {
+            super.init(context);
+            store = context.getStateStore(json.get("stores").get(0).asText());
+            context.schedule(Duration.ofMillis(json.get("interval").asLong()), type, this::dump);
+        }
+
+        private void dump(long timestamp) {
+            try (KeyValueIterator<Object, Object> entries = store.all()) {
+                while (entries.hasNext()) {
+                    KeyValue<Object, Object> entry = entries.next();
+                    context().forward(new Record<>(entry.key, entry.value, timestamp));
+                }
+            }
+        }
+
+        @Override
+        public void process(Record<Object, Object> record) {
+            if (record.key() != null) {
+                store.put(record.key(), record.value());
+            }
+        }
+    }
+
+    /** Passes records on, forwards a mark at every punctuation, and stops punctuating after the third. */
+    private static final class Ticking extends ContextualProcessor<Object, Object, Object, Object> {
+        private final JsonNode json;
+        private final PunctuationType type;
+        private Cancellable schedule;
+        private int ticks;
+
+        Ticking(JsonNode json, PunctuationType type) {
+            this.json = json;
+            this.type = type;
+        }
+
+        @Override
+        public void init(ProcessorContext<Object, Object> context) {
+            super.init(context);
+            schedule = context.schedule(Duration.ofMillis(json.get("interval").asLong()), type, this::tick);
+        }
+
+        private void tick(long timestamp) {
+            ticks++;
+            if (ticks == 3) {
+                schedule.cancel();
+            }
+            String where = context().recordMetadata().isPresent() ? "somewhere" : "nowhere";
+            context().forward(new Record<>("tick", "tick " + ticks + " " + where + " stream "
+                + context().currentStreamTimeMs() + " now " + context().currentSystemTimeMs(), timestamp));
+        }
+
+        @Override
+        public void process(Record<Object, Object> record) {
+            context().forward(record.withValue(Functions.text(record.value())));
+        }
+    }
+}
