@@ -103,9 +103,7 @@ class Topology:
         """Writes the records of ``parents`` to ``topic``, or to the topic that a function of each record names."""
         self._check_new(name)
         if not topic or not (isinstance(topic, str) or callable(topic)):
-            raise TopologyError(
-                f"sink {name}: topic must be a topic's name or a function (key, value, metadata) -> name"
-            )
+            raise TopologyError(f"sink {name}: topic must be a name or a function (key, value, metadata) -> name")
         self._check_parents(name, parents)
         self._add(
             SinkNode(

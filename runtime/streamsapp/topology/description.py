@@ -143,7 +143,7 @@ def _extractor_text(extractor: TopicNameExtractor) -> str:
     if hasattr(extractor, "__qualname__"):
         return f"{extractor.__module__}.{extractor.__qualname__}"
     kind: type[object] = type(extractor)
-    says_nothing = kind.__dict__.keys().isdisjoint({"__str__", "__repr__"})
+    says_nothing = all(base.__dict__.keys().isdisjoint({"__str__", "__repr__"}) for base in kind.__mro__[:-1])
     return f"{kind.__module__}.{kind.__qualname__}" if says_nothing else str(extractor)
 
 

@@ -1,0 +1,170 @@
+"""``Serdes``: the serdes that come with the library, their bytes equal to those of Kafka's Java serdes.
+
+Users name them where a topology needs one; they run on processing threads, for every record, so the commonest are
+bare built-in functions.
+"""
+
+from __future__ import annotations
+
+import builtins
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NoReturn
+
+import orjson
+from streamsapp.serdes.api import Serde, T
+from streamsapp.serdes.lists import list_serde
+from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
+from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
+
+_UUID_SIZE = 36
+
+
+def _require_bytes(value: bytes) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    raise TypeError(f"got {type(value).__name__}; declare a serde, {_suggestion(value)}")
+
+
+def _suggestion(value: object) -> str:
+    if isinstance(value, bool):
+        return "e.g. Serdes.boolean()"
+    known = {str: "string()", int: "long()", float: "double()", uuid.UUID: "uuid()", dict: "json()", list: "json()"}
+    return f"e.g. Serdes.{known.get(type(value), 'of(serialize, deserialize)')}"
+
+
+def _itself(data: bytes) -> bytes:
+    return data
+
+
+def _serialize_boolean(value: bool) -> bytes:
+    if value is True:
+        return b"\x01"
+    if value is False:
+        return b"\x00"
+    raise TypeError(f"got {type(value).__name__}, the serde is boolean; declare the serde of your values")
+
+
+def _deserialize_boolean(data: bytes) -> bool:
+    if data == b"\x01":
+        return True
+    if data == b"\x00":
+        return False
+    raise ValueError(f"boolean takes one byte, 00 or 01, got {len(data)} bytes: {data[:8].hex(' ')}")
+
+
+def _serialize_uuid(value: uuid.UUID) -> bytes:
+    if isinstance(value, uuid.UUID):
+        return str(value).encode()
+    raise TypeError(f"got {type(value).__name__}, the serde is uuid; declare the serde of your values")
+
+
+def _deserialize_uuid(data: bytes) -> uuid.UUID:
+    return uuid.UUID(data.decode())
+
+
+def _serialize_void(value: None) -> NoReturn:
+    raise TypeError(f"got {type(value).__name__}, the serde is void: only None can be written")
+
+
+def _deserialize_void(data: bytes) -> NoReturn:
+    raise ValueError(f"got {len(data)} bytes, the serde is void: only null can be read")
+
+
+_STRING: Serde[str] = Serde(str.encode, bytes.decode, immutable=True, name="string")
+_BYTES: Serde[bytes] = Serde(_require_bytes, _itself, immutable=True, name="bytes")
+_SHORT: Serde[int] = number_serde("short", ">h")
+_INTEGER: Serde[int] = number_serde("integer", ">i")
+_LONG: Serde[int] = number_serde("long", ">q")
+_FLOAT: Serde[float] = number_serde("float", ">f")
+_DOUBLE: Serde[float] = number_serde("double", ">d")
+_BOOLEAN: Serde[bool] = Serde(_serialize_boolean, _deserialize_boolean, immutable=True, name="boolean")
+_UUID: Serde[uuid.UUID] = FixedSizeSerde(_serialize_uuid, _deserialize_uuid, True, "uuid", size=_UUID_SIZE)
+_JSON: Serde[Any] = Serde(orjson.dumps, orjson.loads, name="json")
+_VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")
+
+
+class Serdes:
+    """Every serde by name. ``None`` needs none: a null key or value stays null."""
+
+    @staticmethod
+    def string() -> Serde[str]:
+        """``str`` as UTF-8."""
+        return _STRING
+
+    @staticmethod
+    def bytes() -> Serde[bytes]:
+        """``bytes`` as they are; the default where no serde is declared."""
+        return _BYTES
+
+    @staticmethod
+    def short() -> Serde[int]:
+        """``int`` in 2 bytes."""
+        return _SHORT
+
+    @staticmethod
+    def integer() -> Serde[int]:
+        """``int`` in 4 bytes."""
+        return _INTEGER
+
+    @staticmethod
+    def long() -> Serde[int]:
+        """``int`` in 8 bytes."""
+        return _LONG
+
+    @staticmethod
+    def float() -> Serde[float]:
+        """``float`` in 4 bytes, rounded to single precision."""
+        return _FLOAT
+
+    @staticmethod
+    def double() -> Serde[builtins.float]:
+        """``float`` in 8 bytes."""
+        return _DOUBLE
+
+    @staticmethod
+    def boolean() -> Serde[bool]:
+        """``bool`` in one byte."""
+        return _BOOLEAN
+
+    @staticmethod
+    def uuid() -> Serde[uuid.UUID]:
+        """``uuid.UUID`` as its 36 characters."""
+        return _UUID
+
+    @staticmethod
+    def json() -> Serde[Any]:
+        """Whatever JSON can express. State serialises such values at every put, since they can be changed in place."""
+        return _JSON
+
+    @staticmethod
+    def void() -> Serde[None]:
+        """Keys or values that are always null."""
+        return _VOID
+
+    @staticmethod
+    def list_(inner: Serde[T]) -> Serde[list[T | None]]:
+        """Lists of ``inner``'s values."""
+        return list_serde(inner)
+
+    @staticmethod
+    def time_windowed(inner: Serde[T], size: int | timedelta) -> Serde[Windowed[T]]:
+        """Keys of time windows of ``size``."""
+        return time_windowed(inner, size)
+
+    @staticmethod
+    def session_windowed(inner: Serde[T]) -> Serde[Windowed[T]]:
+        """Keys of session windows."""
+        return session_windowed(inner)
+
+    @staticmethod
+    def of(
+        serialize: Callable[[T], builtins.bytes],
+        deserialize: Callable[[builtins.bytes], T],
+        *,
+        immutable: bool = False,
+        name: str = "custom",
+    ) -> Serde[T]:
+        """A serde of your own. Say ``immutable=True`` where values are never changed in place: state is faster then."""
+        return Serde(serialize, deserialize, immutable, name)

@@ -1,0 +1,79 @@
+"""``Windowed`` keys and their bytes in topics.
+
+Windowed aggregations put these keys on records; the serdes run on processing threads.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from struct import Struct
+from typing import Generic, NamedTuple, TypeVar
+
+from streamsapp.serdes.api import Serde
+from streamsapp.serdes.wrapping import WrappingSerde
+
+K = TypeVar("K")
+
+_MAX_LONG = (1 << 63) - 1
+_LONG = Struct(">q")
+_TWO_LONGS = Struct(">qq")
+
+
+class Windowed(NamedTuple, Generic[K]):
+    """A key within a window, ``start_ms`` inclusive; ``end_ms`` is exclusive for time windows and inclusive for session
+    windows."""
+
+    key: K
+    start_ms: int
+    end_ms: int
+
+    def __str__(self) -> str:
+        return f"[{self.key}@{self.start_ms}/{self.end_ms}]"
+
+
+def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
+    """Keys of time windows: ``key ‖ start``. The end is not written, so the reader has to know the windows' size."""
+    size_ms = size // timedelta(milliseconds=1) if isinstance(size, timedelta) else size
+    if size_ms < 1:
+        raise ValueError(f"the size of a time window must be at least 1 ms, got {size_ms}")
+
+    serialize_key, deserialize_key = inner.serialize, inner.deserialize
+
+    def serialize(windowed: Windowed[K]) -> bytes:
+        key, start_ms, _ = _checked(windowed)
+        return serialize_key(key) + _LONG.pack(start_ms)
+
+    def deserialize(data: bytes) -> Windowed[K]:
+        if len(data) < 8:
+            raise ValueError(f"a time-windowed key ends with 8 bytes of window start, got {len(data)} bytes in all")
+        (start_ms,) = _LONG.unpack_from(data, len(data) - 8)
+        return Windowed(deserialize_key(data[:-8]), start_ms, min(start_ms + size_ms, _MAX_LONG))
+
+    def build(bound: Serde[K]) -> Serde[Windowed[K]]:
+        return time_windowed(bound, size_ms)
+
+    return WrappingSerde(serialize, deserialize, inner.immutable, "time_windowed", inner=inner, build=build)
+
+
+def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
+    """Keys of session windows: ``key ‖ end ‖ start``."""
+    serialize_key, deserialize_key = inner.serialize, inner.deserialize
+
+    def serialize(windowed: Windowed[K]) -> bytes:
+        key, start_ms, end_ms = _checked(windowed)
+        return serialize_key(key) + _TWO_LONGS.pack(end_ms, start_ms)
+
+    def deserialize(data: bytes) -> Windowed[K]:
+        if len(data) < 16:
+            raise ValueError(f"a session-windowed key ends with 16 bytes of bounds, got {len(data)} bytes in all")
+        end_ms, start_ms = _TWO_LONGS.unpack_from(data, len(data) - 16)
+        return Windowed(deserialize_key(data[:-16]), start_ms, end_ms)
+
+    name = "session_windowed"
+    return WrappingSerde(serialize, deserialize, inner.immutable, name, inner=inner, build=session_windowed)
+
+
+def _checked(windowed: Windowed[K]) -> Windowed[K]:
+    if not isinstance(windowed, Windowed):
+        raise TypeError(f"got {type(windowed).__name__}, expected Windowed(key, start_ms, end_ms)")
+    return windowed

@@ -1,0 +1,23 @@
+"""A serde made of another one: binding it to a topic binds the inner one.
+
+Built with the topology; bound on the polling thread when a task is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streamsapp.serdes.api import AnySerde, Serde, T
+
+
+@dataclass(frozen=True)
+class WrappingSerde(Serde[T]):
+    """``build`` makes the same kind of serde around another inner one."""
+
+    inner: AnySerde = field(kw_only=True)
+    build: Callable[[AnySerde], Serde[T]] = field(kw_only=True)
+
+    def bind(self, topic: str, is_key: bool) -> Serde[T]:
+        bound = self.inner.bind(topic, is_key)
+        return self if bound is self.inner else self.build(bound)
