@@ -1,0 +1,128 @@
+"""The final properties of every client of an instance, so that TLS and SASL come from one place.
+
+Pure; called on the polling thread when the clients are made. ``client_error`` turns what librdkafka says about a bad
+property into a ``ConfigError``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TypeAlias
+
+from streamsapp.config.client_keys import CONSUMER_ONLY, JAVA_NAMES, OWNED, PREFIXES_OF, PRODUCER_ONLY, split_prefix
+from streamsapp.config.redaction import is_secret
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import ConfigError
+
+ClientProperties: TypeAlias = dict[str, str | int | bool]
+
+_KNOWN_KEYS = (*CONSUMER_ONLY, *PRODUCER_ONLY, *OWNED, "security.protocol", "sasl.mechanism", "sasl.username",
+               "sasl.password", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
+               "ssl.key.password", "client.rack", "debug", "message.max.bytes", "socket.timeout.ms")  # fmt: skip
+
+#: The client speaks of a property by its older name.
+_ALIASES = {
+    "queue.buffering.max.ms": "linger.ms",
+    "message.send.max.retries": "retries",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "compression.codec": "compression.type",
+    "fetch.message.max.bytes": "max.partition.fetch.bytes",
+}
+
+
+def main_consumer(config: StreamsConfig) -> ClientProperties:
+    """Reads the sources; carries the group id under which offsets are committed."""
+    return _client(config, "main consumer", _consumer_defaults(), _consumer_owned(config, "consumer"))
+
+
+def restore_consumer(config: StreamsConfig) -> ClientProperties:
+    """Reads changelogs. It never commits; librdkafka asks for a group id all the same."""
+    return _client(config, "restore consumer", _consumer_defaults(), _consumer_owned(config, "restore-consumer"))
+
+
+def producer(config: StreamsConfig, transactional_id: str | None = None) -> ClientProperties:
+    """Writes sinks and changelogs; transactional when an id is given, idempotent always."""
+    defaults: ClientProperties = {"linger.ms": 100, "batch.num.messages": 100_000, "batch.size": 1_000_000}
+    owned: ClientProperties = {
+        **_identity(config, "producer"),
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "delivery.report.only.error": True,
+        "queue.buffering.max.messages": 0,
+        "queue.buffering.max.kbytes": config.memory.producer_queue // 1024,
+    }
+    if transactional_id is not None:
+        # A commit waits on the coordinator several times; the default of 100 ms would be most of the pause.
+        defaults["retry.backoff.ms"] = 5
+        defaults["linger.ms"] = 20
+        owned["transactional.id"] = transactional_id
+    return _client(config, "producer", defaults, owned)
+
+
+def admin(config: StreamsConfig) -> ClientProperties:
+    """Creates internal topics, deletes consumed records of repartition topics."""
+    return _client(config, "admin", {}, _identity(config, "admin"))
+
+
+def client_error(error: Exception) -> ConfigError | None:
+    """What the user can do about a property a client refused; ``None`` when the error is about something else."""
+    text = str(error)
+    if "_INVALID_ARG" not in text:
+        return None
+    unknown = re.search(r'No such configuration property: "([^"]+)', text)
+    if unknown:
+        return ConfigError(f"kafka property {unknown[1]!r} is not known to the client: {_suggestion(unknown[1])}")
+    named = re.search(r'onfiguration property "([^"]+)', text) or re.search(r"(?:: |`)([a-z]+(?:\.[a-z]+)+)", text)
+    key = named[1] if named else ""
+    detail = "its value is not usable" if is_secret(key) else text.partition('str="')[2].removesuffix('"}')
+    also = f" (also called {_ALIASES[key]})" if key in _ALIASES else ""
+    where = f"kafka property {key!r}{also}" if key else "a kafka property"
+    return ConfigError(f"{where} was refused by the client: {detail}; correct or remove it")
+
+
+def _consumer_defaults() -> ClientProperties:
+    # 20: the default of 1,000 leaves a consumer idle for up to a second after its queue was full.
+    return {"fetch.queue.backoff.ms": 20, "fetch.wait.max.ms": 100, "queued.min.messages": 100_000}
+
+
+def _consumer_owned(config: StreamsConfig, role: str) -> ClientProperties:
+    return {
+        **_identity(config, role),
+        "group.id": config.application_id,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        # An offset out of range must surface: only the task knows where to go from there.
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed" if config.exactly_once else "read_uncommitted",
+        "allow.auto.create.topics": False,
+        "queued.max.messages.kbytes": config.memory.consumer_queue // 1024,
+    }
+
+
+def _identity(config: StreamsConfig, role: str) -> ClientProperties:
+    return {"bootstrap.servers": config.bootstrap_servers, "client.id": f"{config.client_id}-{role}"}
+
+
+def _client(config: StreamsConfig, kind: str, defaults: ClientProperties, owned: ClientProperties) -> ClientProperties:
+    """Our defaults, then the user's properties from general to specific, then what the runtime owns."""
+    result = dict(defaults)
+    for wanted in ("", *PREFIXES_OF[kind]):
+        for key, value in config.kafka.items():
+            prefix, bare = split_prefix(key)
+            if prefix == wanted and (prefix or _reads(kind, bare)):
+                result[bare] = value
+    return result | owned
+
+
+def _reads(kind: str, key: str) -> bool:
+    if key in CONSUMER_ONLY:
+        return kind.endswith("consumer")
+    return kind == "producer" or key not in PRODUCER_ONLY
+
+
+def _suggestion(key: str) -> str:
+    if key in JAVA_NAMES:
+        return JAVA_NAMES[key]
+    close = difflib.get_close_matches(key, _KNOWN_KEYS, n=1)
+    return f"did you mean {close[0]!r}?" if close else "correct or remove it (names are librdkafka's)"

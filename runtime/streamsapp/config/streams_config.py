@@ -1,0 +1,219 @@
+"""``StreamsConfig``: everything an application can set, typed, and validated when it is made.
+
+Made by the user, the command line or the manifest; read by every thread. Names are Kafka Streams' in snake_case.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from streamsapp.config.client_keys import refuse_owned_keys
+from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
+from streamsapp.config.redaction import redact
+from streamsapp.errors import ConfigError
+from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
+from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
+from streamsapp.record import TopicPartition
+from streamsapp.serdes.api import AnySerde, Serde
+
+EXACTLY_ONCE = "exactly_once"
+AT_LEAST_ONCE = "at_least_once"
+
+#: Chosen by the runtime.
+AUTO = -1
+
+_COMMIT_INTERVAL_MS = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 30_000}
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_BYTES: AnySerde = Serde(serialize=bytes, deserialize=bytes, immutable=True, name="bytes")
+
+
+class PartitionGrouper(Protocol):
+    """Decides which partitions of a sub-topology's topics make a task (KIP-28)."""
+
+    def __call__(self, partitions_of: Mapping[str, int]) -> Mapping[int, frozenset[TopicPartition]]:
+        """Task number to partitions, given the number of partitions of every source topic."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsConfig:
+    """The configuration of an application. Only ``application_id`` and ``bootstrap_servers`` must be given.
+
+    ``commit_interval_ms`` and ``memory_bytes`` are chosen by the runtime unless set; reading them gives the choice.
+    Exception handlers are functions or one of the names ``fail``, ``continue`` and ``dead_letter``.
+    """
+
+    application_id: str
+    bootstrap_servers: str
+    processing_guarantee: str = EXACTLY_ONCE
+    #: Processing threads.
+    threads: int = 1
+    #: 100 under exactly once, 30,000 under at least once.
+    commit_interval_ms: int = AUTO
+    state_dir: Path = field(default_factory=lambda: Path(tempfile.gettempdir()) / "streamsapp")
+    #: The control group's limit, or 75 % of the machine's memory where there is none.
+    memory_bytes: int = AUTO
+    default_key_serde: AnySerde = _BYTES
+    default_value_serde: AnySerde = _BYTES
+    default_timestamp_extractor: TimestampExtractor = fail_on_invalid_timestamp
+    max_task_idle_ms: int = 0
+    #: A processor that takes longer over one record is reported as hanging.
+    max_poll_interval_ms: int = 300_000
+    dead_letter_queue_topic: str | None = None
+    deserialization_exception_handler: str | ExceptionHandler = "fail"
+    processing_exception_handler: str | ExceptionHandler = "fail"
+    production_exception_handler: str | ExceptionHandler = "fail"
+    partition_grouper: PartitionGrouper | None = None
+    #: Of internal topics; the broker's default unless set.
+    replication_factor: int = AUTO
+    #: Settings of internal topics, over the runtime's own.
+    topic_properties: Mapping[str, str] = field(default_factory=dict)
+    client_id: str = ""
+    #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    topology_optimization: bool = False
+    #: Of ``/healthz``, ``/metrics`` and ``/status``; ``None`` serves nothing, 0 takes any free port.
+    http_port: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_text(self)
+        _check_numbers(self)
+        _resolve(self)
+        _check_handlers(self)
+        refuse_owned_keys(self.kafka)
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.processing_guarantee == EXACTLY_ONCE
+
+    @cached_property
+    def memory(self) -> MemoryBudget:
+        """What each part of the instance may use of ``memory_bytes``."""
+        return MemoryBudget.divide(self.memory_bytes)
+
+    @cached_property
+    def on_deserialization_error(self) -> ExceptionHandler:
+        return _handler(self.deserialization_exception_handler)
+
+    @cached_property
+    def on_processing_error(self) -> ExceptionHandler:
+        return _handler(self.processing_exception_handler)
+
+    @cached_property
+    def on_production_error(self) -> ExceptionHandler:
+        return _handler(self.production_exception_handler)
+
+    def __repr__(self) -> str:
+        shown = {f.name: getattr(self, f.name) for f in fields(self)} | {"kafka": redact(self.kafka)}
+        return f"StreamsConfig({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> StreamsConfig:
+        """From Kafka's dotted names: ``application.id`` and the like; keys that are not ours go to the clients."""
+        own = {name.replace("_", "."): name for name in (f.name for f in fields(cls))} | _KAFKA_STREAMS_NAMES
+        topic = {k.removeprefix("topic."): str(v) for k, v in properties.items() if k.startswith("topic.")}
+        known = {own[key]: _coerce(own[key], value) for key, value in properties.items() if key in own}
+        kafka = {k: str(v) for k, v in properties.items() if k not in own and not k.startswith("topic.")}
+        for required in ("application.id", "bootstrap.servers"):
+            if required not in properties:
+                raise ConfigError(f"{required} is not set")
+        return cls(**(known | {"topic_properties": topic, "kafka": kafka}))
+
+
+#: Kafka Streams' keys whose name is not simply ours with dots.
+_KAFKA_STREAMS_NAMES = {
+    "num.stream.threads": "threads",
+    "errors.dead.letter.queue.topic.name": "dead_letter_queue_topic",
+}
+
+_INTEGERS = {
+    # name: (least value, whether AUTO is allowed)
+    "threads": (1, False),
+    "commit_interval_ms": (0, True),
+    "memory_bytes": (MINIMUM_BYTES, True),
+    "max_task_idle_ms": (-1, False),
+    "max_poll_interval_ms": (1, False),
+    "replication_factor": (1, True),
+}
+
+
+def _check_text(config: StreamsConfig) -> None:
+    if not isinstance(config.application_id, str) or not _TOPIC_NAME.fullmatch(config.application_id):
+        raise ConfigError(
+            f"application_id: {config.application_id!r} is not usable; it becomes part of topic and directory names: "
+            "use 1 to 249 letters, digits, '.', '_' and '-'"
+        )
+    if config.application_id in (".", ".."):
+        raise ConfigError(f"application_id: {config.application_id!r} names a directory; choose another name")
+    if not isinstance(config.bootstrap_servers, str) or not config.bootstrap_servers.strip():
+        raise ConfigError("bootstrap_servers: must not be empty; give one or more host:port, separated by commas")
+    if config.processing_guarantee not in _COMMIT_INTERVAL_MS:
+        raise ConfigError(
+            f"processing_guarantee: expected '{EXACTLY_ONCE}' or '{AT_LEAST_ONCE}', got {config.processing_guarantee!r}"
+        )
+    topic = config.dead_letter_queue_topic
+    if topic is not None and not _TOPIC_NAME.fullmatch(topic):
+        raise ConfigError(f"dead_letter_queue_topic: {topic!r} is not a topic name; use letters, digits, '.', '_', '-'")
+
+
+def _check_numbers(config: StreamsConfig) -> None:
+    for name, (least, auto) in _INTEGERS.items():
+        value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, int) or not (value >= least or (auto and value == AUTO)):
+            raise ConfigError(f"{name}: expected an integer ≥ {least}, got {value!r}")
+    port = config.http_port
+    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535):
+        raise ConfigError(f"http_port: expected a port from 0 to 65535, got {port!r}")
+
+
+def _resolve(config: StreamsConfig) -> None:
+    """Fill in what the runtime chooses, and freeze what came in as a mutable mapping."""
+    chosen: dict[str, Any] = {
+        "state_dir": Path(os.path.expanduser(config.state_dir)),
+        "topic_properties": MappingProxyType(dict(config.topic_properties)),
+        "kafka": MappingProxyType(dict(config.kafka)),
+        "client_id": config.client_id or config.application_id,
+    }
+    if config.commit_interval_ms == AUTO:
+        chosen["commit_interval_ms"] = _COMMIT_INTERVAL_MS[config.processing_guarantee]
+    if config.memory_bytes == AUTO:
+        chosen["memory_bytes"] = max(available_memory(), MINIMUM_BYTES)
+    for name, value in chosen.items():
+        object.__setattr__(config, name, value)
+
+
+def _check_handlers(config: StreamsConfig) -> None:
+    for kind in ("deserialization", "processing", "production"):
+        name = f"{kind}_exception_handler"
+        handler = getattr(config, name)
+        if not callable(handler) and handler not in BUILT_IN:
+            raise ConfigError(f"{name}: expected a function or one of {', '.join(BUILT_IN)}, got {handler!r}")
+        if handler == "dead_letter" and config.dead_letter_queue_topic is None:
+            raise ConfigError(
+                f"{name}: 'dead_letter' needs a topic to write to; set dead_letter_queue_topic to an existing topic"
+            )
+
+
+def _handler(handler: str | ExceptionHandler) -> ExceptionHandler:
+    return BUILT_IN[handler] if isinstance(handler, str) else handler
+
+
+def _coerce(name: str, value: Any) -> Any:
+    """Properties files hold text only: numbers and paths arrive as strings."""
+    if not isinstance(value, str):
+        return value
+    if name in _INTEGERS or name == "http_port":
+        return int(value) if re.fullmatch(r"-?\d+", value) else value
+    if name == "processing_guarantee":
+        return EXACTLY_ONCE if value == "exactly_once_v2" else value
+    if name == "topology_optimization":
+        return value in ("all", "true")
+    return Path(value) if name == "state_dir" else value
