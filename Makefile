@@ -1,0 +1,45 @@
+# Everything a developer types. Each target sets up what it needs first: Python 3.11+ and make are enough to begin.
+
+# The first interpreter that is new enough; python3 comes first, so that an active environment wins.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
+RUN := .venv/bin
+
+.PHONY: help demo test check bench lock clean setup
+
+help:
+	@echo 'make demo    word count on a real Kafka broker over real input, verified'
+	@echo 'make test    every check and every test, on a real broker'
+	@echo 'make check   format, lint, types, import contracts, sizes'
+	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
+	@echo 'make lock    resolves the dependencies anew into requirements.lock (needs uv)'
+	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
+
+demo: setup
+	@$(RUN)/python -m tools.demo
+
+test: setup check
+	@$(RUN)/python -m pytest
+
+check: setup
+	@$(RUN)/ruff format --check --quiet .
+	@$(RUN)/ruff check --quiet .
+	@$(RUN)/mypy
+	@$(RUN)/lint-imports --no-logo --quiet 2>/dev/null || $(RUN)/lint-imports
+	@$(RUN)/python tools/sizes.py
+
+bench: setup
+	@$(RUN)/python benchmarks/run.py $(if $(ONLY),--only $(ONLY))
+
+# Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for.
+lock:
+	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --extra dev $(LOCK_OPTIONS) \
+		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+
+clean:
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup:
+	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed and none was found on PATH' >&2; exit 1; }
+	@"$(PYTHON)" tools/bootstrap.py

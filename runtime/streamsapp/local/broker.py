@@ -1,0 +1,231 @@
+"""A real single-node Apache Kafka (KRaft, controller and broker in one JVM) for development and tests.
+
+Started and stopped by ``streamsapp local``, the demo and test fixtures, on the caller's thread; the broker runs in a
+process of its own. Its data, settings and log (``broker.log``) live in the directory it is given; a broker that is
+started again on the same directory and object keeps its address and its topics.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from streamsapp.errors import StreamsError
+from streamsapp.local.jars import cache_dir, kafka_jars
+from streamsapp.local.java import find_java
+
+_HOST = "127.0.0.1"
+_CLUSTER_ID = "c3RyZWFtc2FwcC1sb2NhbA"
+_STARTED = b"Kafka Server started"
+_POLL_SECONDS = 0.02
+
+#: C1 only and the serial collector start fastest and leave the cores to what is being developed or tested.
+_JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error")
+
+#: Warnings, and the one line that says that the broker is ready.
+_LOG_OPTIONS = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+)
+
+#: A cluster of one, groups that form at once, and topics that exist only when somebody creates them.
+_DEFAULTS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    # A killed broker may come back only when its old registration has expired: 9 s by default.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "log.cleaner.dedupe.buffer.size": str(16 << 20),
+}
+
+
+class EmbeddedBroker:
+    """One Kafka broker on this machine. As a context manager it is started on entry and stopped on exit."""
+
+    def __init__(
+        self,
+        data_dir: Path | str,
+        port: int | None = None,
+        *,
+        properties: Mapping[str, str] | None = None,
+        start_timeout: float = 60.0,
+    ) -> None:
+        """``port`` is a free one unless given; ``properties`` are added to the broker's ``server.properties``."""
+        self.data_dir = Path(data_dir).absolute()
+        self.port = port or _free_port()
+        self._controller_port = _free_port()
+        self._properties = dict(properties or {})
+        self._start_timeout = start_timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._class_archive: _ClassArchive | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client's ``bootstrap.servers`` wants."""
+        return f"{_HOST}:{self.port}"
+
+    @property
+    def log_file(self) -> Path:
+        """What the broker wrote, over all its starts."""
+        return self.data_dir / "broker.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process while it runs."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> EmbeddedBroker:
+        """Start the broker and wait until it serves requests; formats an empty data directory first."""
+        if self._process is not None:
+            raise StreamsError(f"the broker in {self.data_dir} already runs: stop it before it is started again")
+        java, jars = find_java(), kafka_jars()
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        settings = self._write_settings()
+        self._class_archive = _ClassArchive.of(java)
+        launch = [str(java), *_JVM_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
+        if not (self.data_dir / "logs" / "meta.properties").exists():
+            self._run_to_end([*launch, *self._class_archive.reading(), "kafka.tools.StorageTool"], settings)
+        log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        command = [*launch, *self._class_archive.reading_or_recording(), "kafka.Kafka", str(settings)]
+        with self.log_file.open("ab") as log:
+            # A session of its own: Ctrl-C reaches the caller first, who stops the broker after its clients.
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._wait_until_ready(log_start)
+        return self
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Stop the broker in good order; one that has not ended after ``timeout`` seconds is killed."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._class_archive is not None:
+            self._class_archive.publish()
+
+    def kill(self) -> None:
+        """End the broker as a crash would: SIGKILL."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def restart(self) -> None:
+        """Stop in good order and start again with the same address and data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> EmbeddedBroker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _write_settings(self) -> Path:
+        addresses = {
+            "controller.quorum.voters": f"1@{_HOST}:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{_HOST}:{self.port},CONTROLLER://{_HOST}:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{_HOST}:{self.port}",
+            "log.dirs": f"{self.data_dir}/logs",
+        }
+        settings = self.data_dir / "server.properties"
+        lines = [f"{name}={value}\n" for name, value in {**_DEFAULTS, **addresses, **self._properties}.items()]
+        settings.write_text("".join(lines), encoding="utf-8")
+        return settings
+
+    def _run_to_end(self, launch: list[str], settings: Path) -> None:
+        command = [*launch, "format", "-t", _CLUSTER_ID, "-c", str(settings)]
+        with self.log_file.open("ab") as log:
+            answer = subprocess.run(command, stdout=log, stderr=log, check=False)
+        if answer.returncode != 0:
+            raise self._failed("could not format its data directory", 0)
+
+    def _wait_until_ready(self, log_start: int) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + self._start_timeout
+        try:
+            while _STARTED not in self._log_since(log_start):
+                if self._process.poll() is not None:
+                    raise self._failed(f"ended with {self._process.returncode} instead of starting", log_start)
+                if time.monotonic() > deadline:
+                    raise self._failed(f"was not ready after {self._start_timeout:g} s", log_start)
+                time.sleep(_POLL_SECONDS)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _failed(self, what: str, log_start: int) -> StreamsError:
+        text = self._log_since(log_start).decode(errors="replace")
+        causes = re.findall(r"^.*(?: ERROR |Exception: ).*$", text, re.MULTILINE) or text.splitlines()[-5:]
+        return StreamsError(f"the Kafka broker {what}; see {self.log_file}:\n" + "\n".join(causes[:5]))
+
+    def _log_since(self, position: int) -> bytes:
+        with self.log_file.open("rb") as log:
+            log.seek(position)
+            return log.read()
+
+
+class _ClassArchive:
+    """The JVM's archive of loaded classes (AppCDS): with it a broker starts in half the time.
+
+    The first broker that is stopped in good order records it, all later ones on this machine read it. A JVM refuses
+    the archive of another build, so each build has its own.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._recording: Path | None = None
+
+    @classmethod
+    def of(cls, java: Path) -> _ClassArchive:
+        binary = java.resolve()
+        build = hashlib.sha256(f"{binary}:{binary.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+        return cls(cache_dir() / f"{kafka_jars().name}-{build}.jsa")
+
+    def reading(self) -> list[str]:
+        return [f"-XX:SharedArchiveFile={self._path}"] if self._path.exists() else []
+
+    def reading_or_recording(self) -> list[str]:
+        if self._path.exists():
+            return self.reading()
+        self._recording = self._path.with_suffix(f".{os.getpid()}")
+        return [f"-XX:ArchiveClassesAtExit={self._recording}"]
+
+    def publish(self) -> None:
+        """Renames a finished recording into place; there is none when the broker did not end by itself."""
+        if self._recording is not None:
+            with suppress(FileNotFoundError):
+                self._recording.replace(self._path)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,142 @@
+"""Sets up this tree for development, from nothing but Python 3.11+: environment, packages, Java, the broker's jars.
+
+Run by every target of the Makefile. A step that is already done costs nothing and prints nothing. First started by
+the system's Python (standard library only); the steps that need the library run in the environment it made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+VENV_PYTHON = VENV / "bin" / "python"
+STAMP = VENV / ".installed"
+LOCK = ROOT / "requirements.lock"
+
+#: The newest of these that the distribution has is installed where Java is missing; Kafka needs 17 or newer.
+JDK_PACKAGES = ("openjdk-21-jdk-headless", "openjdk-17-jdk-headless")
+
+
+class SetupError(Exception):
+    """A step failed; the message says what the user can do."""
+
+
+def main() -> int:
+    try:
+        if Path(sys.prefix).resolve() != VENV.resolve():
+            set_up_environment()
+            return subprocess.run([str(VENV_PYTHON), __file__], check=False).returncode
+        set_up_broker()
+    except SetupError as error:
+        print(f"set-up failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def set_up_environment() -> None:
+    """The virtual environment with exactly the locked packages and this project, editable."""
+    wanted = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    if STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted and _works(VENV_PYTHON):
+        return
+    with step(f"environment in .venv, Python {sys.version.split()[0]}"):
+        if importlib.util.find_spec("ensurepip") is None:  # Debian splits it off
+            package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+            refresh_package_lists(instead=f"sudo apt-get install -y {package}")
+            install_packages(package)
+        shutil.rmtree(VENV, ignore_errors=True)
+        run([sys.executable, "-m", "venv", str(VENV)])
+    pip = [str(VENV_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    with step("locked packages"):
+        run([*pip, "--require-hashes", "-r", str(LOCK)])
+    with step("streamsapp, editable"):
+        run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+    STAMP.write_text(wanted, encoding="utf-8")
+
+
+def set_up_broker() -> None:
+    """Java, Maven and the broker's jars."""
+    # Only importable in the environment that the other half of this script makes.
+    from streamsapp.errors import StreamsError
+    from streamsapp.local import jars, java
+
+    def find_tools() -> None:
+        java.find_java()
+        java.find_maven()
+
+    try:
+        if _fails(find_tools, StreamsError):
+            with step("Java and Maven"):
+                refresh_package_lists(instead=java.install_command())
+                install_packages(_jdk_package(), "maven")
+                find_tools()
+        if not jars.is_fetched():
+            with step(f"Apache Kafka {jars.KAFKA_VERSION}"):
+                jars.kafka_jars()
+    except StreamsError as error:
+        raise SetupError(str(error)) from error
+
+
+def refresh_package_lists(instead: str) -> None:
+    """First half of installing Debian packages; where that cannot be done, tells the one command to type ``instead``."""
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise SetupError(f"type this once, then try again:\n    {instead}")
+    run(["apt-get", "update", "-qq"])
+
+
+def install_packages(*names: str) -> None:
+    """Second half of installing Debian packages."""
+    run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *names])
+
+
+def run(command: list[str]) -> None:
+    """Run a program quietly; what it said is shown when it fails."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise SetupError(f"{' '.join(command)}\n{answer.stdout}{answer.stderr}")
+
+
+@contextmanager
+def step(title: str) -> Iterator[None]:
+    """One line per step: what it is while it runs, how long it took when it is done."""
+    print(f"  {title:<44}", end="", flush=True)
+    start = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        print("failed", flush=True)
+        raise
+    print(f"{time.monotonic() - start:6.1f} s", flush=True)
+
+
+def _jdk_package() -> str:
+    known = subprocess.run(["apt-cache", "pkgnames", "openjdk-"], capture_output=True, text=True, check=False).stdout
+    return next((package for package in JDK_PACKAGES if package in known.split()), "default-jdk-headless")
+
+
+def _works(python: Path) -> bool:
+    return python.exists() and subprocess.run([str(python), "-c", ""], check=False).returncode == 0
+
+
+def _fails(action: Callable[[], object], error: type[Exception]) -> bool:
+    try:
+        action()
+    except error:
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
