@@ -1,9 +1,11 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiConsumer;
 import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.processor.Cancellable;
 import org.apache.kafka.streams.processor.PunctuationType;
@@ -31,8 +33,8 @@ import org.apache.kafka.streams.state.ValueAndTimestamp;
 final class Processors {
     private Processors() { }
 
-    /** A record's value and time after a step that keeps the key; null forwards nothing. */
-    private record Stepped(Object value, long timestamp) { }
+    /** A record's value, time and headers after a step that keeps the key; no Stepped at all forwards nothing. */
+    private record Stepped(Object value, long timestamp, Headers headers) { }
 
     /** What a step that keeps the key may see. */
     private interface Step {
@@ -41,12 +43,14 @@ final class Processors {
 
     private static Step valueStep(String name) {
         return switch (name) {
-            case "pass" -> (context, step, key, value, timestamp, headers) -> new Stepped(value, timestamp);
+            case "pass" -> (context, step, key, value, timestamp, headers) -> new Stepped(value, timestamp, headers);
             case "late" -> (context, step, key, value, timestamp, headers) ->
-                new Stepped(value, Math.max(0, timestamp - 3));
+                new Stepped(value, Math.max(0, timestamp - 3), headers);
             case "headers" -> (context, step, key, value, timestamp, headers) -> {
-                headers.add("seen", Functions.text(key).getBytes(java.nio.charset.StandardCharsets.UTF_8));
-                return new Stepped(value, timestamp);
+                // A copy: the siblings of this node are given the same headers.
+                Headers more = new RecordHeaders(headers);
+                more.add("seen", Functions.text(key).getBytes(StandardCharsets.UTF_8));
+                return new Stepped(value, timestamp, more);
             };
             case "metadata" -> Processors::metadata;
             case "count" -> Processors::count;
@@ -55,7 +59,7 @@ final class Processors {
             case "read" -> Processors::read;
             case "fail_on_boom" -> (context, step, key, value, timestamp, headers) -> {
                 Functions.predicate("fail_on_boom").test(key, value);
-                return new Stepped(value, timestamp);
+                return new Stepped(value, timestamp, headers);
             };
             default -> null;
         };
@@ -69,7 +73,7 @@ final class Processors {
         List<String> names = new ArrayList<>();
         headers.forEach(header -> names.add(header.key()));
         return new Stepped(Functions.clip(where + " stream " + context.currentStreamTimeMs() + " now "
-            + context.currentSystemTimeMs() + " task " + context.taskId() + " " + names), timestamp);
+            + context.currentSystemTimeMs() + " task " + context.taskId() + " " + names), timestamp, headers);
     }
 
     private static Stepped count(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
@@ -80,7 +84,7 @@ final class Processors {
         KeyValueStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
         Object counted = Functions.num(store.get(key)) + 1;
         store.put(key, counted);
-        return new Stepped(counted, timestamp);
+        return new Stepped(counted, timestamp, headers);
     }
 
     private static Stepped latest(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
@@ -92,7 +96,7 @@ final class Processors {
         ValueAndTimestamp<Object> previous = store.get(key);
         store.put(key, ValueAndTimestamp.make(value, timestamp));
         return new Stepped(previous == null ? "none" : Functions.text(previous.value()) + "@" + previous.timestamp(),
-            timestamp);
+            timestamp, headers);
     }
 
     private static Stepped storeApi(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
@@ -112,7 +116,7 @@ final class Processors {
         }
         store.putAll(List.of(KeyValue.pair(key, value)));
         keys(store.all(), seen, "a");
-        return new Stepped(Functions.clip(String.join(" ", seen)), timestamp);
+        return new Stepped(Functions.clip(String.join(" ", seen)), timestamp, headers);
     }
 
     private static void keys(KeyValueIterator<Object, Object> entries, List<String> into, String mark) {
@@ -128,7 +132,7 @@ final class Processors {
         Object store = context.getStateStore(step.get("stores").get(0).asText());
         Object found = key == null ? null : ((KeyValueStore<?, ?>) store).get(cast(key));
         return new Stepped(Functions.text(found instanceof ValueAndTimestamp<?> stamped ? stamped.value() : found),
-            timestamp);
+            timestamp, headers);
     }
 
     @SuppressWarnings("unchecked")
@@ -197,7 +201,8 @@ final class Processors {
             Stepped stepped = step.apply(context(), json, record.key(), record.value(), record.timestamp(),
                 record.headers());
             if (stepped != null) {
-                context().forward(record.withValue(stepped.value()).withTimestamp(stepped.timestamp()));
+                context().forward(record.withValue(stepped.value()).withTimestamp(stepped.timestamp())
+                    .withHeaders(stepped.headers()));
             }
         }
     }
@@ -217,7 +222,8 @@ final class Processors {
             Stepped stepped = step.apply(context(), json, record.key(), record.value(), record.timestamp(),
                 record.headers());
             if (stepped != null) {
-                context().forward(record.withValue(stepped.value()).withTimestamp(stepped.timestamp()));
+                context().forward(record.withValue(stepped.value()).withTimestamp(stepped.timestamp())
+                    .withHeaders(stepped.headers()));
             }
         }
     }

@@ -1,0 +1,203 @@
+"""The processors that programs name; java/Processors.java has the same table, and the two must stay equal.
+
+Made by the programs of this folder, run on the test's thread. Those of ``VALUE_STEPS`` keep the key, so that they also
+serve ``process_values``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from functions import clip, fail_on_boom, num, text
+from streamsapp.processor.api import Cancellable, Processor, ProcessorContext, PunctuationType
+from streamsapp.record import Record
+from streamsapp.state.api import ValueAndTimestamp
+
+Step = dict[str, Any]
+
+
+def store_of(context: ProcessorContext, step: Step) -> Any:
+    return context.get_state_store(step["stores"][0])
+
+
+def metadata(context: ProcessorContext, step: Step, record: Record) -> Record:
+    at = context.record_metadata
+    where = "nowhere" if at is None else f"{at.topic}-{at.partition}@{at.offset}"
+    names = "[" + ", ".join(name for name, _ in record.headers) + "]"
+    return record.with_value(
+        clip(
+            f"{where} stream {context.current_stream_time_ms} now {context.current_system_time_ms}"
+            f" task {context.task_id} {names}"
+        )
+    )
+
+
+def headers(context: ProcessorContext, step: Step, record: Record) -> Record:
+    return record.with_headers([*record.headers, ("seen", text(record.key).encode())])
+
+
+def count(context: ProcessorContext, step: Step, record: Record) -> Record | None:
+    if record.key is None:
+        return None
+    store = store_of(context, step)
+    counted = num(store.get(record.key)) + 1
+    store.put(record.key, counted)
+    return record.with_value(counted)
+
+
+def latest(context: ProcessorContext, step: Step, record: Record) -> Record | None:
+    if record.key is None:
+        return None
+    store = store_of(context, step)
+    previous = store.get(record.key)
+    store.put(record.key, None if record.value is None else ValueAndTimestamp(record.value, record.timestamp))
+    return record.with_value("none" if previous is None else f"{text(previous.value)}@{previous.timestamp}")
+
+
+def keys(entries: Iterator[tuple[Any, Any]], mark: str) -> list[str]:
+    return [mark + text(key) for key, _ in entries]
+
+
+def store_api(context: ProcessorContext, step: Step, record: Record) -> Record | None:
+    if record.key is None:
+        return None
+    store = store_of(context, step)
+    seen = [text(store.put_if_absent(record.key, record.value))]
+    seen += keys(store.range(record.key, None), ">")
+    seen += keys(store.range(None, record.key), "<")
+    seen += keys(store.reverse_all(), "r")
+    seen += keys(store.reverse_range(None, record.key), "q")
+    if num(record.value) % 3 == 0:
+        seen.append("d" + text(store.delete(record.key)))
+    store.put_all([(record.key, record.value)])
+    seen += keys(store.all(), "a")
+    return record.with_value(clip(" ".join(seen)))
+
+
+def read(context: ProcessorContext, step: Step, record: Record) -> Record:
+    found = None if record.key is None else store_of(context, step).get(record.key)
+    return record.with_value(text(found.value if isinstance(found, ValueAndTimestamp) else found))
+
+
+def fail(context: ProcessorContext, step: Step, record: Record) -> Record:
+    fail_on_boom(record.key, record.value)
+    return record
+
+
+VALUE_STEPS: dict[str, Callable[[ProcessorContext, Step, Record], Record | None]] = {
+    "pass": lambda context, step, record: record,
+    "late": lambda context, step, record: record.with_timestamp(max(0, record.timestamp - 3)),
+    "headers": headers,
+    "metadata": metadata,
+    "count": count,
+    "latest": latest,
+    "store_api": store_api,
+    "read": read,
+    "fail_on_boom": fail,
+}
+
+
+class OracleProcessor(Processor):
+    """Keeps its step and its context."""
+
+    context: ProcessorContext
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+
+    def process(self, record: Record) -> None:
+        raise NotImplementedError
+
+
+class Stepping(OracleProcessor):
+    """Forwards what a step that keeps the key makes of a record."""
+
+    def process(self, record: Record) -> None:
+        stepped = VALUE_STEPS[self.step["processor"]](self.context, self.step, record)
+        if stepped is not None:
+            self.context.forward(stepped)
+
+
+class Swapping(OracleProcessor):
+    def process(self, record: Record) -> None:
+        self.context.forward(Record(text(record.value), text(record.key), record.timestamp, record.headers))
+
+
+class Twice(OracleProcessor):
+    def process(self, record: Record) -> None:
+        self.context.forward(record)
+        self.context.forward(record.with_timestamp(record.timestamp + 1))
+
+
+class ToChild(OracleProcessor):
+    def process(self, record: Record) -> None:
+        children = self.step["children"]
+        self.context.forward(record, children[num(record.value) % len(children)])
+
+
+class Keeping(OracleProcessor):
+    def process(self, record: Record) -> None:
+        if record.key is not None:
+            store_of(self.context, self.step).put(record.key, record.value)
+
+
+def punctuation_type(step: Step) -> PunctuationType:
+    by_stream_time = step["processor"].endswith("stream_time")
+    return PunctuationType.STREAM_TIME if by_stream_time else PunctuationType.WALL_CLOCK_TIME
+
+
+class Dumping(Keeping):
+    """Keeps the last value per key and forwards all of them at every punctuation."""
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        context.schedule(self.step["interval"], punctuation_type(self.step), self.dump)
+
+    def dump(self, timestamp: int) -> None:
+        for key, value in store_of(self.context, self.step).all():
+            self.context.forward(Record(key, value, timestamp))
+
+
+class Ticking(OracleProcessor):
+    """Passes records on, forwards a mark at every punctuation, and stops punctuating after the third."""
+
+    schedule: Cancellable
+    ticks = 0
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.schedule = context.schedule(self.step["interval"], punctuation_type(self.step), self.tick)
+
+    def tick(self, timestamp: int) -> None:
+        self.ticks += 1
+        if self.ticks == 3:
+            self.schedule.cancel()
+        context = self.context
+        where = "nowhere" if context.record_metadata is None else "somewhere"
+        mark = f"tick {self.ticks} {where} stream {context.current_stream_time_ms} now {context.current_system_time_ms}"
+        context.forward(Record("tick", mark, timestamp))
+
+    def process(self, record: Record) -> None:
+        self.context.forward(record.with_value(text(record.value)))
+
+
+_OTHERS: dict[str, Callable[[Step], Processor]] = {
+    "dump_stream_time": Dumping,
+    "dump_wall_clock": Dumping,
+    "tick_stream_time": Ticking,
+    "tick_wall_clock": Ticking,
+    "swap": Swapping,
+    "twice": Twice,
+    "to_child": ToChild,
+    "keep": Keeping,
+}
+
+
+def supplier(step: Step) -> Callable[[], Processor]:
+    """Makes the processor that a step names."""
+    make = Stepping if step["processor"] in VALUE_STEPS else _OTHERS[step["processor"]]
+    return lambda: make(step)
