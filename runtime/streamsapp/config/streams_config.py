@@ -5,7 +5,6 @@ Made by the user, the command line or the manifest; read by every thread. Names 
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Mapping
@@ -22,7 +21,8 @@ from streamsapp.errors import ConfigError
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.record import TopicPartition
-from streamsapp.serdes.api import AnySerde, Serde
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import Serdes
 
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
@@ -32,7 +32,6 @@ AUTO = -1
 
 _COMMIT_INTERVAL_MS = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 30_000}
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_BYTES: AnySerde = Serde(serialize=bytes, deserialize=bytes, immutable=True, name="bytes")
 
 
 class PartitionGrouper(Protocol):
@@ -61,8 +60,8 @@ class StreamsConfig:
     state_dir: Path = field(default_factory=lambda: Path(tempfile.gettempdir()) / "streamsapp")
     #: The control group's limit, or 75 % of the machine's memory where there is none.
     memory_bytes: int = AUTO
-    default_key_serde: AnySerde = _BYTES
-    default_value_serde: AnySerde = _BYTES
+    default_key_serde: AnySerde = field(default_factory=Serdes.bytes)
+    default_value_serde: AnySerde = field(default_factory=Serdes.bytes)
     default_timestamp_extractor: TimestampExtractor = fail_on_invalid_timestamp
     max_task_idle_ms: int = 0
     #: A processor that takes longer over one record is reported as hanging.
@@ -177,7 +176,7 @@ def _check_numbers(config: StreamsConfig) -> None:
 def _resolve(config: StreamsConfig) -> None:
     """Fill in what the runtime chooses, and freeze what came in as a mutable mapping."""
     chosen: dict[str, Any] = {
-        "state_dir": Path(os.path.expanduser(config.state_dir)),
+        "state_dir": Path(config.state_dir).expanduser(),
         "topic_properties": MappingProxyType(dict(config.topic_properties)),
         "kafka": MappingProxyType(dict(config.kafka)),
         "client_id": config.client_id or config.application_id,

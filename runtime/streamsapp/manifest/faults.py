@@ -1,0 +1,134 @@
+"""Finds every fault of a decoded document against a typed structure, each with the path of its field.
+
+Called by ``load``. A decoder stops at the first error; a user wants them all at once. Pure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import inspect
+
+
+def faults_of(document: object, structure: type) -> list[str]:
+    """One line per fault: ``spec.processing.threads: expected an integer ≥ 1, got 'two'``."""
+    return list(_check(document, inspect.type_info(structure), ""))
+
+
+def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
+    match expected:
+        case inspect.UnionType(types=types):
+            yield from _check_union(value, types, path)
+        case inspect.StructType() if isinstance(value, dict):
+            yield from _check_struct(value, expected, path)
+        case inspect.DictType(value_type=value_type) if isinstance(value, dict):
+            for key, item in value.items():
+                yield from _check(item, value_type, _join(path, str(key)))
+        case inspect.ListType(item_type=item_type) if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _check(item, item_type, f"{path}[{index}]")
+        case _:
+            if not _fits(value, expected):
+                yield f"{path or 'the document'}: expected {_describe(expected)}, got {_shown(value)}"
+
+
+def _check_union(value: object, types: tuple[inspect.Type, ...], path: str) -> Iterator[str]:
+    """``X | None`` is checked as ``X``; among several plain types one has to fit."""
+    present = [member for member in types if not isinstance(member, inspect.NoneType)]
+    if value is None and len(present) < len(types):
+        return
+    if len(present) == 1:
+        yield from _check(value, present[0], path)
+    elif not any(_fits(value, member) for member in present):
+        descriptions = dict.fromkeys(map(_describe, present))
+        if "a number" in descriptions:
+            descriptions.pop("an integer", None)
+        expected = " or ".join(descriptions)
+        yield f"{path}: expected {expected}, got {_shown(value)}"
+
+
+def _check_struct(value: dict[Any, Any], expected: inspect.StructType, path: str) -> Iterator[str]:
+    fields = {field.encode_name: field for field in expected.fields}
+    for key, item in value.items():
+        if key in fields:
+            yield from _check(item, fields[key].type, _join(path, key))
+        elif expected.forbid_unknown_fields:
+            yield f"{_join(path, str(key))}: unknown field{_did_you_mean(str(key), list(fields))}"
+    for name, field in fields.items():
+        if field.required and name not in value:
+            yield f"{_join(path, name)}: is required{_purpose(field.type)}"
+
+
+def _fits(value: object, expected: inspect.Type) -> bool:
+    match expected:
+        case inspect.Metadata(type=inner):
+            return _fits(value, inner)
+        case inspect.IntType(ge=least):
+            return isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least)
+        case inspect.StrType(min_length=shortest, pattern=pattern):
+            return (
+                isinstance(value, str)
+                and len(value) >= (shortest or 0)
+                and (pattern is None or re.search(pattern, value) is not None)
+            )
+        case inspect.LiteralType(values=values):
+            return isinstance(value, str) and value in values
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case inspect.DictType():
+            return isinstance(value, dict)
+        case inspect.ListType():
+            return isinstance(value, list)
+        case _:
+            return isinstance(expected, inspect.AnyType)
+
+
+def _describe(expected: inspect.Type) -> str:
+    match expected:
+        case inspect.Metadata(extra_json_schema=schema) if schema:
+            return str(schema["description"])
+        case inspect.IntType(ge=least):
+            return "an integer" if least is None else f"an integer ≥ {least}"
+        case inspect.StrType(min_length=shortest):
+            return "text that is not empty" if shortest else "text"
+        case inspect.LiteralType(values=values):
+            return " or ".join(repr(value) for value in values)
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.FloatType():
+            return "a number"
+        case inspect.ListType():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _purpose(expected: inspect.Type) -> str:
+    return f" and must be {_describe(expected)}" if isinstance(expected, inspect.LiteralType) else ""
+
+
+def _did_you_mean(key: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known fields are {', '.join(known)}"
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            text = repr(value)
+            return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

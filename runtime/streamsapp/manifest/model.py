@@ -1,0 +1,130 @@
+"""The ``StreamsApp`` manifest as typed structures: one file drives the command line, local runs and the operator.
+
+Plain data; field names are camelCase in the file. ``resources`` and ``podTemplate`` belong to Kubernetes and are kept
+as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+API_VERSION = "streamsapp.dev/v1alpha1"
+KIND = "StreamsApp"
+
+Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+Natural: TypeAlias = Annotated[int, Meta(ge=0)]
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+Property: TypeAlias = str | int | float | bool
+
+
+class _Fields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
+    """Strict: a misspelt field is a fault, never ignored."""
+
+
+class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The part of Kubernetes' object metadata that is read; the API server adds more, which is let pass."""
+
+    name: Text
+    namespace: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    generation: int | None = None
+    uid: str | None = None
+
+
+class Reference(_Fields, frozen=True, kw_only=True):
+    """A ConfigMap or Secret of the same namespace."""
+
+    name: Text
+
+
+class Autoscaling(_Fields, frozen=True, kw_only=True):
+    min_replicas: Positive = 1
+    max_replicas: Positive
+    target_input_lag: Positive = 10_000
+
+
+class TopologySource(_Fields, frozen=True, kw_only=True):
+    """Where the topology comes from: exactly one field is set."""
+
+    entrypoint: str | None = None
+    graph: dict[str, Any] | None = None
+    steps: list[Any] | None = None
+
+
+class Code(_Fields, frozen=True, kw_only=True):
+    """Python beside the image: a ConfigMap, or the files themselves."""
+
+    config_map_ref: Reference | None = None
+    files: dict[str, str] = {}
+
+
+class Kafka(_Fields, frozen=True, kw_only=True):
+    bootstrap_servers: str | None = None
+    properties: dict[str, Property] = {}
+    secret_ref: Reference | None = None
+
+
+class Processing(_Fields, frozen=True, kw_only=True):
+    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    threads: Positive = 1
+    instances: Literal["auto"] | Positive = "auto"
+    commit_interval_ms: Natural | None = None
+    standby_replicas: Natural = 1
+    acceptable_recovery_lag: Natural = 10_000
+    max_warmup_replicas: Positive = 2
+
+
+class RemoteState(_Fields, frozen=True, kw_only=True):
+    url: Annotated[str, Meta(pattern=r"^(s3|file)://.+", description="s3://bucket/prefix or file:///folder")]
+    endpoint: str | None = None
+    secret_ref: Reference | None = None
+    snapshot_interval_seconds: Positive = 60
+
+
+class Rollout(_Fields, frozen=True, kw_only=True):
+    max_standby_lag: Natural = 1000
+    max_observation_age_seconds: Positive = 10
+    max_restore_seconds: Natural = 60
+    timeout_seconds: Positive = 3600
+
+
+class Resources(_Fields, frozen=True, kw_only=True):
+    requests: dict[str, str | int | float] = {}
+    limits: dict[str, str | int | float] = {}
+    claims: list[Any] = []
+
+
+class Spec(_Fields, frozen=True, kw_only=True):
+    application_id: str | None = None
+    engine: Literal["threads", "spark"] = "threads"
+    replicas: Natural = 1
+    autoscaling: Autoscaling | None = None
+    topology: TopologySource
+    code: Code = Code()
+    image: str | None = None
+    kafka: Kafka = Kafka()
+    processing: Processing = Processing()
+    remote_state: RemoteState | None = None
+    rollout: Rollout = Rollout()
+    resources: Resources = Resources()
+    pod_template: dict[str, Any] = {}
+
+
+class StreamsApp(_Fields, frozen=True, kw_only=True):
+    """One application."""
+
+    api_version: Literal["streamsapp.dev/v1alpha1"]
+    kind: Literal["StreamsApp"]
+    metadata: Metadata
+    spec: Spec
+    #: Written by the operator; here so that an object read from the cluster is a manifest too.
+    status: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def application_id(self) -> str:
+        """``spec.applicationId``, or the object's name."""
+        return self.spec.application_id or self.metadata.name

@@ -1,0 +1,38 @@
+"""Where a pod finds what its manifest refers to. The operator mounts it there, the command line reads it.
+
+A Kafka secret is a folder of files. A file named like a client property (``sasl.password``) holds its value; files
+with the usual names of certificates are pointed at.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CODE_DIR = Path("/etc/streamsapp/code")
+SECRETS_DIR = Path("/var/run/secrets/streamsapp.dev")
+KAFKA_SECRET_DIR = SECRETS_DIR / "kafka"
+HTTP_TOKEN_FILE = SECRETS_DIR / "http" / "token"
+
+_CERTIFICATES = {
+    "ca.crt": "ssl.ca.location",
+    "tls.crt": "ssl.certificate.location",
+    "user.crt": "ssl.certificate.location",
+    "tls.key": "ssl.key.location",
+    "user.key": "ssl.key.location",
+}
+
+
+def secret_properties(folder: Path) -> dict[str, str]:
+    """Client properties from a mounted secret. Kubernetes' own ``..data`` links and unknown names are passed over."""
+    properties = {}
+    for file in sorted(folder.iterdir()):
+        if file.name in _CERTIFICATES:
+            properties[_CERTIFICATES[file.name]] = str(file)
+        elif file.is_file() and "." in file.name and not file.name.startswith(".") and not _is_key_material(file):
+            properties[file.name] = file.read_text(encoding="utf-8").rstrip("\r\n")
+    return properties
+
+
+def _is_key_material(file: Path) -> bool:
+    """Strimzi's secrets carry the same keys in other forms."""
+    return file.suffix in {".crt", ".key", ".p12", ".jks"} or file.name in {"user.password", "ca.password"}
