@@ -1,0 +1,69 @@
+"""What is measured: every pair of workload and system, in every variant.
+
+Read by ``run.py`` and ``report.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.workloads import W1_JSON, W1_STRING, W2, W3, W4, Workload
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the result.
+
+    ``sampled``: on the sample, as the system is too slow for the whole. ``every_update``: must write one output record
+    per input record. ``reference``: the variant of Kafka Streams that a row of ours is held against.
+    ``instances``: programs side by side, each with its half of the input.
+    """
+
+    group: str
+    system: str
+    variant: str
+    workload: Workload
+    reference: str | None = None
+    sampled: bool = False
+    every_update: bool = False
+    instances: int = 1
+
+
+CASES = (
+    Case("W1", "kafka-streams", "string", W1_STRING),
+    Case("W1", "quix", "string", W1_STRING, sampled=True),
+    Case("W1", "streamsapp", "string", W1_STRING, reference="string"),
+    Case("W1", "streamsapp", "string-scale", W1_STRING, instances=2),
+    Case("W1", "kafka-streams", "json", W1_JSON),
+    Case("W1", "quix", "json", W1_JSON, sampled=True),
+    Case("W1", "streamsapp", "json", W1_JSON, reference="json"),
+    Case("W2", "kafka-streams", "cache-0", W2, every_update=True),
+    Case("W2", "kafka-streams", "cache-10m", W2),
+    Case("W2", "quix", "default", W2, sampled=True, every_update=True),
+    Case("W2", "streamsapp", "plain", W2, reference="cache-10m", every_update=True),
+    Case("W2", "streamsapp", "combine", W2, reference="cache-10m"),
+    Case("W3", "kafka-streams", "cache-0", W3, every_update=True),
+    Case("W3", "kafka-streams", "cache-10m", W3),
+    Case("W3", "kafka-streams", "cache-512m", W3),
+    Case("W3", "quix", "default", W3, sampled=True, every_update=True),
+    Case("W3", "streamsapp", "emit-update", W3, reference="cache-0", every_update=True),
+    Case("W3", "streamsapp", "emit-commit", W3, reference="cache-512m"),
+    Case("W3", "streamsapp", "emit-update-scale", W3, every_update=True, instances=2),
+    Case("W4", "kafka-streams", "default", W4),
+    Case("W4", "quix", "default", W4, sampled=True),
+    Case("W4", "streamsapp", "default", W4, reference="default"),
+)
+
+#: A scaled row is held against the row of one instance with this ending taken off its variant.
+SCALE_SUFFIX = "-scale"
+
+
+def select(groups: set[str], systems: set[str], variants: set[str]) -> list[Case]:
+    """The cases asked for; an empty set asks for all."""
+    return [
+        case
+        for case in CASES
+        if (not groups or case.group in groups)
+        and (not systems or case.system in systems)
+        and (not variants or case.variant in variants)
+    ]

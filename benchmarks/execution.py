@@ -1,0 +1,97 @@
+"""One run of one case: start its programs, wait, check what they made, clean up.
+
+Called by ``run.py``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import launch, verify
+from benchmarks.cases import Case
+from benchmarks.inputs import W4_APPLICATION, Input
+from benchmarks.measure import Mark, Measurement, Program, measure, run_to_end
+from benchmarks.systems.job import Job
+from benchmarks.topics import PARTITIONS, PREFIX, Topics
+from benchmarks.workloads import W4
+
+#: A program that needs longer has failed.
+_TIMEOUT_SECONDS = 1_200.0
+
+
+class Executor:
+    """Runs cases on one broker; ``directory`` takes state and logs, ``commands`` start each system's program."""
+
+    def __init__(self, topics: Topics, directory: Path, commands: dict[str, list[str]]) -> None:
+        self._topics = topics
+        self._directory = directory
+        self._commands = commands
+
+    def run(self, case: Case, inputs: list[Input], number: int) -> Measurement:
+        """Measure one run; raises unless its result is right."""
+        shutil.rmtree(self._directory / "state", ignore_errors=True)
+        try:
+            if case.workload is W4:
+                return self._restore(case, inputs[0], number)
+            return self._process(case, inputs, number)
+        finally:
+            shutil.rmtree(self._directory / "state", ignore_errors=True)
+
+    def _process(self, case: Case, inputs: list[Input], number: int) -> Measurement:
+        application = f"{PREFIX}{case.workload.name}-{case.system}-{case.variant}-{number}"
+        jobs = [self._job(case, each, f"{application}-{instance}") for instance, each in enumerate(inputs)]
+        for job in jobs:
+            self._topics.create(job.output, PARTITIONS // case.instances)
+        marks = self._start(case, jobs)
+        for job, each in zip(jobs, inputs, strict=True):
+            self._check(case, job, each)
+        self._topics.remove(application)
+        return measure(marks)
+
+    def _restore(self, case: Case, log: Input, number: int) -> Measurement:
+        """Restore the store from its changelog, close, and start once more to count the entries that were kept.
+
+        Quix writes changelogs in a form of its own, so before its first run it writes one from the same records.
+        """
+        if case.system == "quix":
+            job = self._job(case, log, f"{W4_APPLICATION}-quix")
+            if number == 1:
+                self._start(case, [replace(job, workload="w4-fill")])
+                shutil.rmtree(self._directory / "state")
+        else:
+            job = replace(self._job(case, log, W4_APPLICATION), input=f"{W4_APPLICATION}-source")
+            self._topics.ensure(job.input)
+        marks = self._start(case, [job])
+        [checked] = self._start(case, [replace(job, workload="w4-check")])
+        verify.check_store(case.system, checked["STORE"].count, log.expected)
+        return measure(marks)
+
+    def _check(self, case: Case, job: Job, given: Input) -> None:
+        found = verify.check_output(self._topics, job.output, case.workload.found(), given.expected)
+        if case.every_update:
+            verify.check_every_update(job.output, found, given.records)
+        verify.check_committed(self._topics, job.applicationId, job.input)
+
+    def _start(self, case: Case, jobs: list[Job]) -> list[dict[str, Mark]]:
+        """Run one program per job side by side; their error output goes to a log named after the job."""
+        environment = launch.environment()
+        programs = []
+        for job in jobs:
+            Path(job.stateDir).mkdir(parents=True, exist_ok=True)
+            log = self._directory / f"{job.applicationId}-{job.workload}.log"
+            programs.append(Program([*self._commands[case.system], job.to_json()], environment, log))
+        return run_to_end(programs, _TIMEOUT_SECONDS)
+
+    def _job(self, case: Case, given: Input, application: str) -> Job:
+        return Job(
+            workload=case.workload.name,
+            variant=case.variant,
+            applicationId=application,
+            bootstrapServers=self._topics.bootstrap_servers,
+            input=given.topic,
+            output=f"{application}-out",
+            records=given.records,
+            stateDir=str(self._directory / "state" / application),
+        )

@@ -1,0 +1,83 @@
+"""Fills the topics that the cases of a workload read, and works out what must come of each.
+
+Called by ``run.py`` before the first run of a workload.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.cases import Case
+from benchmarks.topics import PARTITIONS, PREFIX, Topics
+from benchmarks.workloads import W4, Message, Outcome, Reckoning, Workload, first_messages, half_of
+
+#: The restore workload's application: Kafka Streams and we read the same changelog topic of the same name.
+W4_APPLICATION = f"{PREFIX}w4"
+W4_CHANGELOG = f"{W4_APPLICATION}-store-changelog"
+
+_LEAST_MESSAGES = 1_000
+
+
+@dataclass(frozen=True)
+class Input:
+    """A filled topic: its number of records as the rates count them, and the result they must lead to."""
+
+    topic: str
+    records: int
+    expected: Outcome
+
+
+def fill(topics: Topics, cases: Iterable[Case], scale: float) -> dict[Case, list[Input]]:
+    """One input topic for each instance of each case; cases of the same kind share theirs."""
+    made: dict[str, list[Input]] = {}
+    chosen: dict[Case, list[Input]] = {}
+    for case in cases:
+        kind = "halves" if case.instances == 2 else "sample" if case.sampled else "whole"
+        if kind not in made:
+            made[kind] = _fill_kind(topics, case.workload, kind, scale)
+        chosen[case] = made[kind]
+    return chosen
+
+
+def _fill_kind(topics: Topics, workload: Workload, kind: str, scale: float) -> list[Input]:
+    whole = max(_LEAST_MESSAGES, round(workload.records * scale))
+    sample = max(_LEAST_MESSAGES, round(workload.sample * scale))
+    topic = f"{PREFIX}{workload.name}-{kind}"
+    if kind == "sample":
+        return [_fill_topic(topics, workload, topic, first_messages(workload, sample))]
+    if kind == "whole":
+        topic = W4_CHANGELOG if workload is W4 else topic
+        return [_fill_topic(topics, workload, topic, first_messages(workload, whole))]
+    return [
+        _fill_topic(
+            topics,
+            workload,
+            f"{topic}-{half}",
+            half_of(first_messages(workload, whole // 2), half),
+            PARTITIONS // 2,
+        )
+        for half in (0, 1)
+    ]
+
+
+def _fill_topic(
+    topics: Topics,
+    workload: Workload,
+    topic: str,
+    messages: Iterator[Message],
+    partitions: int = PARTITIONS,
+) -> Input:
+    topics.create(topic, partitions)
+    reckoning = workload.expected()
+    written = topics.fill(topic, _reckoned(messages, reckoning))
+    expected = reckoning.outcome()
+    print(f"  {topic}: {written:,} messages, {expected.items:,} results due", file=sys.stderr)
+    return Input(topic, written * workload.units_per_message, expected)
+
+
+def _reckoned(messages: Iterator[Message], reckoning: Reckoning) -> Iterator[Message]:
+    for key, value in messages:
+        reckoning.add(key, value)
+        yield key, value

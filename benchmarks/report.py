@@ -1,0 +1,167 @@
+"""Results: medians, the table on the terminal, the JSON file.
+
+Called by ``run.py`` once all runs are done; pure but for the file it writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmarks.cases import SCALE_SUFFIX, Case
+from benchmarks.measure import Measurement
+
+
+@dataclass(frozen=True)
+class Row:
+    """Medians over the runs of one case, each figure by itself. Rates count records, in W2 words."""
+
+    workload: str
+    system: str
+    variant: str
+    records: int
+    records_per_second: int
+    records_per_cpu_second: int
+    second_half_records_per_second: int | None
+    second_half_records_per_cpu_second: int | None
+    peak_rss_mb: int
+    seconds: float
+    cpu_seconds: float
+    other_load: float
+    runs: int
+    smoke: bool
+
+
+def summarise(case: Case, records: int, runs: list[Measurement], *, smoke: bool) -> Row:
+    """The medians of a case's runs, all over the same number of records."""
+    return Row(
+        workload=case.group,
+        system=case.system,
+        variant=case.variant,
+        records=records,
+        records_per_second=round(median(records / run.seconds for run in runs)),
+        records_per_cpu_second=round(median(records / run.cpu_seconds for run in runs)),
+        second_half_records_per_second=_median(_rate(run.second_half_records, run.second_half_seconds) for run in runs),
+        second_half_records_per_cpu_second=_median(
+            _rate(run.second_half_records, run.second_half_cpu_seconds) for run in runs
+        ),
+        peak_rss_mb=round(median(run.peak_rss_mb for run in runs)),
+        seconds=round(median(run.seconds for run in runs), 2),
+        cpu_seconds=round(median(run.cpu_seconds for run in runs), 2),
+        other_load=round(median(run.other_load for run in runs), 2),
+        runs=len(runs),
+        smoke=smoke,
+    )
+
+
+def write_json(rows: list[Row], path: Path) -> None:
+    """Write the rows; rows of the same workloads in the file are replaced, those of others stay."""
+    measured = {row.workload for row in rows}
+    before = json.loads(path.read_text()) if path.exists() else []
+    kept = [row for row in before if row["workload"] not in measured]
+    merged = sorted(kept + [asdict(row) for row in rows], key=lambda row: str(row["workload"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(merged, indent=2) + "\n")
+
+
+_COLUMNS = (
+    "workload",
+    "system",
+    "variant",
+    "records",
+    "rec/s",
+    "rec/CPU-s",
+    "2nd half/s",
+    "2nd half/CPU-s",
+    "RSS MB",
+    "seconds",
+    "other load",
+    "x kafka-streams: /s",
+    "/CPU-s",
+    "2nd half/CPU-s",
+    "x quix: /CPU-s",
+    "x one: /s",
+)
+_TEXT_COLUMNS = 3
+_LEGEND = (
+    "Medians. x columns: ours divided by the peer's. x kafka-streams is against the variant in brackets; x one is two "
+    "instances against one.\nQuix runs on the first records of the same stream only (see records). The clock runs from "
+    "the first record until all is flushed, committed and closed."
+)
+
+
+def table(rows: list[Row], cases: Iterable[Case]) -> str:
+    """The rows as aligned text."""
+    references = {(case.group, case.system, case.variant): case.reference for case in cases}
+    by_case = {(row.workload, row.system, row.variant): row for row in rows}
+    lines = [list(_COLUMNS)]
+    for row in rows:
+        reference = references[row.workload, row.system, row.variant]
+        lines.append(_figures(row, reference) + _ratios(row, reference, by_case))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = "\n".join(_aligned(line, widths) for line in lines)
+    return f"{text}\n{_LEGEND}"
+
+
+def _figures(row: Row, reference: str | None) -> list[str]:
+    return [
+        row.workload,
+        row.system,
+        f"{row.variant} [{reference}]" if reference else row.variant,
+        f"{row.records:,}",
+        f"{row.records_per_second:,}",
+        f"{row.records_per_cpu_second:,}",
+        _whole(row.second_half_records_per_second),
+        _whole(row.second_half_records_per_cpu_second),
+        f"{row.peak_rss_mb:,}",
+        f"{row.seconds:.1f}",
+        f"{row.other_load:.0%}",
+    ]
+
+
+def _ratios(row: Row, reference: str | None, by_case: dict[tuple[str, str, str], Row]) -> list[str]:
+    if row.system != "streamsapp":
+        return [""] * 5
+    if row.variant.endswith(SCALE_SUFFIX):
+        one = by_case.get((row.workload, row.system, row.variant.removesuffix(SCALE_SUFFIX)))
+        return [""] * 4 + [_ratio(row, one, "records_per_second")]
+    jvm = by_case.get((row.workload, "kafka-streams", reference or ""))
+    quix = by_case.get((row.workload, "quix", row.variant)) or by_case.get((row.workload, "quix", "default"))
+    return [
+        _ratio(row, jvm, "records_per_second"),
+        _ratio(row, jvm, "records_per_cpu_second"),
+        _ratio(row, jvm, "second_half_records_per_cpu_second"),
+        _ratio(row, quix, "records_per_cpu_second"),
+        "",
+    ]
+
+
+def _ratio(row: Row, peer: Row | None, figure: str) -> str:
+    if peer is None:
+        return ""
+    ours, theirs = getattr(row, figure), getattr(peer, figure)
+    return f"{ours / theirs:.2f}" if ours and theirs else ""
+
+
+def _aligned(line: list[str], widths: list[int]) -> str:
+    cells = [
+        cell.ljust(width) if number < _TEXT_COLUMNS else cell.rjust(width)
+        for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _median(figures: Iterable[float | None]) -> int | None:
+    known = [figure for figure in figures if figure is not None]
+    return round(median(known)) if known else None
+
+
+def _rate(records: int | None, seconds: float | None) -> float | None:
+    return records / seconds if records and seconds else None
+
+
+def _whole(figure: int | None) -> str:
+    return "" if figure is None else f"{figure:,}"

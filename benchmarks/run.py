@@ -1,0 +1,109 @@
+"""The benchmarks' command line: ``python -m benchmarks.run``, which ``make bench`` calls.
+
+For each workload: make its topics, then run every system in turn, as many rounds as asked, so that what else the
+machine does meanwhile meets all of them; check every result; remove the topics. One thread; the programs under test
+are processes of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import cases, inputs, launch, report
+from benchmarks.cases import Case
+from benchmarks.execution import Executor
+from benchmarks.measure import Measurement
+from benchmarks.topics import PREFIX, Topics
+from benchmarks.workloads import Workload
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> int:
+    options = _parse(sys.argv[1:])
+    chosen = cases.select(options.only, options.system, options.variant)
+    if not chosen:
+        print("no case matches --only, --system and --variant; see benchmarks/cases.py", file=sys.stderr)
+        return 2
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamsapp" / "benchmarks"
+    cache.mkdir(parents=True, exist_ok=True)
+    commands = {system: launch.prepare(system, cache) for system in {case.system for case in chosen}}
+    with _broker(options.bootstrap_servers, cache) as bootstrap_servers:
+        topics = Topics(bootstrap_servers)
+        rows = _run(chosen, Executor(topics, cache, commands), topics, options)
+    report.write_json(rows, RESULTS / ("smoke.json" if options.scale < 1 else "latest.json"))
+    print(report.table(rows, chosen))
+    return 0
+
+
+def _run(chosen: list[Case], executor: Executor, topics: Topics, options: argparse.Namespace) -> list[report.Row]:
+    """Workload by workload, so that only one workload's topics take disk at a time."""
+    rows: list[report.Row] = []
+    for workload in dict.fromkeys(case.workload for case in chosen):
+        topics.remove(PREFIX)
+        try:
+            ours = [case for case in chosen if case.workload is workload]
+            rows += _run_workload(workload, ours, executor, topics, options)
+        finally:
+            topics.remove(PREFIX)
+    return rows
+
+
+def _run_workload(
+    workload: Workload, chosen: list[Case], executor: Executor, topics: Topics, options: argparse.Namespace
+) -> list[report.Row]:
+    print(f"\n{workload.name}: {workload.title}", file=sys.stderr)
+    filled = inputs.fill(topics, chosen, options.scale)
+    records = {case: sum(each.records for each in filled[case]) for case in chosen}
+    runs: dict[Case, list[Measurement]] = {case: [] for case in chosen}
+    for number in range(1, options.runs + 1):
+        for case in chosen:
+            measurement = executor.run(case, filled[case], number)
+            runs[case].append(measurement)
+            _log(case, number, records[case], measurement)
+    return [report.summarise(case, records[case], runs[case], smoke=options.scale < 1) for case in chosen]
+
+
+def _log(case: Case, number: int, records: int, measurement: Measurement) -> None:
+    print(
+        f"  run {number}  {case.system} {case.variant}: {measurement.seconds:.1f} s,"
+        f" {records / measurement.seconds:,.0f}/s, {records / measurement.cpu_seconds:,.0f}/CPU-s,"
+        f" other load {measurement.other_load:.0%}",
+        file=sys.stderr,
+    )
+
+
+@contextmanager
+def _broker(bootstrap_servers: str | None, cache: Path) -> Iterator[str]:
+    if bootstrap_servers:
+        yield bootstrap_servers
+        return
+    raise NotImplementedError
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    def names(text: str) -> set[str]:
+        return {name for name in text.split(",") if name}
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", type=names, default=set(), help="workloads, like W1,W3; default all")
+    parser.add_argument("--system", type=names, default=set(), help="systems, like streamsapp,quix; default all")
+    parser.add_argument("--variant", type=names, default=set(), help="variants, like cache-0,plain; default all")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each case, of which the median counts; default 3")
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=float(os.environ.get("BENCH_SCALE", "1")),
+        help="size of the inputs; below 1 is a smoke run, written to results/smoke.json; default $BENCH_SCALE or 1",
+    )
+    parser.add_argument("--bootstrap-servers", help="a broker to use instead of an embedded one")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.time.Duration;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StoreQueryParameters;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+
+/** Runs one workload on Kafka Streams until the last record is processed, flushed and committed. */
+public final class Bench {
+  private Bench() {}
+
+  public static void main(String[] args) throws Exception {
+    Job job = new ObjectMapper().readValue(args[0], Job.class);
+    Marks marks = new Marks(job.records());
+    CountDownLatch running = new CountDownLatch(1);
+    Properties properties = properties(job);
+    KafkaStreams streams = new KafkaStreams(Workloads.build(job, marks).build(properties), properties);
+    streams.setUncaughtExceptionHandler(
+        failure -> {
+          failure.printStackTrace();
+          Runtime.getRuntime().halt(1);
+          return null;
+        });
+    if (job.workload().equals("w4")) {
+      streams.setGlobalStateRestoreListener(restoreListener(marks));
+    }
+    streams.setStateListener(
+        (now, before) -> {
+          if (now == KafkaStreams.State.RUNNING) {
+            running.countDown();
+          }
+        });
+    streams.start();
+    if (job.workload().equals("w4-check")) {
+      running.await();
+      Marks.print("STORE", entries(streams));
+    } else {
+      marks.awaitLast();
+    }
+    streams.close(Duration.ofMinutes(5));
+    Marks.print("CLOSED", job.records());
+    while (System.in.read() >= 0) {
+      // The driver reads this process' figures, then closes standard input.
+    }
+    Runtime.getRuntime().halt(0);
+  }
+
+  private static Properties properties(Job job) {
+    Properties properties = new Properties();
+    properties.put(StreamsConfig.APPLICATION_ID_CONFIG, job.applicationId());
+    properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, job.bootstrapServers());
+    properties.put(StreamsConfig.STATE_DIR_CONFIG, job.stateDir());
+    properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
+    properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.AT_LEAST_ONCE);
+    properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 30_000);
+    properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, job.cacheBytes());
+    properties.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+    return properties;
+  }
+
+  private static long entries(KafkaStreams streams) {
+    long entries = 0;
+    try (KeyValueIterator<byte[], byte[]> all =
+        streams
+            .store(StoreQueryParameters.fromNameAndType("store", QueryableStoreTypes.<byte[], byte[]>keyValueStore()))
+            .all()) {
+      for (; all.hasNext(); all.next()) {
+        entries++;
+      }
+    }
+    return entries;
+  }
+
+  private static StateRestoreListener restoreListener(Marks marks) {
+    return new StateRestoreListener() {
+      @Override
+      public void onRestoreStart(TopicPartition partition, String store, long start, long end) {
+        marks.begin();
+      }
+
+      @Override
+      public void onBatchRestored(TopicPartition partition, String store, long end, long restored) {
+        marks.count(restored);
+      }
+
+      @Override
+      public void onRestoreEnd(TopicPartition partition, String store, long total) {}
+    };
+  }
+}

@@ -1,0 +1,22 @@
+/** One run, as the driver describes it in JSON on the command line. */
+public record Job(
+    String workload,
+    String variant,
+    String applicationId,
+    String bootstrapServers,
+    String input,
+    String output,
+    long records,
+    String stateDir) {
+
+  private static final long MIB = 1024 * 1024;
+
+  /** Size of the record cache; 10 MiB, Kafka Streams' own default, where the variant names none. */
+  long cacheBytes() {
+    return switch (variant) {
+      case "cache-0" -> 0;
+      case "cache-512m" -> 512 * MIB;
+      default -> 10 * MIB;
+    };
+  }
+}

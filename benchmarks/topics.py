@@ -1,0 +1,133 @@
+"""Topics of the benchmarks: made, filled, read back, removed.
+
+Called by ``inputs.py``, ``execution.py`` and ``verify.py``. Everything here happens outside the measured time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from benchmarks.workloads import Message
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Message as Received
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+PARTITIONS = 4
+#: Names of the topics made here begin so, and internal topics of the applications contain it (Quix puts it in the
+#: middle); nothing else on the broker is touched.
+PREFIX = "streamsapp-bench-"
+
+_TIMEOUT_SECONDS = 30.0
+_PRODUCER_CONFIG = {
+    "partitioner": "murmur2_random",
+    "linger.ms": 20,
+    "batch.size": 262_144,
+    "queue.buffering.max.messages": 500_000,
+}
+_CONSUMER_CONFIG = {"enable.auto.commit": False, "fetch.queue.backoff.ms": 20}
+_TOPIC_CONFIG = {"retention.ms": "-1", "file.delete.delay.ms": "1000"}
+
+
+class Topics:
+    """The topics of one broker."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def create(self, topic: str, partitions: int = PARTITIONS) -> None:
+        """Make an empty topic that keeps everything, and frees the disk soon after it is removed."""
+        new = NewTopic(topic, partitions, 1, config=_TOPIC_CONFIG)
+        self._admin.create_topics([new])[topic].result(_TIMEOUT_SECONDS)
+
+    def ensure(self, topic: str) -> None:
+        """Make the topic unless it is there."""
+        if topic not in self._listed(topic):
+            self.create(topic)
+
+    def remove(self, name: str) -> None:
+        """Remove all topics that have ``name`` in theirs, and wait until the broker no longer lists them."""
+        if not name.startswith(PREFIX):
+            raise ValueError(f"{name!r} does not begin with {PREFIX!r}: the benchmarks remove only topics of their own")
+        if doomed := self._listed(name):
+            for deleted in self._admin.delete_topics(doomed).values():
+                deleted.result(_TIMEOUT_SECONDS)
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while self._listed(name):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the broker still lists topics named *{name}* after {_TIMEOUT_SECONDS:.0f} s")
+            time.sleep(0.1)
+
+    def fill(self, topic: str, messages: Iterable[Message]) -> int:
+        """Write messages, keys partitioned as Java clients do; how many arrived."""
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, **_PRODUCER_CONFIG})
+        for number, (key, value) in enumerate(messages):
+            while True:
+                try:
+                    producer.produce(topic, value, key)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+            if number % 10_000 == 0:
+                producer.poll(0)
+        if left := producer.flush(_TIMEOUT_SECONDS):
+            raise TimeoutError(f"{left} records could not be written to {topic}")
+        return sum(end - begin for begin, end in self.offsets(topic).values())
+
+    def read(self, topic: str) -> Iterator[Message]:
+        """All records of a topic up to its present end, each partition in order; null values fail."""
+        ranges = self.offsets(topic)
+        left = {partition: end for partition, (begin, end) in ranges.items() if end > begin}
+        with self._consumer() as consumer:
+            consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in left])
+            while left:
+                received = consumer.consume(5_000, _TIMEOUT_SECONDS)
+                if not received:
+                    raise TimeoutError(f"{topic} gave nothing for {_TIMEOUT_SECONDS:.0f} s, left: {sorted(left)}")
+                for message in received:
+                    partition, offset = _position(message)
+                    yield message.key(), _value(message)
+                    if offset + 1 >= left[partition]:
+                        del left[partition]
+
+    def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
+        """Begin and end of each partition."""
+        with self._consumer() as consumer:
+            partitions = consumer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions
+            return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), _TIMEOUT_SECONDS) for p in partitions}
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Offset that a group has committed for each partition, negative where there is none."""
+        partitions = [TopicPartition(topic, partition) for partition in self.offsets(topic)]
+        with self._consumer(group) as consumer:
+            return {found.partition: found.offset for found in consumer.committed(partitions, _TIMEOUT_SECONDS)}
+
+    def _listed(self, name: str) -> list[str]:
+        return [topic for topic in self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics if name in topic]
+
+    @contextmanager
+    def _consumer(self, group: str = f"{PREFIX}reader") -> Iterator[Consumer]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group, **_CONSUMER_CONFIG})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+
+def _position(message: Received) -> tuple[int, int]:
+    if error := message.error():
+        raise KafkaException(error)
+    partition, offset = message.partition(), message.offset()
+    if partition is None or offset is None:
+        raise ValueError("the consumer gave a record without a position")
+    return partition, offset
+
+
+def _value(message: Received) -> bytes:
+    value = message.value()
+    if value is None:
+        raise ValueError(f"{message.topic()}-{message.partition()} has a null value at offset {message.offset()}")
+    return value

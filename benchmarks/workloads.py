@@ -1,0 +1,246 @@
+"""The workloads: what goes in, made from a seed, and what must come out, worked out without any system under test.
+
+Called by ``run.py`` on its only thread. A message stream is the same in every run and every process, so every system
+reads the same bytes and every result can be compared with one computed here in plain Python.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, count, islice
+from typing import NamedTuple, Protocol
+from zlib import crc32
+
+import orjson
+
+#: Key and value of a record, as bytes.
+Message = tuple[bytes | None, bytes]
+
+WORDS_PER_LINE = 8
+KEYS = 500_000
+VOCABULARY = 50_000
+_SEED = 7
+_CHUNK = 10_000
+
+
+class Outcome(NamedTuple):
+    """A result in short: how many items it has, and the sum of their checksums, whatever their order."""
+
+    items: int
+    checksum: int
+
+
+class Reckoning(Protocol):
+    """Adds up records to an outcome; fed with input it expects, fed with output it finds."""
+
+    def add(self, key: bytes | None, value: bytes) -> None: ...
+    def outcome(self) -> Outcome: ...
+
+
+class EachValue:
+    """Every value counts, once each; ``canonical`` gives the bytes to compare, ``None`` for a record to be dropped."""
+
+    def __init__(self, canonical: Callable[[bytes], bytes | None]) -> None:
+        self._canonical = canonical
+        self._items = 0
+        self._checksum = 0
+
+    def add(self, key: bytes | None, value: bytes) -> None:
+        canonical = self._canonical(value)
+        if canonical is not None:
+            self._items += 1
+            self._checksum += crc32(canonical)
+
+    def outcome(self) -> Outcome:
+        return Outcome(self._items, self._checksum)
+
+
+class Occurrences:
+    """How often each key occurs; ``keys`` takes the keys out of an input record."""
+
+    def __init__(self, keys: Callable[[bytes | None, bytes], Iterable[bytes]]) -> None:
+        self._keys = keys
+        self._counts: dict[bytes, int] = {}
+
+    def add(self, key: bytes | None, value: bytes) -> None:
+        counts = self._counts
+        for found in self._keys(key, value):
+            counts[found] = counts.get(found, 0) + 1
+
+    def outcome(self) -> Outcome:
+        return _counts_outcome(self._counts)
+
+
+class LastCounts:
+    """The last count written for each key, as a system's output topic holds it (big-endian, 4 or 8 bytes)."""
+
+    def __init__(self) -> None:
+        self._counts: dict[bytes, int] = {}
+
+    def add(self, key: bytes | None, value: bytes) -> None:
+        if key is None:
+            raise ValueError("a count was written without a key")
+        self._counts[key] = int.from_bytes(value, "big", signed=True)
+
+    def outcome(self) -> Outcome:
+        return _counts_outcome(self._counts)
+
+
+def _counts_outcome(counts: dict[bytes, int]) -> Outcome:
+    return Outcome(len(counts), sum(crc32(b"%b=%d" % entry) for entry in counts.items()))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One kind of work. ``records`` and ``sample`` count input messages at scale 1.
+
+    ``sample`` is the size for systems too slow for the whole; ``units_per_message`` says how many records of the kind
+    that the rates count one message holds.
+    """
+
+    name: str
+    title: str
+    records: int
+    sample: int
+    messages: Callable[[], Iterator[Message]]
+    expected: Callable[[], Reckoning]
+    found: Callable[[], Reckoning]
+    units_per_message: int = 1
+
+
+def _w1_strings() -> Iterator[Message]:
+    filler = "x" * 60
+    for number in count():
+        text = f"user{number % 1000:04d},click{number % 10},{number:010d},{filler}"
+        yield None, text.ljust(100, "y").encode()
+
+
+def _w1_strings_expected(value: bytes) -> bytes | None:
+    return None if value.startswith(b"click9", 9) else value.upper()
+
+
+def _w1_json() -> Iterator[Message]:
+    for n in count():
+        yield (
+            None,
+            b'{"user":"u%06d","type":"click%d","ts":%d,"amount":%d.5,"page":"/home/%05d","n":%d}'
+            % (n % 99_991, n % 10, 1_700_000_000_000 + n, n % 1000, n % 77_777, n),
+        )
+
+
+def _w1_json_expected(value: bytes) -> bytes | None:
+    event = orjson.loads(value)
+    if event["type"] == "click9":
+        return None
+    event["amount"] *= 2
+    return orjson.dumps(event, option=orjson.OPT_SORT_KEYS)
+
+
+def _w1_json_found(value: bytes) -> bytes:
+    return orjson.dumps(orjson.loads(value), option=orjson.OPT_SORT_KEYS)
+
+
+def _w2_lines() -> Iterator[Message]:
+    """Lines of words drawn by Zipf's law with exponent 1.1: few words are very frequent, most are rare."""
+    rng = random.Random(_SEED)
+    words = _vocabulary(rng)
+    weights = list(accumulate(1 / rank**1.1 for rank in range(1, VOCABULARY + 1)))
+    while True:
+        drawn = rng.choices(words, cum_weights=weights, k=_CHUNK * WORDS_PER_LINE)
+        for start in range(0, len(drawn), WORDS_PER_LINE):
+            yield None, " ".join(drawn[start : start + WORDS_PER_LINE]).encode()
+
+
+def _vocabulary(rng: random.Random) -> list[str]:
+    words: dict[str, None] = {}
+    while len(words) < VOCABULARY:
+        words["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9)))] = None
+    return list(words)
+
+
+def _w3_keyed() -> Iterator[Message]:
+    rng = random.Random(_SEED)
+    keys = [b"%016x" % rng.getrandbits(64) for _ in range(KEYS)]
+    while True:
+        for number in rng.choices(range(KEYS), k=_CHUNK):
+            yield keys[number], b"v%019d" % number
+
+
+def _w4_changelog() -> Iterator[Message]:
+    """Every key once, in an order that looks random to a store sorted by key."""
+    for number in count():
+        yield b"%016x" % (number * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF), b"%020d" % number * 5
+
+
+def _own_key(key: bytes | None, value: bytes) -> Iterable[bytes]:
+    return () if key is None else (key,)
+
+
+def _same(value: bytes) -> bytes:
+    return value
+
+
+def _words(key: bytes | None, value: bytes) -> Iterable[bytes]:
+    return value.split(b" ")
+
+
+W1_STRING = Workload(
+    name="w1-string",
+    title="filter and map of strings",
+    records=20_000_000,
+    sample=1_000_000,
+    messages=_w1_strings,
+    expected=lambda: EachValue(_w1_strings_expected),
+    found=lambda: EachValue(_same),
+)
+W1_JSON = Workload(
+    name="w1-json",
+    title="filter and map of JSON",
+    records=7_000_000,
+    sample=1_500_000,
+    messages=_w1_json,
+    expected=lambda: EachValue(_w1_json_expected),
+    found=lambda: EachValue(_w1_json_found),
+)
+W2 = Workload(
+    name="w2",
+    title="word count through a repartition topic",
+    records=2_400_000,
+    sample=100_000,
+    messages=_w2_lines,
+    expected=lambda: Occurrences(_words),
+    found=LastCounts,
+    units_per_message=WORDS_PER_LINE,
+)
+W3 = Workload(
+    name="w3",
+    title="count per key",
+    records=5_000_000,
+    sample=1_000_000,
+    messages=_w3_keyed,
+    expected=lambda: Occurrences(_own_key),
+    found=LastCounts,
+)
+W4 = Workload(
+    name="w4",
+    title="restore of a store from its changelog",
+    records=10_000_000,
+    sample=500_000,
+    messages=_w4_changelog,
+    expected=lambda: EachValue(_same),
+    found=lambda: EachValue(_same),
+)
+
+
+def first_messages(workload: Workload, limit: int) -> Iterator[Message]:
+    """The first ``limit`` messages, the same whenever it is asked."""
+    return islice(workload.messages(), limit)
+
+
+def half_of(messages: Iterator[Message], half: int) -> Iterator[Message]:
+    """Every other message, or every message with one of every other key: ``half`` is 0 or 1."""
+    for number, (key, value) in enumerate(messages):
+        if (number if key is None else crc32(key)) % 2 == half:
+            yield key, value
