@@ -1,0 +1,46 @@
+"""What arguments a user's function takes, decided once while a program is built and never per record.
+
+Called on the user's thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from streamsapp.errors import TopologyError
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def require_arity(operation: str, function: Callable[..., Any], *arguments: str) -> None:
+    """Refuse a function that cannot be called with these arguments; one that hides its signature is trusted."""
+    if not callable(function):
+        raise TopologyError(f"{operation} needs a function of ({', '.join(arguments)}), not {function!r}")
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        raise TopologyError(
+            f"{operation} calls its function with ({', '.join(arguments)}); {_describe(function)} does not take that"
+        ) from None
+    except ValueError:  # some built-ins have no signature
+        return
+
+
+def takes_key(operation: str, function: Callable[..., Any]) -> bool:
+    """Whether a mapper of values wants ``(key, value)``: it must be given two arguments. Else it gets ``(value)``."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return False
+    except TypeError:
+        raise TopologyError(f"{operation} needs a function of (value) or (key, value), not {function!r}") from None
+    required = [p for p in parameters if p.kind in _POSITIONAL and p.default is inspect.Parameter.empty]
+    wants_key = len(required) >= 2
+    require_arity(operation, function, *(("key", "value") if wants_key else ("value",)))
+    return wants_key
+
+
+def _describe(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__qualname__', function)}{inspect.signature(function)}"

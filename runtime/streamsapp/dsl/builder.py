@@ -1,0 +1,112 @@
+"""``StreamsBuilder``: where a program of the DSL begins, and where it becomes a ``Topology``.
+
+User code calls this on its own thread, before the runtime starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from streamsapp.dsl.graph import LogicalGraph
+from streamsapp.dsl.handle import Place
+from streamsapp.dsl.kstream import KStream
+from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.nodes import GlobalStoreNode, StoreNode, StreamSourceNode, TableSourceNode
+from streamsapp.dsl.optimizer import merge_duplicate_sources, merge_repartition_topics, reuse_table_source_topics
+from streamsapp.dsl.options import Consumed, Materialized
+from streamsapp.dsl.stores import table_store
+from streamsapp.dsl.tables import TableSource
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Processor
+from streamsapp.state.api import StoreBuilder
+from streamsapp.topology.builder import Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class StreamsBuilder:
+    """Builds a program of streams and tables."""
+
+    def __init__(self) -> None:
+        self._graph = LogicalGraph()
+        self._names = self._graph.names
+
+    def stream(
+        self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
+    ) -> KStream[K, V]:
+        """Reads a topic, several topics, or every topic whose whole name matches a pattern, as a stream."""
+        options: Consumed[K, V] = consumed or Consumed()
+        name = self._names.named(options.name, "KSTREAM-SOURCE-")
+        node = StreamSourceNode(name, _subscription(topics), options)
+        self._graph.add(node)
+        return KStream(Place(self._graph, node, name, options.key_serde, options.value_serde))
+
+    def table(
+        self,
+        topic: str,
+        consumed: Consumed[K, V] | Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | None = None,
+    ) -> KTable[K, V]:
+        """Reads a topic as a table: its records are updates of rows."""
+        if isinstance(consumed, Materialized):
+            consumed, materialized = None, consumed
+        wanted: Materialized[K, V] = materialized or Materialized()
+        options: Consumed[K, V] = consumed or Consumed()
+        options = replace(
+            options,
+            key_serde=options.key_serde or wanted.key_serde,
+            value_serde=options.value_serde or wanted.value_serde,
+        )
+        wanted = replace(wanted, key_serde=options.key_serde, value_serde=options.value_serde)
+        store = table_store(self._names, f"{topic}-", wanted, None, None)
+        source = self._names.named(options.name, "KSTREAM-SOURCE-", suffix="-source")
+        name = self._names.named(options.name, "KTABLE-SOURCE-")
+        table = TableSource(store)
+        node = TableSourceNode(source, name, topic, options, table)
+        self._graph.add(node)
+        return KTable(Place(self._graph, node, name, options.key_serde, options.value_serde), table)
+
+    def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
+        """Adds a store for processors to use by name."""
+        self._graph.add(StoreNode(store))
+        return self
+
+    def add_global_store(
+        self,
+        store: StoreBuilder,
+        topic: str,
+        consumed: Consumed[Any, Any],
+        supplier: Callable[[], Processor],
+    ) -> StreamsBuilder:
+        """Adds a store that every instance fills from all of a topic, through the supplier's processor."""
+        source = self._names.named(consumed.name, "KSTREAM-SOURCE-", suffix="-source")
+        name = self._names.named(consumed.name, "KTABLE-SOURCE-")
+        self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier))
+        return self
+
+    def build(self, *, optimize: bool = False) -> Topology:
+        """The topology of everything that was built so far.
+
+        ``optimize`` lets tables use their source topics as changelogs, and puts one repartition topic where several
+        would follow the same change of key. It changes the names of topics: decide before the first deployment.
+        """
+        merge_duplicate_sources(self._graph)
+        reuse_table_source_topics(self._graph, optimize)
+        if optimize:
+            merge_repartition_topics(self._graph)
+        topology = Topology()
+        self._graph.write(topology)
+        return topology.validate()
+
+
+def _subscription(topics: str | Iterable[str] | re.Pattern[str]) -> tuple[str, ...] | re.Pattern[str]:
+    if isinstance(topics, re.Pattern):
+        return topics
+    names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    if not names:
+        raise TopologyError("stream needs at least one topic")
+    return names

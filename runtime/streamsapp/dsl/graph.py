@@ -1,0 +1,115 @@
+"""The logical graph behind a program of the DSL, and the order in which it becomes a topology.
+
+Operators add nodes as the user calls them; ``build`` writes the nodes into a ``Topology``. A node carries the number of
+the call that added it last, and nodes are written by that number as soon as all their parents are: the order decides
+how sub-topologies are numbered, so it is Kafka Streams' order. Called on the user's thread.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from streamsapp.dsl.names import NameGenerator
+
+if TYPE_CHECKING:
+    from streamsapp.topology.builder import Topology
+
+
+class GraphNode(ABC):
+    """One call of the DSL; becomes one node of the topology, or several."""
+
+    changes_key = False
+    changes_value = False
+    merges = False
+
+    def __init__(self, name: str) -> None:
+        #: The name under which children find what this node wrote.
+        self.name = name
+        self.priority = -1
+        # Dictionaries serve as ordered sets.
+        self._parents: dict[GraphNode, None] = {}
+        self._children: dict[GraphNode, None] = {}
+
+    @property
+    def parents(self) -> list[GraphNode]:
+        return list(self._parents)
+
+    @property
+    def children(self) -> list[GraphNode]:
+        return list(self._children)
+
+    @property
+    def parent_names(self) -> list[str]:
+        return [parent.name for parent in self._parents]
+
+    def add_child(self, child: GraphNode) -> None:
+        self._children[child] = None
+        child._parents[self] = None
+
+    def remove_child(self, child: GraphNode) -> None:
+        del self._children[child]
+        del child._parents[self]
+
+    @abstractmethod
+    def write(self, topology: Topology) -> None:
+        """Add what this node stands for; all parents have been written."""
+
+
+class _Root(GraphNode):
+    """Parent of all sources."""
+
+    def write(self, topology: Topology) -> None:
+        """Stands for nothing."""
+
+
+class LogicalGraph:
+    """All nodes of one program, and the names given out so far."""
+
+    def __init__(self) -> None:
+        self.root: GraphNode = _Root("root")
+        self.names = NameGenerator()
+        self._next_priority = 0
+        self._nodes: dict[GraphNode, None] = {}
+
+    def add(self, node: GraphNode, *parents: GraphNode) -> None:
+        """Append a node; one that is added again under the same parent moves back in the order of writing."""
+        self._nodes[node] = None
+        for parent in parents or (self.root,):
+            parent.add_child(node)
+            node.priority = self._next_priority
+            self._next_priority += 1
+
+    @property
+    def nodes(self) -> list[GraphNode]:
+        """Every node that was ever added, in the order in which it was added first."""
+        return list(self._nodes)
+
+    def write(self, topology: Topology) -> None:
+        """Write every node, parents first, among those that are ready the one that was added first."""
+        written: set[GraphNode] = set()
+        # The sequence number keeps the heap from comparing nodes.
+        queue: list[tuple[int, int, GraphNode]] = [(self.root.priority, 0, self.root)]
+        sequence = 0
+        while queue:
+            _, _, node = heapq.heappop(queue)
+            if node in written or not written.issuperset(node.parents):
+                continue
+            node.write(topology)
+            written.add(node)
+            for child in node.children:
+                sequence += 1
+                heapq.heappush(queue, (child.priority, sequence, child))
+
+
+def find_upstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
+    """The first match among ``start`` and its ancestors, depth first in the order in which parents were added."""
+    if matches(start):
+        return start
+    for parent in start.parents:
+        found = find_upstream(parent, matches)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,259 @@
+"""``KStream``: a stream of independent records, and the operators on it.
+
+User code calls this while it builds a program, on its own thread; functions given here run on processing threads, and
+are given ``(key, value)`` unless said otherwise. Mappers of values are given ``(value)``, or ``(key, value)`` where
+they must be given two arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from streamsapp.dsl.arity import require_arity, takes_key
+from streamsapp.dsl.branched import BranchedKStream
+from streamsapp.dsl.fixed_key import FixedKeySupplier
+from streamsapp.dsl.handle import Place
+from streamsapp.dsl.kgroupedstream import KGroupedStream
+from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.names import repartition_names
+from streamsapp.dsl.nodes import (
+    KeyChangingNode,
+    MergeNode,
+    ProcessorGraphNode,
+    RepartitionNode,
+    SinkGraphNode,
+    ValueChangingNode,
+)
+from streamsapp.dsl.operators.printing import Print
+from streamsapp.dsl.operators.stateless import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    ForEach,
+    Map,
+    MapValues,
+    PassThrough,
+    Peek,
+    SelectKey,
+)
+from streamsapp.dsl.options import (
+    Grouped,
+    Materialized,
+    Named,
+    Printed,
+    Produced,
+    Repartitioned,
+    name_of,
+    table_options,
+)
+from streamsapp.dsl.stores import table_store
+from streamsapp.dsl.tables import TableSource
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Processor, TopicNameExtractor
+
+K = TypeVar("K")
+V = TypeVar("V")
+KR = TypeVar("KR")
+VR = TypeVar("VR")
+
+
+class KStream(Generic[K, V]):
+    """A stream of records."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._names = place.graph.names
+
+    # ---- records in, records out -------------------------------------------------------------------------------
+
+    def filter(self, predicate: Callable[[K, V], Any], named: Named | str | None = None) -> KStream[K, V]:
+        """Keeps the records for which the predicate holds."""
+        return self._filter("filter", predicate, named, negate=False)
+
+    def filter_not(self, predicate: Callable[[K, V], Any], named: Named | str | None = None) -> KStream[K, V]:
+        """Drops the records for which the predicate holds."""
+        return self._filter("filter_not", predicate, named, negate=True)
+
+    def map(self, mapper: Callable[[K, V], tuple[KR, VR]], named: Named | str | None = None) -> KStream[KR, VR]:
+        """Gives each record the key and value that the mapper returns as a pair."""
+        require_arity("map", mapper, "key", "value")
+        name = self._names.named(name_of(named), "KSTREAM-MAP-")
+        return KStream(self._then_changed_key(KeyChangingNode(name, lambda: Map(mapper))))
+
+    def map_values(self, mapper: Callable[..., VR], named: Named | str | None = None) -> KStream[K, VR]:
+        """Gives each record the value that the mapper returns; the key stays, and with it the partition."""
+        with_key = takes_key("map_values", mapper)
+        name = self._names.named(name_of(named), "KSTREAM-MAPVALUES-")
+        return self._then_changed_value(ValueChangingNode(name, lambda: MapValues(mapper, with_key)))
+
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], named: Named | str | None = None
+    ) -> KStream[KR, VR]:
+        """Turns each record into the records that the mapper returns as pairs of key and value."""
+        require_arity("flat_map", mapper, "key", "value")
+        name = self._names.named(name_of(named), "KSTREAM-FLATMAP-")
+        return KStream(self._then_changed_key(KeyChangingNode(name, lambda: FlatMap(mapper))))
+
+    def flat_map_values(self, mapper: Callable[..., Iterable[VR]], named: Named | str | None = None) -> KStream[K, VR]:
+        """Turns each record into one record for each value that the mapper returns; the key stays."""
+        with_key = takes_key("flat_map_values", mapper)
+        name = self._names.named(name_of(named), "KSTREAM-FLATMAPVALUES-")
+        return self._then_changed_value(ValueChangingNode(name, lambda: FlatMapValues(mapper, with_key)))
+
+    def select_key(self, selector: Callable[[K, V], KR], named: Named | str | None = None) -> KStream[KR, V]:
+        """Gives each record another key."""
+        node = self._select_key("select_key", selector, name_of(named))
+        return KStream(self._place.then(node, None, self._place.value_serde, key_changed=True))
+
+    def peek(self, action: Callable[[K, V], object], named: Named | str | None = None) -> KStream[K, V]:
+        """Shows each record to a function and hands it on."""
+        require_arity("peek", action, "key", "value")
+        name = self._names.named(name_of(named), "KSTREAM-PEEK-")
+        return self._then_same_types(ProcessorGraphNode(name, lambda: Peek(action)))
+
+    def merge(self, other: KStream[K, V], named: Named | str | None = None) -> KStream[K, V]:
+        """The records of both streams, in the order in which they are processed."""
+        mine, others = self._place, other._place
+        if others.graph is not mine.graph:
+            raise TopologyError("merge: the other stream comes from another StreamsBuilder; build both with one")
+        node = MergeNode(self._names.named(name_of(named), "KSTREAM-MERGE-"), PassThrough)
+        mine.graph.add(node, mine.node, others.node)
+        # The streams' serdes may differ, so neither is known to fit both.
+        return KStream(Place(mine.graph, node, node.name, key_changed=mine.key_changed or others.key_changed))
+
+    def split(self, named: Named | str | None = None) -> BranchedKStream[K, V]:
+        """Begins to split the stream: ``split().branch(predicate, ...)...default_branch()``."""
+        return BranchedKStream(self._place, name_of(named), KStream)
+
+    # ---- records out of the program ----------------------------------------------------------------------------
+
+    def foreach(self, action: Callable[[K, V], object], named: Named | str | None = None) -> None:
+        """Gives each record to a function."""
+        require_arity("foreach", action, "key", "value")
+        name = self._names.named(name_of(named), "KSTREAM-FOREACH-")
+        self._place.end(ProcessorGraphNode(name, lambda: ForEach(action)))
+
+    def print(self, printed: Printed[K, V] | None = None) -> None:
+        """Writes each record as a line of text."""
+        printed = printed or Printed()
+        if printed.mapper is not None:
+            require_arity("print", printed.mapper, "key", "value")
+        label, mapper, path = printed.label or self._place.name, printed.mapper, printed.path
+        name = self._names.named(printed.name, "KSTREAM-PRINTER-")
+        self._place.end(ProcessorGraphNode(name, lambda: Print(label, mapper, path)))
+
+    def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
+        """Writes each record to a topic, or to the topic that ``(key, value, metadata)`` is mapped to."""
+        produced = produced or Produced()
+        filled: Produced[Any, Any] = Produced(
+            produced.key_serde or self._place.key_serde,
+            produced.value_serde or self._place.value_serde,
+            produced.partitioner,
+            produced.name,
+        )
+        name = self._names.named(produced.name, "KSTREAM-SINK-")
+        self._place.end(SinkGraphNode(name, topic, filled))
+
+    # ---- through a topic, a processor, a table -----------------------------------------------------------------
+
+    def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
+        """Sends the stream through an internal topic, partitioned by its key; records without a key are dropped."""
+        options = repartitioned or Repartitioned[K, V]()
+        base = options.name or self._names.processor("KSTREAM-REPARTITION-")
+        node = RepartitionNode(
+            repartition_names(self._names, base),
+            options.key_serde or self._place.key_serde,
+            options.value_serde or self._place.value_serde,
+            optimizable=False,
+            partitions=options.partitions,
+            partitioner=options.partitioner,
+        )
+        return KStream(self._place.then(node, node.key_serde, node.value_serde, key_changed=False))
+
+    def process(
+        self,
+        supplier: Callable[[], Processor],
+        *state_stores: str | Named,
+        named: Named | str | None = None,
+    ) -> KStream[Any, Any]:
+        """Runs a user's processor, with access to the named state stores."""
+        name, stores = self._processor_options("process", state_stores, named, "KSTREAM-PROCESSOR-")
+        return KStream(self._place.then(ProcessorGraphNode(name, supplier, stores), None, None, key_changed=True))
+
+    def process_values(
+        self,
+        supplier: Callable[[], Processor],
+        *state_stores: str | Named,
+        named: Named | str | None = None,
+    ) -> KStream[K, Any]:
+        """Runs a user's processor that keeps the key of every record it forwards."""
+        name, stores = self._processor_options("process_values", state_stores, named, "KSTREAM-PROCESSVALUES-")
+        return self._then_changed_value(ProcessorGraphNode(name, FixedKeySupplier(name, supplier), stores))
+
+    def to_table(
+        self,
+        *options: Named | str | Materialized[K, V],
+        named: Named | str | None = None,
+        materialized: Materialized[K, V] | None = None,
+    ) -> KTable[K, V]:
+        """Reads the stream as updates of a table: the last value of each key."""
+        wanted_name, materialized = table_options("to_table", options, named, materialized)
+        place = self._place
+        name = self._names.named(wanted_name, "KSTREAM-TOTABLE-")
+        store = table_store(self._names, "KSTREAM-TOTABLE-", materialized, place.key_serde, place.value_serde)
+        if place.key_changed:
+            node = RepartitionNode(
+                repartition_names(self._names, name), store.key_serde, store.value_serde, optimizable=True
+            )
+            place = place.then(node, store.key_serde, store.value_serde, key_changed=False)
+        table = TableSource(store)
+        place = place.then(ProcessorGraphNode(name, table), store.key_serde, store.value_serde, key_changed=False)
+        return KTable(place, table)
+
+    # ---- groups ------------------------------------------------------------------------------------------------
+
+    def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
+        """Groups the records by their key."""
+        return KGroupedStream(self._place, grouped or Grouped())
+
+    def group_by(self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None) -> KGroupedStream[KR, V]:
+        """Groups the records by the key that the selector returns; they travel through a repartition topic."""
+        options = grouped or Grouped[KR, V]()
+        node = self._select_key("group_by", selector, options.name)
+        return KGroupedStream(self._place.then(node, None, self._place.value_serde, key_changed=True), options)
+
+    # ---- helpers -----------------------------------------------------------------------------------------------
+
+    def _filter(
+        self, operation: str, predicate: Callable[[K, V], Any], named: Named | str | None, *, negate: bool
+    ) -> KStream[K, V]:
+        require_arity(operation, predicate, "key", "value")
+        name = self._names.named(name_of(named), "KSTREAM-FILTER-")
+        return self._then_same_types(ProcessorGraphNode(name, lambda: Filter(predicate, negate)))
+
+    def _select_key(self, operation: str, selector: Callable[[K, V], Any], name: str | None) -> KeyChangingNode:
+        require_arity(operation, selector, "key", "value")
+        return KeyChangingNode(self._names.named(name, "KSTREAM-KEY-SELECT-"), lambda: SelectKey(selector))
+
+    def _processor_options(
+        self, operation: str, state_stores: tuple[str | Named, ...], named: Named | str | None, prefix: str
+    ) -> tuple[str, tuple[str, ...]]:
+        """The node's name and its stores. As in Kafka Streams, a name that is given here uses up no number."""
+        stores = tuple(option for option in state_stores if isinstance(option, str))
+        names = [option for option in state_stores if isinstance(option, Named)]
+        wanted = name_of(named or (names.pop() if names else None))
+        if names:
+            raise TopologyError(f"{operation}: the processor is named twice, {wanted} and {names[0].name}")
+        return wanted or self._names.processor(prefix), stores
+
+    def _then_same_types(self, node: ProcessorGraphNode) -> KStream[K, V]:
+        place = self._place
+        return KStream(place.then(node, place.key_serde, place.value_serde, key_changed=place.key_changed))
+
+    def _then_changed_value(self, node: ProcessorGraphNode) -> KStream[K, Any]:
+        place = self._place
+        return KStream(place.then(node, place.key_serde, None, key_changed=place.key_changed))
+
+    def _then_changed_key(self, node: ProcessorGraphNode) -> Place:
+        return self._place.then(node, None, None, key_changed=True)

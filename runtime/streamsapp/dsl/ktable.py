@@ -1,0 +1,184 @@
+"""``KTable``: a table, that is a stream of updates of rows, and the operators on it.
+
+User code calls this while it builds a program, on its own thread; functions given here run on processing threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from streamsapp.dsl.arity import require_arity, takes_key
+from streamsapp.dsl.handle import Place
+from streamsapp.dsl.nodes import ProcessorGraphNode
+from streamsapp.dsl.operators.stateless import ToStream
+from streamsapp.dsl.operators.table_groups import RegroupTable
+from streamsapp.dsl.operators.tables import (
+    StoredTableTransformValues,
+    StoredTableValues,
+    UnstoredTableTransformValues,
+    UnstoredTableValues,
+    ValueTransformer,
+)
+from streamsapp.dsl.options import Grouped, Materialized, Named, name_of, table_options
+from streamsapp.dsl.stores import TableStore, table_store
+from streamsapp.dsl.tables import DerivedTable, FilteredTable, TableSupplier
+
+if TYPE_CHECKING:
+    from streamsapp.dsl.kgroupedtable import KGroupedTable
+    from streamsapp.dsl.kstream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+KR = TypeVar("KR")
+VR = TypeVar("VR")
+
+
+class KTable(Generic[K, V]):
+    """A table: the last value of each key; an update without a value deletes the row."""
+
+    def __init__(self, place: Place, table: TableSupplier) -> None:
+        self._place = place
+        self._names = place.graph.names
+        self._table = table
+
+    def filter(
+        self,
+        predicate: Callable[[K, V], Any],
+        *options: Named | str | Materialized[K, V],
+        named: Named | str | None = None,
+        materialized: Materialized[K, V] | None = None,
+    ) -> KTable[K, V]:
+        """The rows for which the predicate holds; a row that ceases to match is deleted downstream."""
+        return self._filter("filter", predicate, *table_options("filter", options, named, materialized))
+
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], Any],
+        *options: Named | str | Materialized[K, V],
+        named: Named | str | None = None,
+        materialized: Materialized[K, V] | None = None,
+    ) -> KTable[K, V]:
+        """The rows for which the predicate does not hold."""
+        return self._filter("filter_not", predicate, *table_options("filter_not", options, named, materialized))
+
+    def map_values(
+        self,
+        mapper: Callable[..., VR],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[K, VR]:
+        """Each row with the value that ``mapper(value)``, or ``mapper(key, value)``, returns."""
+        with_key = takes_key("map_values", mapper)
+        name, materialized = table_options("map_values", options, named, materialized)
+        store = self._store("KTABLE-MAPVALUES-", materialized, None)
+        name = self._names.named(name, "KTABLE-MAPVALUES-")
+
+        def compute(key: Any, value: Any) -> Any:
+            if value is None:
+                return None
+            return mapper(key, value) if with_key else mapper(value)
+
+        table = DerivedTable(
+            self._table,
+            store,
+            partial(StoredTableValues, compute, False),
+            partial(UnstoredTableValues, compute, False),
+        )
+        return self._derived(ProcessorGraphNode(name, table), table, store, None)
+
+    def transform_values(
+        self,
+        supplier: Callable[[], ValueTransformer],
+        *options: Named | str | Materialized[K, Any],
+        named: Named | str | None = None,
+        materialized: Materialized[K, Any] | None = None,
+    ) -> KTable[K, Any]:
+        """Each row with the value that a transformer returns, one made per task.
+
+        Positional strings name the state stores that the transformer uses.
+        """
+        require_arity("transform_values", supplier)
+        stores = tuple(option for option in options if isinstance(option, str))
+        others = tuple(option for option in options if not isinstance(option, str))
+        name, materialized = table_options("transform_values", others, named, materialized)
+        # Kafka Streams does not use up a number for a store here.
+        stored = materialized is not None and (materialized.store_name is not None or materialized.emit == "commit")
+        prefix = "KTABLE-TRANSFORMVALUES-"
+        store = self._store(prefix, materialized, None) if stored else None
+        name = self._names.named(name, prefix)
+        table = DerivedTable(
+            self._table,
+            store,
+            lambda *stored_in: StoredTableTransformValues(supplier(), *stored_in),
+            lambda send_old_values: UnstoredTableTransformValues(supplier(), send_old_values),
+        )
+        serde = None if materialized is None else materialized.value_serde
+        return self._derived(ProcessorGraphNode(name, table, stores), table, store, serde)
+
+    def to_stream(
+        self, mapper: Callable[[K, V], KR] | None = None, named: Named | str | None = None
+    ) -> KStream[Any, V]:
+        """The updates of the table as a stream; with a mapper, under the keys that it returns."""
+        from streamsapp.dsl.kstream import KStream  # a stream makes tables, a table makes streams
+
+        place = self._place
+        node = ProcessorGraphNode(self._names.named(name_of(named), "KTABLE-TOSTREAM-"), ToStream)
+        stream: KStream[Any, V] = KStream(place.then(node, place.key_serde, place.value_serde, key_changed=False))
+        return stream if mapper is None else stream.select_key(mapper)
+
+    def group_by(
+        self, selector: Callable[[K, V], tuple[KR, VR] | None], grouped: Grouped[KR, VR] | None = None
+    ) -> KGroupedTable[KR, VR]:
+        """Groups the rows: the selector returns the group and the value of a row there, as a pair.
+
+        A row whose pair, group or value is ``None`` belongs to no group.
+        """
+        from streamsapp.dsl.kgroupedtable import KGroupedTable  # a table is grouped, and grouped it makes tables
+
+        require_arity("group_by", selector, "key", "value")
+        options = grouped or Grouped[KR, VR]()
+        name = self._names.named(options.name, "KTABLE-SELECT-")
+        node = ProcessorGraphNode(name, lambda: RegroupTable(selector))
+        place = self._place.then(node, options.key_serde, options.value_serde, key_changed=False)
+        self._table.enable_sending_old_values(force=True)
+        return KGroupedTable(place, options)
+
+    def _filter(
+        self,
+        operation: str,
+        predicate: Callable[[K, V], Any],
+        name: str | None,
+        materialized: Materialized[K, V] | None,
+    ) -> KTable[K, V]:
+        require_arity(operation, predicate, "key", "value")
+        negate = operation == "filter_not"
+        store = self._store("KTABLE-FILTER-", materialized, self._place.value_serde)
+        name = self._names.named(name, "KTABLE-FILTER-")
+
+        def compute(key: Any, value: Any) -> Any:
+            return value if value is not None and (not predicate(key, value)) is negate else None
+
+        table = FilteredTable(
+            self._table,
+            store,
+            partial(StoredTableValues, compute, True),
+            partial(UnstoredTableValues, compute, True),
+        )
+        return self._derived(ProcessorGraphNode(name, table), table, store, self._place.value_serde)
+
+    def _store(self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Any) -> TableStore | None:
+        """The store that was asked for. Asking uses up a number, even where the table then needs no store."""
+        if materialized is None:
+            return None
+        return table_store(self._names, prefix, materialized, self._place.key_serde, value_serde)
+
+    def _derived(
+        self, node: ProcessorGraphNode, table: TableSupplier, store: TableStore | None, value_serde: Any
+    ) -> KTable[K, Any]:
+        place = self._place
+        key_serde = place.key_serde if store is None else store.key_serde
+        value_serde = value_serde if store is None else store.value_serde
+        return KTable(place.then(node, key_serde, value_serde, key_changed=False), table)

@@ -1,0 +1,255 @@
+"""The kinds of nodes of the logical graph, and what each writes into the topology.
+
+Made by the DSL's operators, written by ``StreamsBuilder.build``, on the user's thread.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from streamsapp.dsl.graph import GraphNode
+from streamsapp.dsl.names import RepartitionNames
+from streamsapp.dsl.operators.combine import Combine, Merge
+from streamsapp.dsl.operators.stateless import DropNullKeys
+from streamsapp.dsl.options import Consumed, Produced
+from streamsapp.dsl.tables import TableSource
+from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
+from streamsapp.processor.operator import OperatorSupplier
+from streamsapp.processor.timestamps import fail_on_invalid_timestamp
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.change import change_serde
+from streamsapp.serdes.serdes import Serdes
+from streamsapp.state.api import StoreBuilder
+from streamsapp.topology.suppliers import NodeSupplier
+
+if TYPE_CHECKING:
+    from streamsapp.topology.builder import Topology
+
+
+class StreamSourceNode(GraphNode):
+    """Reads topics, or those that match a pattern, as a stream."""
+
+    def __init__(self, name: str, topics: tuple[str, ...] | re.Pattern[str], consumed: Consumed[Any, Any]) -> None:
+        super().__init__(name)
+        self.topics = topics
+        self.consumed = consumed
+
+    def write(self, topology: Topology) -> None:
+        topology.add_source(
+            self.name,
+            *(() if isinstance(self.topics, re.Pattern) else self.topics),
+            pattern=self.topics if isinstance(self.topics, re.Pattern) else None,
+            key_deserializer=self.consumed.key_serde,
+            value_deserializer=self.consumed.value_serde,
+            timestamp_extractor=self.consumed.timestamp_extractor,
+            offset_reset=self.consumed.offset_reset,
+        )
+
+
+class ProcessorGraphNode(GraphNode):
+    """Runs an operator, or a user's processor, with the stores it brings and those it is connected to."""
+
+    def __init__(self, name: str, supplier: NodeSupplier, stores: tuple[str, ...] = ()) -> None:
+        super().__init__(name)
+        self._supplier = supplier
+        self._stores = stores
+
+    def write(self, topology: Topology) -> None:
+        topology.add_processor(self.name, self._supplier, *self.parent_names)
+        if self._stores:
+            topology.connect_processor_and_state_stores(self.name, *self._stores)
+
+
+class KeyChangingNode(ProcessorGraphNode):
+    """Gives records another key: what groups them afterwards needs a repartition topic."""
+
+    changes_key = True
+
+
+class ValueChangingNode(ProcessorGraphNode):
+    """Gives records another value, so that a repartition topic cannot move above it."""
+
+    changes_value = True
+
+
+class MergeNode(ProcessorGraphNode):
+    """Joins two streams into one."""
+
+    merges = True
+
+
+class SinkGraphNode(GraphNode):
+    """Writes a topic."""
+
+    def __init__(self, name: str, topic: str | TopicNameExtractor, produced: Produced[Any, Any]) -> None:
+        super().__init__(name)
+        self._topic = topic
+        self._produced = produced
+
+    def write(self, topology: Topology) -> None:
+        topology.add_sink(
+            self.name,
+            self._topic,
+            *self.parent_names,
+            key_serializer=self._produced.key_serde,
+            value_serializer=self._produced.value_serde,
+            partitioner=self._produced.partitioner,
+        )
+
+
+class TableSourceNode(GraphNode):
+    """Reads a topic as a table: a source and the operator that keeps the table."""
+
+    def __init__(
+        self, source_name: str, name: str, topic: str, consumed: Consumed[Any, Any], table: TableSource
+    ) -> None:
+        super().__init__(name)
+        self._source_name = source_name
+        self._topic = topic
+        self._consumed = consumed
+        self._table = table
+        #: Set by the optimisation of the same name: the topic is the store's changelog.
+        self.reuse_source_topic = False
+
+    def write(self, topology: Topology) -> None:
+        topology.add_source(
+            self._source_name,
+            self._topic,
+            key_deserializer=self._consumed.key_serde,
+            value_deserializer=self._consumed.value_serde,
+            timestamp_extractor=self._consumed.timestamp_extractor,
+            offset_reset=self._consumed.offset_reset,
+        )
+        topology.add_processor(self.name, self._table, self._source_name)
+        if self.reuse_source_topic:
+            for store in self._table.stores():
+                topology.connect_source_store_and_topic(store.name, self._topic)
+
+
+class RepartitionNode(GraphNode):
+    """Sends a stream through a topic partitioned by its key: filter, sink, topic and source.
+
+    ``merge`` turns the filter into an operator that combines records of one key; ``optimizable`` nodes below one
+    change of key may become one node (the optimisation "merge repartition topics").
+    """
+
+    def __init__(
+        self,
+        names: RepartitionNames,
+        key_serde: AnySerde | None,
+        value_serde: AnySerde | None,
+        *,
+        optimizable: bool,
+        partitions: int | None = None,
+        partitioner: StreamPartitioner | None = None,
+        merge: Merge | None = None,
+    ) -> None:
+        super().__init__(names.source)
+        self.names = names
+        self.key_serde = key_serde
+        self.value_serde = value_serde
+        self.optimizable = optimizable and merge is None
+        self._partitions = partitions
+        self._partitioner = partitioner
+        self.merge = merge
+
+    def write(self, topology: Topology) -> None:
+        names = self.names
+        topology.add_internal_topic(names.topic, self._partitions)
+        topology.add_processor(names.filter, self._filter(), *self.parent_names)
+        topology.add_sink(
+            names.sink,
+            names.topic,
+            names.filter,
+            key_serializer=self.key_serde,
+            value_serializer=self.value_serde,
+            partitioner=self._partitioner,
+        )
+        _add_repartition_source(topology, names.source, names.topic, self.key_serde, self.value_serde)
+
+    def _filter(self) -> OperatorSupplier:
+        merge, key_serde, topic = self.merge, self.key_serde, self.names.topic
+        if merge is None:
+            return DropNullKeys
+        return lambda: Combine(merge, (key_serde or Serdes.bytes()).bind(topic, is_key=True))
+
+
+class TableRepartitionNode(GraphNode):
+    """Sends the changes of a table through a topic partitioned by another key."""
+
+    def __init__(
+        self, sink: str, source: str, topic: str, key_serde: AnySerde | None, value_serde: AnySerde | None
+    ) -> None:
+        super().__init__(source)
+        self._sink = sink
+        self._topic = topic
+        self._key_serde = key_serde
+        self._value_serde = change_serde(value_serde or Serdes.bytes())
+
+    def write(self, topology: Topology) -> None:
+        topology.add_internal_topic(self._topic)
+        topology.add_sink(
+            self._sink,
+            self._topic,
+            *self.parent_names,
+            key_serializer=self._key_serde,
+            value_serializer=self._value_serde,
+        )
+        _add_repartition_source(topology, self.name, self._topic, self._key_serde, self._value_serde)
+
+
+class StoreNode(GraphNode):
+    """Adds a store for processors to connect to."""
+
+    def __init__(self, store: StoreBuilder) -> None:
+        super().__init__(store.name)
+        self._store = store
+
+    def write(self, topology: Topology) -> None:
+        topology.add_state_store(self._store)
+
+
+class GlobalStoreNode(GraphNode):
+    """Fills a store of every instance from a topic."""
+
+    def __init__(
+        self,
+        store: StoreBuilder,
+        source: str,
+        processor: str,
+        topic: str,
+        consumed: Consumed[Any, Any],
+        supplier: NodeSupplier,
+    ) -> None:
+        super().__init__(processor)
+        self._store = store
+        self._source = source
+        self._topic = topic
+        self._consumed = consumed
+        self._supplier = supplier
+
+    def write(self, topology: Topology) -> None:
+        topology.add_global_store(
+            self._store,
+            self._source,
+            self._topic,
+            self.name,
+            self._supplier,
+            key_deserializer=self._consumed.key_serde,
+            value_deserializer=self._consumed.value_serde,
+            timestamp_extractor=self._consumed.timestamp_extractor,
+        )
+
+
+def _add_repartition_source(
+    topology: Topology, name: str, topic: str, key_serde: AnySerde | None, value_serde: AnySerde | None
+) -> None:
+    topology.add_source(
+        name,
+        topic,
+        key_deserializer=key_serde,
+        value_deserializer=value_serde,
+        # The topic is written by this application, with timestamps: another extractor must not see it.
+        timestamp_extractor=fail_on_invalid_timestamp,
+    )

@@ -1,0 +1,183 @@
+"""Aggregations of a grouped stream: count, reduce, aggregate.
+
+Bound on the polling thread when a task is created; pushed on a processing thread. A record costs one serialisation of
+its key, one read and one write of the store. Records without key or value are dropped: they add nothing to any group.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from streamsapp.dsl.operators.output import HeldUpdate, HeldUpdates, Update, forward_updates
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+
+NULL_KEY_OR_VALUE = "null key or value"
+
+
+class StoredTableOperator(Operator):
+    """An operator whose result is a table in a store."""
+
+    def __init__(self, store_name: str, emit_at_commit: bool, send_old_values: bool) -> None:
+        self._store_name = store_name
+        self._send_old_values = send_old_values
+        self._emit_at_commit = emit_at_commit
+        self._held: HeldUpdates | None = None
+
+    def bind(self, context: NodeContext) -> Push:
+        if not self._emit_at_commit:
+            update = forward_updates(context.forward, self._send_old_values)
+        else:
+            self._held = HeldUpdates(context.forward, self._send_old_values)
+            update = self._held.update
+        return self.bind_to_store(context, context.store(self._store_name), update)
+
+    @abstractmethod
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        """The push function; calls ``update`` for each change of the table, after writing it to the store."""
+
+    def emit_held(self, limit: int) -> int:
+        return 0 if self._held is None else self._held.emit(limit)
+
+
+class Aggregate(StoredTableOperator):
+    """Folds the values of a key into an aggregate that starts from the initializer's."""
+
+    def __init__(
+        self,
+        initializer: Callable[[], Any],
+        aggregator: Callable[[Any, Any, Any], Any],
+        store_name: str,
+        emit_at_commit: bool,
+        send_old_values: bool,
+    ) -> None:
+        super().__init__(store_name, emit_at_commit, send_old_values)
+        self._initializer = initializer
+        self._aggregator = aggregator
+
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        initializer, aggregator = self._initializer, self._aggregator
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored = store.from_stored, store.to_stored
+        on_error, dropped = context.on_error, context.dropped
+        # Sent at once, a group's first update has the initial aggregate as its old value, as in Kafka Streams.
+        initial_is_old = not self._emit_at_commit
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None or value is None:
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                stored, stored_at = read(key_bytes)
+                aggregate = initializer() if stored is None else from_stored(stored)
+                new = aggregator(key, value, aggregate)
+                new_stored = None if new is None else to_stored(new)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            changed_at = max(timestamp, stored_at)
+            write(key_bytes, new_stored, timestamp if new is None else changed_at)
+            old = aggregate if initial_is_old or stored is not None else None
+            update(key, key_bytes, new, old, changed_at, headers)
+
+        return push
+
+
+class Reduce(StoredTableOperator):
+    """Combines the values of a key two by two; the first one is the first result."""
+
+    def __init__(
+        self, reducer: Callable[[Any, Any], Any], store_name: str, emit_at_commit: bool, send_old_values: bool
+    ) -> None:
+        super().__init__(store_name, emit_at_commit, send_old_values)
+        self._reducer = reducer
+
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        reducer = self._reducer
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored = store.from_stored, store.to_stored
+        on_error, dropped = context.on_error, context.dropped
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None or value is None:
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                stored, stored_at = read(key_bytes)
+                old = None if stored is None else from_stored(stored)
+                new = value if old is None else reducer(old, value)
+                new_stored = None if new is None else to_stored(new)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            changed_at = max(timestamp, stored_at)
+            write(key_bytes, new_stored, timestamp if new is None else changed_at)
+            update(key, key_bytes, new, old, changed_at, headers)
+
+        return push
+
+
+class Count(StoredTableOperator):
+    """Counts the records of a key. The leanest of the aggregations, for it is the most used."""
+
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        if not store.stores_objects or (self._emit_at_commit and self._send_old_values):
+            counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
+            return counting.bind_to_store(context, store, update)
+        if self._held is not None:
+            return self._count_for_commit(context, store, self._held.entries)
+        return self._count_at_once(context, store)
+
+    def _count_at_once(self, context: NodeContext, store: Any) -> Push:
+        key_bytes_of, read, write, forward = store.key_bytes, store.read, store.write, context.forward
+        on_error, dropped, send_old_values = context.on_error, context.dropped, self._send_old_values
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None or value is None:
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                count, stored_at = read(key_bytes)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if count is None:
+                count = 0
+            elif stored_at > timestamp:
+                timestamp = stored_at
+            write(key_bytes, count + 1, timestamp)
+            forward(key, (count + 1, count if send_old_values else None), timestamp, headers)
+
+        return push
+
+    def _count_for_commit(self, context: NodeContext, store: Any, held: dict[bytes, HeldUpdate]) -> Push:
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        on_error, dropped = context.on_error, context.dropped
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None or value is None:
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                count, stored_at = read(key_bytes)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if count is None:
+                count = 0
+            elif stored_at > timestamp:
+                timestamp = stored_at
+            write(key_bytes, count + 1, timestamp)
+            held[key_bytes] = (key, count + 1, None, timestamp, headers)
+
+        return push
+
+
+def _add_one(key: Any, value: Any, count: int) -> int:
+    return count + 1

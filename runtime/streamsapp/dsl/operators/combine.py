@@ -1,0 +1,79 @@
+"""Aggregates in front of a repartition topic, so that one record per key and commit travels instead of every record.
+
+Stands where otherwise a filter drops null keys, under the same name. Pushed on a processing thread. Partial aggregates
+are held until the commit (``emit_held`` is drained before the task's position is committed, so none is lost and none
+is sent twice for one commit) or until there are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.dsl.operators.output import drain
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+from streamsapp.serdes.api import AnySerde
+
+#: Partial aggregates that are held at most.
+MAX_PARTIALS = 10_000
+
+
+@dataclass(frozen=True)
+class Merge:
+    """How records of one key become one: with an associative reducer, or by counting them."""
+
+    reducer: Callable[[Any, Any], Any] | None
+
+    @property
+    def counts(self) -> bool:
+        return self.reducer is None
+
+
+class Combine(Operator):
+    """Holds a partial aggregate per key; its time is the latest of its records', its headers are dropped."""
+
+    _forward: Push
+
+    def __init__(self, merge: Merge, key_serde: AnySerde) -> None:
+        self._merge = merge
+        # Keys that cannot be changed in place are hashed as they are; others by their bytes.
+        self._identify = None if key_serde.immutable else key_serde.serialize
+        self._partials: dict[Any, list[Any]] = {}
+        self._batch = drain(self._partials)
+
+    def bind(self, context: NodeContext) -> Push:
+        self._forward = context.forward
+        reducer, identify, partials, emit = self._merge.reducer, self._identify, self._partials, self.emit_held
+        on_error, dropped = context.on_error, context.dropped
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None:
+                return
+            if value is None:
+                dropped("null value")
+                return
+            try:
+                identity = key if identify is None else identify(key)
+                partial = partials.get(identity)
+                if partial is None:
+                    partials[identity] = [key, 1 if reducer is None else value, timestamp]
+                else:
+                    partial[1] = partial[1] + 1 if reducer is None else reducer(partial[1], value)
+                    if timestamp > partial[2]:
+                        partial[2] = timestamp
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if len(partials) >= MAX_PARTIALS:
+                emit(MAX_PARTIALS)
+
+        return push
+
+    def emit_held(self, limit: int) -> int:
+        if not self._batch:
+            self._batch = drain(self._partials)
+        for key, value, timestamp in self._batch.take(limit):
+            self._forward(key, value, timestamp, None)
+        return len(self._batch) + len(self._partials)

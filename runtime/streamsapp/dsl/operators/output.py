@@ -1,0 +1,77 @@
+"""How a table with a store sends its updates downstream: each when it happens, or the last of each key at the commit.
+
+Used by the table operators; called on a processing thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, TypeAlias
+
+from streamsapp.processor.operator import Push
+from streamsapp.record import Headers
+
+#: ``(key, key_bytes, new, old, timestamp, headers)``: the table's value of a key has changed.
+Update: TypeAlias = Callable[[Any, bytes, Any, Any, int, Headers | None], None]
+
+#: ``(key, new, old, timestamp, headers)``
+HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None]
+
+
+def forward_updates(forward: Push, send_old_values: bool) -> Update:
+    """Every update at once; the old value travels only where a table below needs it."""
+
+    def update(key: Any, key_bytes: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        forward(key, (new, old if send_old_values else None), timestamp, headers)
+
+    return update
+
+
+class HeldUpdates:
+    """Updates held back for the commit: per key the last new value and the value before the first of them."""
+
+    def __init__(self, forward: Push, send_old_values: bool) -> None:
+        self._forward = forward
+        self._send_old_values = send_old_values
+        self.entries: dict[bytes, HeldUpdate] = {}
+        self._batch = drain(self.entries)
+
+    def update(self, key: Any, key_bytes: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        """The table's value of a key has changed; ``old`` counts for the key's first update since it was emitted."""
+        earlier = self.entries.get(key_bytes)
+        self.entries[key_bytes] = (key, new, old if earlier is None else earlier[2], timestamp, headers)
+
+    def emit(self, limit: int) -> int:
+        """Forward at most ``limit`` keys, in the order in which they were first touched; returns how many remain."""
+        forward, send_old_values = self._forward, self._send_old_values
+        if not self._batch:
+            self._batch = drain(self.entries)
+        for key, new, old, timestamp, headers in self._batch.take(limit):
+            # A key that came and went between two commits never existed for those downstream.
+            if new is not None or old is not None:
+                forward(key, (new, old if send_old_values else None), timestamp, headers)
+        return len(self._batch) + len(self.entries)
+
+
+class Batch:
+    """Values that are emitted in slices."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = iter(values)
+        self._remaining = len(values)
+
+    def take(self, limit: int) -> list[Any]:
+        taken = list(islice(self._values, limit))
+        self._remaining -= len(taken)
+        return taken
+
+    def __len__(self) -> int:
+        return self._remaining
+
+
+def drain(held: dict[Any, Any]) -> Batch:
+    """Empty a dictionary into a batch: what is held from now on waits for the next one."""
+    values = list(held.values())
+    held.clear()
+    return Batch(values)

@@ -1,0 +1,250 @@
+"""Operators without state: each turns one record into none, one or several.
+
+Bound on the polling thread when a task is created; pushed on a processing thread. User code runs inside ``try`` and
+records are forwarded outside of it, so that an error is handled at the node where it arose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+
+
+class PassThrough(Operator):
+    """Hands records on: where streams merge, and where a branch begins."""
+
+    def bind(self, context: NodeContext) -> Push:
+        return context.forward
+
+
+class DropNullKeys(Operator):
+    """In front of a repartition topic: a record without a key belongs to no group."""
+
+    def bind(self, context: NodeContext) -> Push:
+        forward = context.forward
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is not None:
+                forward(key, value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class Filter(Operator):
+    """Keeps the records for which the predicate holds, or those for which it does not."""
+
+    predicate: Callable[[Any, Any], Any]
+    negate: bool
+
+    def bind(self, context: NodeContext) -> Push:
+        predicate, negate, forward, on_error = self.predicate, self.negate, context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                keep = (not predicate(key, value)) is negate
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if keep:
+                forward(key, value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class Map(Operator):
+    """Gives records another key and value: the mapper returns a pair."""
+
+    mapper: Callable[[Any, Any], tuple[Any, Any]]
+
+    def bind(self, context: NodeContext) -> Push:
+        mapper, forward, on_error = self.mapper, context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                new_key, new_value = mapper(key, value)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            forward(new_key, new_value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class SelectKey(Operator):
+    """Gives records another key."""
+
+    selector: Callable[[Any, Any], Any]
+
+    def bind(self, context: NodeContext) -> Push:
+        selector, forward, on_error = self.selector, context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                new_key = selector(key, value)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            forward(new_key, value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class MapValues(Operator):
+    """Gives records another value."""
+
+    mapper: Callable[..., Any]
+    with_key: bool
+
+    def bind(self, context: NodeContext) -> Push:
+        mapper, forward, on_error = self.mapper, context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                new_value = mapper(value)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            forward(key, new_value, timestamp, headers)
+
+        def push_with_key(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                new_value = mapper(key, value)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            forward(key, new_value, timestamp, headers)
+
+        return push_with_key if self.with_key else push
+
+
+@dataclass
+class FlatMap(Operator):
+    """Turns a record into any number of records: the mapper returns an iterable of pairs."""
+
+    mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]]
+
+    def bind(self, context: NodeContext) -> Push:
+        mapper, forward, on_error = self.mapper, context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                # Taken in whole, so that a generator that raises half way has sent nothing.
+                pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            for new_key, new_value in pairs:
+                forward(new_key, new_value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class FlatMapValues(Operator):
+    """Turns a record into any number of records of the same key: the mapper returns an iterable of values."""
+
+    mapper: Callable[..., Iterable[Any]]
+    with_key: bool
+
+    def bind(self, context: NodeContext) -> Push:
+        mapper, with_key, forward, on_error = self.mapper, self.with_key, context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                values = mapper(key, value) if with_key else mapper(value)
+                if values.__class__ is not list:
+                    values = list(values)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            for new_value in values:
+                forward(key, new_value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class Peek(Operator):
+    """Shows records to a user's function and hands them on."""
+
+    action: Callable[[Any, Any], object]
+
+    def bind(self, context: NodeContext) -> Push:
+        action, forward, on_error = self.action, context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                action(key, value)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            forward(key, value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class ForEach(Operator):
+    """Gives records to a user's function; nothing comes after it."""
+
+    action: Callable[[Any, Any], object]
+
+    def bind(self, context: NodeContext) -> Push:
+        action, on_error = self.action, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                action(key, value)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class Branch(Operator):
+    """Hands a record to the first branch whose predicate holds, else to the default branch if there is one."""
+
+    predicates: list[Callable[[Any, Any], Any]]
+    children: list[str]
+
+    def bind(self, context: NodeContext) -> Push:
+        branches = [(test, context.child(name)) for test, name in zip(self.predicates, self.children, strict=False)]
+        has_default = len(self.children) > len(self.predicates)
+        default = context.child(self.children[-1]) if has_default else None
+        on_error = context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            chosen = default
+            try:
+                for test, child in branches:
+                    if test(key, value):
+                        chosen = child
+                        break
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if chosen is not None:
+                chosen(key, value, timestamp, headers)
+
+        return push
+
+
+class ToStream(Operator):
+    """Turns the changes of a table into records of their new values."""
+
+    def bind(self, context: NodeContext) -> Push:
+        forward = context.forward
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            forward(key, change[0], timestamp, headers)
+
+        return push

@@ -1,0 +1,112 @@
+"""Operators of grouped tables: regroup the changes of a table, aggregate them by adding and subtracting.
+
+Bound on the polling thread when a task is created; pushed on a processing thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamsapp.dsl.operators.aggregate import StoredTableOperator
+from streamsapp.dsl.operators.output import Update
+from streamsapp.errors import StreamsError
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+
+
+class RegroupTable(Operator):
+    """Maps the old and the new row of a change into groups: subtract the one, add the other.
+
+    Rows that stay in their group travel as one record, otherwise the subtraction goes first.
+    """
+
+    def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any] | None]) -> None:
+        self._selector = selector
+
+    def bind(self, context: NodeContext) -> Push:
+        selector, forward, on_error = self._selector, context.forward, context.on_error
+
+        def row(key: Any, value: Any) -> tuple[Any, Any] | None:
+            pair = None if value is None else selector(key, value)
+            if pair is None:
+                return None
+            group, grouped = pair
+            return None if group is None or grouped is None else (group, grouped)
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                if key is None:
+                    raise _null_key(context.node_name)
+                new = row(key, change[0])
+                old = row(key, change[1])
+                stays = new is not None and old is not None and new[0] == old[0]
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            if stays and new is not None and old is not None:
+                forward(new[0], (new[1], old[1]), timestamp, headers)
+                return
+            if old is not None:
+                forward(old[0], (None, old[1]), timestamp, headers)
+            if new is not None:
+                forward(new[0], (new[1], None), timestamp, headers)
+
+        return push
+
+
+class AggregateTable(StoredTableOperator):
+    """Subtracts the old row from a group's aggregate, then adds the new one.
+
+    ``add_first(key, row)`` makes an aggregate where there is none; ``add`` and ``subtract`` take ``(key, row,
+    aggregate)``.
+    """
+
+    def __init__(
+        self,
+        add_first: Callable[[Any, Any], Any],
+        add: Callable[[Any, Any, Any], Any],
+        subtract: Callable[[Any, Any, Any], Any],
+        store_name: str,
+        emit_at_commit: bool,
+        send_old_values: bool,
+    ) -> None:
+        super().__init__(store_name, emit_at_commit, send_old_values)
+        self._add_first = add_first
+        self._add = add
+        self._subtract = subtract
+
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        add_first, add, subtract = self._add_first, self._add, self._subtract
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            new_row, old_row = change
+            changed_at = timestamp
+            try:
+                if key is None:
+                    raise _null_key(context.node_name)
+                key_bytes = key_bytes_of(key)
+                stored, stored_at = read(key_bytes)
+                old = aggregate = None if stored is None else from_stored(stored)
+                if old_row is not None and old is not None:
+                    aggregate = subtract(key, old_row, old)
+                    changed_at = max(timestamp, stored_at)
+                if new_row is not None:
+                    aggregate = add_first(key, new_row) if aggregate is None else add(key, new_row, aggregate)
+                    changed_at = max(timestamp, stored_at)
+                new_stored = None if aggregate is None else to_stored(aggregate)
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            write(key_bytes, new_stored, timestamp if aggregate is None else changed_at)
+            update(key, key_bytes, aggregate, old, changed_at, headers)
+
+        return push
+
+
+def _null_key(node_name: str) -> StreamsError:
+    return StreamsError(
+        f"{node_name} got a change of a table without a key; rows of a table have keys: check what feeds it"
+    )

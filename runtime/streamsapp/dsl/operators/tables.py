@@ -1,0 +1,181 @@
+"""Operators of tables: keep a topic as a table, derive one table from another.
+
+A table's records are changes, plain tuples ``(new, old)``; ``old`` is ``None`` unless a table below asked for old
+values. Bound on the polling thread when a task is created; pushed on a processing thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from streamsapp.dsl.operators.aggregate import StoredTableOperator
+from streamsapp.dsl.operators.output import Update
+from streamsapp.processor.api import ProcessorContext
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+
+NULL_KEY = "null key"
+
+
+class ValueTransformer(Protocol):
+    """What ``KTable.transform_values`` runs: turns values into others, with access to stores and to the record."""
+
+    def init(self, context: ProcessorContext) -> None:
+        """Called once before the first value."""
+        ...
+
+    def transform(self, key: Any, value: Any) -> Any:
+        """The new value; unlike a mapper it also sees deletions, as ``None``."""
+        ...
+
+    def close(self) -> None:
+        """Called once after the last value."""
+        ...
+
+
+class UnstoredTableSource(Operator):
+    """Turns a topic's records into changes of a table that nobody needs to look into."""
+
+    def bind(self, context: NodeContext) -> Push:
+        forward, dropped = context.forward, context.dropped
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None:
+                dropped(NULL_KEY)
+                return
+            forward(key, (value, None), timestamp, headers)
+
+        return push
+
+
+class StoredTableSource(StoredTableOperator):
+    """Keeps the last value of each key, in the order of arrival whatever the timestamps say."""
+
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored = store.from_stored, store.to_stored
+        on_error, dropped = context.on_error, context.dropped
+        needs_old = self._send_old_values or self._emit_at_commit
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None:
+                dropped(NULL_KEY)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                new_stored = None if value is None else to_stored(value)
+                stored = read(key_bytes)[0] if needs_old else None
+                old = None if stored is None else from_stored(stored)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            write(key_bytes, new_stored, timestamp)
+            update(key, key_bytes, value, old, timestamp, headers)
+
+        return push
+
+
+class UnstoredTableValues(Operator):
+    """Derives a table value by value: ``compute(key, value)`` gives the derived one, of the old value where it travels.
+
+    ``skip_absent`` leaves out updates of keys that neither are nor were in the table; it takes effect where old values
+    travel, for without them it cannot be told whether a deletion is due.
+    """
+
+    def __init__(self, compute: Callable[[Any, Any], Any], skip_absent: bool, send_old_values: bool) -> None:
+        self._compute = compute
+        self._skip_absent = skip_absent
+        self._send_old_values = send_old_values
+
+    def bind(self, context: NodeContext) -> Push:
+        compute, send_old_values, forward, on_error = (
+            self._compute,
+            self._send_old_values,
+            context.forward,
+            context.on_error,
+        )
+        skip_absent = self._skip_absent and send_old_values
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                new = compute(key, change[0])
+                old = compute(key, change[1]) if send_old_values else None
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            if not (skip_absent and new is None and old is None):
+                forward(key, (new, old), timestamp, headers)
+
+        return push
+
+
+class StoredTableValues(StoredTableOperator):
+    """Derives a table as :class:`UnstoredTableValues` does, and keeps it; old values come from the store."""
+
+    def __init__(
+        self,
+        compute: Callable[[Any, Any], Any],
+        skip_absent: bool,
+        store_name: str,
+        emit_at_commit: bool,
+        send_old_values: bool,
+    ) -> None:
+        super().__init__(store_name, emit_at_commit, send_old_values)
+        self._compute = compute
+        self._skip_absent = skip_absent
+
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        compute, skip_absent = self._compute, self._skip_absent and self._send_old_values
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error
+        needs_old = self._send_old_values or self._emit_at_commit
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                new = compute(key, change[0])
+                new_stored = None if new is None else to_stored(new)
+                key_bytes = key_bytes_of(key)
+                stored = read(key_bytes)[0] if needs_old else None
+                old = None if stored is None else from_stored(stored)
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            if skip_absent and new is None and old is None:
+                return
+            write(key_bytes, new_stored, timestamp)
+            update(key, key_bytes, new, old, timestamp, headers)
+
+        return push
+
+
+class UnstoredTableTransformValues(UnstoredTableValues):
+    """Transforms the values of a table."""
+
+    def __init__(self, transformer: ValueTransformer, send_old_values: bool) -> None:
+        super().__init__(transformer.transform, False, send_old_values)
+        self._transformer = transformer
+
+    def bind(self, context: NodeContext) -> Push:
+        self._transformer.init(context.processor_context)
+        return super().bind(context)
+
+    def close(self) -> None:
+        self._transformer.close()
+
+
+class StoredTableTransformValues(StoredTableValues):
+    """Transforms the values of a table and keeps the result."""
+
+    def __init__(
+        self, transformer: ValueTransformer, store_name: str, emit_at_commit: bool, send_old_values: bool
+    ) -> None:
+        super().__init__(transformer.transform, False, store_name, emit_at_commit, send_old_values)
+        self._transformer = transformer
+
+    def bind(self, context: NodeContext) -> Push:
+        self._transformer.init(context.processor_context)
+        return super().bind(context)
+
+    def close(self) -> None:
+        self._transformer.close()

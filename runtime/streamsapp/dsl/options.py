@@ -1,0 +1,186 @@
+"""Options of the DSL's operators: names, serdes, materialisation. Plain immutable data.
+
+Built by user code; read once while a program is built, on the user's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from streamsapp.dsl.names import validate_name
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Duration, StreamPartitioner
+from streamsapp.processor.timestamps import TimestampExtractor
+from streamsapp.serdes.api import Serde
+
+if TYPE_CHECKING:
+    from streamsapp.dsl.kstream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Named:
+    """Names the node of an operator."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        validate_name(self.name)
+
+
+def _validate_optional(name: str | None) -> None:
+    if name is not None:
+        validate_name(name)
+
+
+@dataclass(frozen=True)
+class Consumed(Generic[K, V]):
+    """How topics are read. ``offset_reset`` is ``"earliest"``, ``"latest"`` or ``None`` for the configured one."""
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _validate_optional(self.name)
+
+
+@dataclass(frozen=True)
+class Produced(Generic[K, V]):
+    """How a topic is written. Serdes that are not given come from the stream."""
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    partitioner: StreamPartitioner | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _validate_optional(self.name)
+
+
+@dataclass(frozen=True)
+class Grouped(Generic[K, V]):
+    """How grouped records travel through a repartition topic, where one is needed.
+
+    ``name`` names the node that selects the key and the repartition topic. Serdes that are not given come from the
+    stream, except for a key serde where the key was changed.
+
+    ``combine=True`` aggregates on the sending side too: records of one key that meet between two commits are sent as
+    one. It serves ``count``, and ``reduce`` with a reducer that is associative, which the user declares by asking for
+    it. Results are the same and fewer records travel, but the repartition topic then holds partial aggregates (of a
+    count: longs), so that a Kafka Streams application on the JVM cannot take over in the middle.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    name: str | None = None
+    combine: bool = False
+
+    def __post_init__(self) -> None:
+        _validate_optional(self.name)
+
+
+@dataclass(frozen=True)
+class Repartitioned(Generic[K, V]):
+    """How ``KStream.repartition`` writes its topic."""
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    name: str | None = None
+    partitions: int | None = None
+    partitioner: StreamPartitioner | None = None
+
+    def __post_init__(self) -> None:
+        _validate_optional(self.name)
+        if self.partitions is not None and self.partitions < 1:
+            raise TopologyError(f"Repartitioned(partitions={self.partitions}): a topic has at least one partition")
+
+
+@dataclass(frozen=True)
+class Materialized(Generic[K, V]):
+    """How a table is kept. A table that is given a ``store_name`` can be queried by it.
+
+    ``emit="commit"`` sends the last update of each key downstream when the task commits, instead of every update when
+    it happens. ``retention`` concerns windowed stores.
+    """
+
+    store_name: str | None = None
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    store: Literal["rocksdb", "memory"] = "rocksdb"
+    retention: Duration | None = None
+    logging: bool = True
+    caching: bool = True
+    emit: Literal["update", "commit"] = "update"
+    log_config: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _validate_optional(self.store_name)
+        if self.store not in ("rocksdb", "memory"):
+            raise TopologyError(f"Materialized(store={self.store!r}): use 'rocksdb' or 'memory'")
+        if self.emit not in ("update", "commit"):
+            raise TopologyError(f"Materialized(emit={self.emit!r}): use 'update' or 'commit'")
+
+
+@dataclass(frozen=True)
+class Branched(Generic[K, V]):
+    """Names a branch, and says what becomes of it.
+
+    ``function`` maps the branch to the stream that is returned under its name (``None`` keeps it out of the result);
+    ``consumer`` takes the branch, nothing is returned for it.
+    """
+
+    name: str | None = None
+    function: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None
+    consumer: Callable[[KStream[K, V]], None] | None = None
+
+    def __post_init__(self) -> None:
+        _validate_optional(self.name)
+        if self.function is not None and self.consumer is not None:
+            raise TopologyError("Branched takes a function or a consumer, not both")
+
+
+@dataclass(frozen=True)
+class Printed(Generic[K, V]):
+    """How ``KStream.print`` writes: ``[label]: key, value`` on standard output, or into ``path``.
+
+    The label is the stream's name unless given; ``mapper(key, value)`` gives the text after it.
+    """
+
+    label: str | None = None
+    mapper: Callable[[K, V], str] | None = None
+    path: str | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _validate_optional(self.name)
+
+
+def name_of(named: Named | str | None) -> str | None:
+    """The name that was asked for; a plain string is checked as ``Named`` is."""
+    if isinstance(named, str):
+        return Named(named).name
+    return None if named is None else named.name
+
+
+def table_options(
+    operation: str,
+    positional: tuple[Named | str | Materialized[K, V], ...],
+    named: Named | str | None,
+    materialized: Materialized[K, V] | None,
+) -> tuple[str | None, Materialized[K, V] | None]:
+    """Sort an operator's options by type, so that either may be left out, as Kafka Streams' overloads allow."""
+    for option in positional:
+        if isinstance(option, Materialized) and materialized is None:
+            materialized = option
+        elif isinstance(option, (Named, str)) and named is None:
+            named = option
+        else:
+            raise TopologyError(f"{operation}: {option!r} is one option too many; it takes a Named and a Materialized")
+    return name_of(named), materialized

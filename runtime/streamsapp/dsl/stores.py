@@ -1,0 +1,65 @@
+"""What a ``Materialized`` comes to once an operator has filled in names and serdes.
+
+Used while a program is built, on the user's thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.dsl.names import NameGenerator
+from streamsapp.dsl.options import Materialized
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+
+
+@dataclass(frozen=True)
+class TableStore:
+    """The store of a table. One that is not ``queryable`` carries a generated name, and may not be needed at all."""
+
+    builder: StoreBuilder
+    queryable: bool
+    emit_at_commit: bool
+
+    @property
+    def name(self) -> str:
+        return self.builder.name
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is a store whatever is built below: it was named, or updates are held back for the commit."""
+        return self.queryable or self.emit_at_commit
+
+    @property
+    def key_serde(self) -> AnySerde | None:
+        return self.builder.key_serde
+
+    @property
+    def value_serde(self) -> AnySerde | None:
+        return self.builder.value_serde
+
+
+def table_store(
+    names: NameGenerator,
+    prefix: str,
+    materialized: Materialized[Any, Any] | None,
+    key_serde: AnySerde | None,
+    value_serde: AnySerde | None,
+) -> TableStore:
+    """The store of a table, with a generated name unless it was named.
+
+    The serdes given here serve where ``materialized`` has none.
+    """
+    options = materialized or Materialized[Any, Any]()
+    builder = StoreBuilder(
+        name=options.store_name or names.store(prefix),
+        kind=StoreKind.TIMESTAMPED_KEY_VALUE,
+        engine=Engine(options.store),
+        key_serde=options.key_serde or key_serde,
+        value_serde=options.value_serde or value_serde,
+        logging=options.logging,
+        log_config=options.log_config,
+        caching=options.caching,
+    )
+    return TableStore(builder, options.store_name is not None, options.emit == "commit")

@@ -1,0 +1,122 @@
+"""How each table is computed: makes the table's operator for every task, and knows whether it keeps a store.
+
+Whether a table needs a store, and whether its changes must carry old values, depends on what is built below it. So
+these are settled only while the program is built: a table that needs old values asks its parent, which asks its own.
+The operators are made later from what was settled then. Called on the user's thread; the calls that make operators
+come from the thread that creates tasks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeAlias
+
+from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
+from streamsapp.dsl.stores import TableStore
+from streamsapp.processor.operator import Operator
+from streamsapp.state.api import StoreBuilder
+
+#: ``(store_name, emit_at_commit, send_old_values)``: makes the operator of a table with a store.
+MakeStored: TypeAlias = Callable[[str, bool, bool], Operator]
+
+#: ``(send_old_values)``: makes the operator of a table without one.
+MakeUnstored: TypeAlias = Callable[[bool], Operator]
+
+
+class TableSupplier(ABC):
+    """Makes the operators of a table. Handed to the topology as the supplier of the table's node."""
+
+    send_old_values = False
+
+    @abstractmethod
+    def __call__(self) -> Operator:
+        """An operator for one task."""
+
+    @abstractmethod
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        """The store that the operator keeps the table in, if there is one."""
+
+    @abstractmethod
+    def enable_sending_old_values(self, force: bool) -> bool:
+        """Have changes carry old values; with ``force`` even if that takes a store that is not there yet.
+
+        Returns whether they do from now on.
+        """
+
+
+class TableSource(TableSupplier):
+    """A table read from a topic or made from a stream. It has a store when one is wanted, or needed below."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._stored = store.wanted
+
+    def __call__(self) -> Operator:
+        if not self._stored:
+            return UnstoredTableSource()
+        return StoredTableSource(self._store.name, self._store.emit_at_commit, self.send_old_values)
+
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        return (self._store.builder,) if self._stored else ()
+
+    def enable_sending_old_values(self, force: bool) -> bool:
+        if not force and not self._stored:
+            return False
+        self._stored = True
+        self.send_old_values = True
+        return True
+
+
+class AggregatedTable(TableSupplier):
+    """The result of an aggregation; it always has a store."""
+
+    def __init__(self, store: TableStore, make: MakeStored) -> None:
+        self._store = store
+        self._make = make
+
+    def __call__(self) -> Operator:
+        return self._make(self._store.name, self._store.emit_at_commit, self.send_old_values)
+
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        return (self._store.builder,)
+
+    def enable_sending_old_values(self, force: bool) -> bool:
+        self.send_old_values = True
+        return True
+
+
+class DerivedTable(TableSupplier):
+    """A table computed from another one, row by row. It has a store only when one is wanted."""
+
+    def __init__(
+        self, parent: TableSupplier, store: TableStore | None, make_stored: MakeStored, make_unstored: MakeUnstored
+    ) -> None:
+        self._parent = parent
+        self._store = store if store is not None and store.wanted else None
+        self._make_stored = make_stored
+        self._make_unstored = make_unstored
+
+    def __call__(self) -> Operator:
+        if self._store is None:
+            return self._make_unstored(self.send_old_values)
+        return self._make_stored(self._store.name, self._store.emit_at_commit, self.send_old_values)
+
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        return () if self._store is None else (self._store.builder,)
+
+    def enable_sending_old_values(self, force: bool) -> bool:
+        if self._store is not None or self._parent.enable_sending_old_values(force):
+            self.send_old_values = True
+        return self.send_old_values
+
+
+class FilteredTable(DerivedTable):
+    """A filtered table. It uses old values where its parent can give them: without, every value that is filtered out
+    would have to be sent as a deletion."""
+
+    def __init__(
+        self, parent: TableSupplier, store: TableStore | None, make_stored: MakeStored, make_unstored: MakeUnstored
+    ) -> None:
+        super().__init__(parent, store, make_stored, make_unstored)
+        self.send_old_values = parent.enable_sending_old_values(force=False)
