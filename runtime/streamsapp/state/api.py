@@ -6,7 +6,7 @@ User code calls these on processing threads. Reads see the writes of the running
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -54,6 +54,20 @@ class StoreBuilder:
     log_config: dict[str, str] = field(default_factory=dict)
     caching: bool = True
     changelog_topic: str | None = None
+
+    def with_logging_enabled(self, config: dict[str, str] | None = None) -> StoreBuilder:
+        """Keep a changelog topic, with these topic settings on top of the usual ones. The default."""
+        return replace(self, logging=True, log_config=dict(config or {}))
+
+    def with_logging_disabled(self) -> StoreBuilder:
+        """No changelog: the store is lost with the local disk."""
+        return replace(self, logging=False, log_config={})
+
+    def with_caching_enabled(self) -> StoreBuilder:
+        return replace(self, caching=True)
+
+    def with_caching_disabled(self) -> StoreBuilder:
+        return replace(self, caching=False)
 
 
 class KeyValueStore(Protocol, Generic[K, V]):

@@ -1,0 +1,117 @@
+"""What stores hold in memory, and its three byte forms: raw (changelog), physical (RocksDB) and stored (memory).
+
+Used by the write-back layer and the engines below it, on every thread that touches a store.
+
+========  =====================  ==========================
+form      plain store            timestamped store
+========  =====================  ==========================
+raw       value                  value
+physical  value                  timestamp (8 bytes) ‖ value
+stored    the value itself if its serde says it is immutable, else its raw bytes
+========  =====================  ==========================
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from streamsapp.serdes.api import AnySerde
+
+#: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
+Entry: TypeAlias = tuple[Any, int]
+
+#: ``(raw value, timestamp)`` of a changelog record; a null value deletes.
+RawRecord: TypeAlias = tuple[bytes | None, int]
+
+#: The timestamp of what has none: absent keys, and every entry read from a plain store.
+NO_TIMESTAMP = -1
+
+#: What is read where there is nothing.
+ABSENT: Entry = (None, NO_TIMESTAMP)
+
+_TIMESTAMP = struct.Struct(">q")
+_pack = _TIMESTAMP.pack
+_unpack = _TIMESTAMP.unpack_from
+
+
+def identity(value: Any) -> Any:
+    """Stored form and value are the same object."""
+    return value
+
+
+class EntryFormat(Protocol):
+    """Translates between the three forms, for one store."""
+
+    stores_objects: bool
+    to_stored: Callable[[Any], Any]
+    from_stored: Callable[[Any], Any]
+
+    def raw(self, stored: Any) -> bytes:
+        """The changelog's value of something that is not deleted."""
+        ...
+
+    def physical(self, entry: Entry) -> bytes:
+        """RocksDB's value of an entry that is not deleted."""
+        ...
+
+    def restored(self, raw: bytes, timestamp: int) -> bytes:
+        """Physical form of a changelog record."""
+        ...
+
+    def entry(self, physical: bytes) -> Entry:
+        """What RocksDB holds, as entry."""
+        ...
+
+    def readable(self, entry: Entry) -> Entry:
+        """A written entry as reads see it: the same whether it is still in memory or was read back."""
+        ...
+
+
+class PlainFormat:
+    """Entries without timestamp."""
+
+    def __init__(self, serde: AnySerde) -> None:
+        self.stores_objects = serde.immutable
+        serialize, deserialize = serde.serialize, serde.deserialize
+        if serde.immutable:
+            self.to_stored: Callable[[Any], Any] = identity
+            self.from_stored: Callable[[Any], Any] = identity
+            self._serialize: Callable[[Any], bytes] = serialize
+            self._deserialize: Callable[[bytes], Any] = deserialize
+        else:
+            self.to_stored = lambda value: None if value is None else serialize(value)
+            self.from_stored = lambda stored: None if stored is None else deserialize(stored)
+            self._serialize = self._deserialize = identity
+
+    def raw(self, stored: Any) -> bytes:
+        return self._serialize(stored)
+
+    def physical(self, entry: Entry) -> bytes:
+        return self._serialize(entry[0])
+
+    def restored(self, raw: bytes, timestamp: int) -> bytes:
+        return raw
+
+    def entry(self, physical: bytes) -> Entry:
+        return self._deserialize(physical), NO_TIMESTAMP
+
+    def readable(self, entry: Entry) -> Entry:
+        return entry[0], NO_TIMESTAMP
+
+
+class TimestampedFormat(PlainFormat):
+    """Entries with the timestamp of the record that wrote them."""
+
+    def physical(self, entry: Entry) -> bytes:
+        return _pack(entry[1]) + self._serialize(entry[0])
+
+    def restored(self, raw: bytes, timestamp: int) -> bytes:
+        return _pack(timestamp) + raw
+
+    def entry(self, physical: bytes) -> Entry:
+        return self._deserialize(physical[8:]), _unpack(physical)[0]
+
+    def readable(self, entry: Entry) -> Entry:
+        return ABSENT if entry[0] is None else entry

@@ -1,0 +1,145 @@
+"""Key-value stores as operators and users get them: serdes on top of the write-back layer.
+
+Made with the task; called on the processing thread that holds it. The fast protocol (``key_bytes``, ``read``,
+``write``, ``prefetch``) is for operators, which call it once or twice per record: its functions have no layer of their
+own, and nulls are the caller's to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from streamsapp.errors import StateStoreError
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.entries import Entry, EntryFormat
+from streamsapp.state.write_back import WriteBack
+
+
+class KeyValueStoreImpl:
+    """A store of plain values. Its changelog carries the timestamp of the record that wrote."""
+
+    def __init__(
+        self,
+        name: str,
+        key_serde: AnySerde,
+        format: EntryFormat,
+        layers: WriteBack,
+        context_timestamp: Callable[[], int],
+    ) -> None:
+        self._name = name
+        self._serialize_key = key_serde.serialize
+        self._deserialize_key = key_serde.deserialize
+        self._layers = layers
+        self._context_timestamp = context_timestamp
+        #: Fast protocol. ``read`` gives ``(stored, timestamp)``, ``(None, -1)`` where there is nothing. ``write`` takes
+        #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp that of the record
+        #: in process. A plain store gives no timestamps back: -1.
+        self.key_bytes: Callable[[Any], bytes] = key_serde.serialize
+        self.read: Callable[[bytes], Entry] = layers.read
+        self.write: Callable[[bytes, Any, int], None] = layers.write
+        self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
+        self.to_stored: Callable[[Any], Any] = format.to_stored
+        self.from_stored: Callable[[Any], Any] = format.from_stored
+        self.stores_objects: bool = format.stores_objects
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def get(self, key: Any) -> Any:
+        return self._value(self.read(self._key(key)))
+
+    def put(self, key: Any, value: Any) -> None:
+        self._put(self._key(key), value)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """The value that was there; only if there was none the new one is put."""
+        key_bytes = self._key(key)
+        previous = self._value(self.read(key_bytes))
+        if previous is None:
+            self._put(key_bytes, value)
+        return previous
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> Any:
+        """Remove and return the value that was there."""
+        key_bytes = self._key(key)
+        previous = self._value(self.read(key_bytes))
+        self._put(key_bytes, None)
+        return previous
+
+    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+        return self._range(from_key, to_key, reverse=False)
+
+    def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+        return self._range(from_key, to_key, reverse=True)
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        return self._scan(b"", None, reverse=False)
+
+    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+        return self._scan(b"", None, reverse=True)
+
+    def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> Iterator[tuple[Any, Any]]:
+        """Entries whose key's bytes start with the prefix's bytes."""
+        start = self._key(prefix) if prefix_serde is None else prefix_serde.serialize(prefix)
+        return self._scan(start, _prefix_end(start), reverse=False)
+
+    def approximate_num_entries(self) -> int:
+        return self._layers.count()
+
+    def close(self) -> None:
+        """Writes raise from here on; reads do as soon as the layers lose their engine."""
+        self.write = self._refuse_write
+
+    def _value(self, entry: Entry) -> Any:
+        return self.from_stored(entry[0])
+
+    def _put(self, key: bytes, value: Any) -> None:
+        self.write(key, self.to_stored(value), self._context_timestamp())
+
+    def _key(self, key: Any) -> bytes:
+        if key is None:
+            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
+        return self._serialize_key(key)
+
+    def _range(self, from_key: Any, to_key: Any, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
+        start = b"" if from_key is None else self._key(from_key)
+        # The end is exclusive below; a zero byte appended is the next key there can be.
+        end = None if to_key is None else self._key(to_key) + b"\x00"
+        if end is not None and start >= end:
+            return iter(())
+        return self._scan(start, end, reverse=reverse)
+
+    def _scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
+        deserialize_key, value = self._deserialize_key, self._value
+        entries = self._layers.scan(start, end, reverse=reverse)
+        return ((deserialize_key(key), value(entry)) for key, entry in entries)
+
+    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
+
+
+class TimestampedKeyValueStoreImpl(KeyValueStoreImpl):
+    """A store of :class:`ValueAndTimestamp`. Its changelog carries the value alone, with its timestamp."""
+
+    def _value(self, entry: Entry) -> ValueAndTimestamp | None:
+        stored, timestamp = entry
+        return None if stored is None else ValueAndTimestamp(self.from_stored(stored), timestamp)
+
+    def _put(self, key: bytes, value: tuple[Any, int] | None) -> None:
+        if value is None or value[0] is None:
+            self.write(key, None, self._context_timestamp())
+        else:
+            self.write(key, self.to_stored(value[0]), value[1])
+
+
+def _prefix_end(prefix: bytes) -> bytes | None:
+    """The first key after all that start with the prefix; ``None`` if there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

@@ -1,0 +1,74 @@
+"""The memory that all state of one instance shares, made once from one figure.
+
+Made by the runtime when it starts; read on every thread that opens or reads a store.
+"""
+
+from __future__ import annotations
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager
+
+_MIB = 1 << 20
+
+#: A memtable that reaches this is flushed, whatever the shared budget says.
+_MEMTABLE_BYTES = 16 * _MIB
+
+#: Memtables grow in steps of this: small, as the shared budget counts whole steps and a task may hold few records.
+_ARENA_BYTES = 64 * 1024
+
+
+class StateResources:
+    """Half of ``memory_bytes`` is RocksDB's block cache, whose half memtables may occupy; a quarter is the read cache
+    of the write-back layers, a quarter the bound of what is written and not yet committed."""
+
+    def __init__(self, memory_bytes: int = 512 * _MIB) -> None:
+        self.block_cache_bytes = memory_bytes // 2
+        self.memtable_bytes = memory_bytes // 4
+        self.read_cache_bytes = memory_bytes // 4
+        self.uncommitted_bytes = memory_bytes // 4
+        self._block_cache = Cache.new_hyper_clock_cache(self.block_cache_bytes, 0)
+        self._memtables = WriteBufferManager.new_write_buffer_manager_with_cache(
+            self.memtable_bytes, False, self._block_cache
+        )
+        self._open_stores = 0
+        self.read_cache_share = self.read_cache_bytes
+        self.options = self._make_options()
+
+    def store_opened(self) -> None:
+        """One more store shares the read cache."""
+        self._count_stores(1)
+
+    def store_closed(self) -> None:
+        self._count_stores(-1)
+
+    def statistics(self) -> dict[str, int]:
+        """Bytes in use, for metrics."""
+        return {
+            "block_cache_usage": self._block_cache.get_usage(),
+            "memtable_usage": self._memtables.get_usage(),
+        }
+
+    def _count_stores(self, change: int) -> None:
+        self._open_stores += change
+        self.read_cache_share = self.read_cache_bytes // max(1, self._open_stores)
+
+    def _make_options(self) -> Options:
+        """For the database and for each of its column families alike: RocksDB forgets what is not given again."""
+        table = BlockBasedOptions()
+        table.set_block_cache(self._block_cache)
+        table.set_bloom_filter(10, False)
+        table.set_cache_index_and_filter_blocks(True)
+        table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.create_missing_column_families(True)
+        # Without it the offsets could reach the disk before the data that they stand for.
+        options.set_atomic_flush(True)
+        options.set_block_based_table_factory(table)
+        options.set_write_buffer_manager(self._memtables)
+        options.set_write_buffer_size(_MEMTABLE_BYTES)
+        options.set_arena_block_size(_ARENA_BYTES)
+        options.set_compression_type(DBCompressionType.lz4())
+        options.set_keep_log_file_num(1)
+        options.set_stats_dump_period_sec(0)
+        options.set_stats_persist_period_sec(0)
+        return options

@@ -1,0 +1,251 @@
+"""One RocksDB for all persistent stores of a task: a column family per store, and the default one for metadata.
+
+Opened and restored on the restoration thread, read on processing threads, written on the polling thread after a
+commit. It writes no log of its own: Kafka's changelog is the log, so what is written is durable only once flushed, and
+flushed always together with the offsets it stands for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, ReadOptions, WriteBatch, WriteOptions
+
+from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat, RawRecord
+from streamsapp.state.resources import StateResources
+
+#: The family that every RocksDB has anyway; a family of its own would cost each task one more memtable.
+_METADATA_FAMILY = "default"
+
+
+class TaskDatabase:
+    """The RocksDB of one task."""
+
+    def __init__(self, directory: Path, families: Sequence[str], resources: StateResources) -> None:
+        """Open or create; families that are not listed belong to stores the topology no longer has, and are dropped."""
+        self._directory = directory
+        options = resources.options
+        with translated_errors(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            existing = Rdict.list_cf(str(directory), options) if (directory / "CURRENT").exists() else []
+            every = {name: options for name in {*families, *existing} - {_METADATA_FAMILY}}
+            self._db = Rdict(str(directory), options, column_families=every)
+            for name in every.keys() - set(families):
+                self._db.drop_column_family(name)
+            self._families = {name: self._db.get_column_family(name) for name in families}
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; the stubs are wrong
+        self._write_lock = Lock()
+        self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
+
+    def batch(self) -> DatabaseBatch:
+        """An empty batch."""
+        return DatabaseBatch(self._db)
+
+    def write(self, batch: DatabaseBatch) -> None:
+        """Apply a batch as a whole. Holds the interpreter for about 1.5 µs an entry: keep batches small."""
+        with translated_errors(self._directory), self._write_lock:
+            self._db.write(batch.writes, self._unlogged)
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        try:
+            value: bytes | None = self._families[family].get(key)
+        except Exception as error:  # not translated_errors: entering that costs a third of this call
+            raise _translated(self._directory, error) from error
+        return value
+
+    def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Cheaper per key than :meth:`get`, and other threads run meanwhile."""
+        with translated_errors(self._directory):
+            values: list[bytes | None] = self._families[family].get(list(keys))  # type: ignore[assignment]
+        return values
+
+    def scan(self, family: str, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with ``start <= key < end`` as they are now; the view is taken before this returns."""
+        bounds = ReadOptions()
+        bounds.set_iterate_lower_bound(start)
+        if end is not None:
+            bounds.set_iterate_upper_bound(end)
+        with translated_errors(self._directory):
+            items: Any = self._families[family].items(backwards=reverse, read_opt=bounds)
+        entries = _iterate(items, self._directory)
+        self._scans.add(entries)
+        return entries
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """All of it."""
+        with translated_errors(self._directory):
+            items: Any = self._db.items()
+            return dict(items)
+
+    def property(self, family: str, name: str) -> int:
+        """One of RocksDB's integer properties; 0 where it has none."""
+        return self._families[family].property_int_value(f"rocksdb.{name}") or 0
+
+    def flush(self) -> None:
+        """Make durable what has been written. RocksDB flushes one family at a time when asked from outside, so the
+        metadata comes last; only what came in during the bulk is flushed while writers wait."""
+        with translated_errors(self._directory):
+            for family in self._families.values():
+                family.flush()
+            with self._write_lock:
+                for family in self._families.values():
+                    family.flush()
+                self._db.flush()
+
+    def checkpoint(self, path: Path) -> None:
+        """A copy in hard links; RocksDB flushes all families together for it."""
+        with translated_errors(self._directory):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Checkpoint(self._db).create_checkpoint(str(path))
+
+    def close(self) -> None:
+        """Flush and give the directory back. Iterators hold the database open, so they end here."""
+        for scan in list(self._scans):
+            scan.close()
+        with translated_errors(self._directory):
+            for family in self._families.values():
+                family.close()
+            self._families = {}
+            self._db.close()
+
+
+class DatabaseBatch:
+    """Writes that are applied together."""
+
+    def __init__(self, db: Rdict) -> None:
+        self.writes = WriteBatch(raw_mode=True)
+        self._db = db
+
+    def family(self, name: str) -> ColumnFamily:
+        """The handle for :attr:`writes`; not to be kept, it holds the database open."""
+        return self._db.get_column_family_handle(name)
+
+    def put_metadata(self, key: bytes, value: bytes) -> None:
+        self.writes.put(key, value)
+
+
+class RocksDBStore:
+    """The engine of one persistent store: a column family and the way its entries are written."""
+
+    def __init__(self, database: TaskDatabase, family: str, format: EntryFormat) -> None:
+        self._database = database
+        self._family = family
+        self._format = format
+        self._entry = format.entry
+
+    def get(self, key: bytes) -> Entry:
+        physical = self._database.get(self._family, key)
+        return ABSENT if physical is None else self._entry(physical)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Entry]:
+        entry = self._entry
+        found = self._database.get_many(self._family, keys)
+        return [ABSENT if physical is None else entry(physical) for physical in found]
+
+    def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        entry = self._entry
+        found = self._database.scan(self._family, start, end, reverse)
+        return ((key, entry(physical)) for key, physical in found)
+
+    def count(self) -> int:
+        return self._database.property(self._family, "estimate-num-keys")
+
+    def count_change(self, uncommitted: Mapping[bytes, Entry]) -> int:
+        """As RocksDB counts: a write is a new key, a deletion takes one away."""
+        return sum(-1 if stored is None else 1 for stored, _ in uncommitted.values())
+
+    def statistics(self) -> dict[str, int]:
+        """Figures that RocksDB keeps anyway."""
+        names = (
+            "estimate-num-keys",
+            "cur-size-all-mem-tables",
+            "total-sst-files-size",
+            "estimate-pending-compaction-bytes",
+        )
+        return {name.replace("-", "_"): self._database.property(self._family, name) for name in names}
+
+    def stage(self, batch: DatabaseBatch, writes: Iterable[tuple[bytes, Entry]]) -> None:
+        """Add an epoch's writes to a batch."""
+        physical = self._format.physical
+        put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
+        for key, entry in writes:
+            if entry[0] is None:
+                delete(key, family)
+            else:
+                put(key, physical(entry), family)
+
+    def stage_restored(self, batch: DatabaseBatch, records: Iterable[tuple[bytes, RawRecord]]) -> None:
+        """Add changelog records to a batch."""
+        restored = self._format.restored
+        put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
+        for key, (raw, timestamp) in records:
+            if raw is None:
+                delete(key, family)
+            else:
+                put(key, restored(raw, timestamp), family)
+
+
+def remove(directory: Path) -> None:
+    """Delete a directory of state and all below it."""
+    with translated_errors(directory):
+        if directory.exists():
+            shutil.rmtree(directory)
+
+
+def _iterate(items: Iterator[tuple[bytes, bytes]], directory: Path) -> Generator[tuple[bytes, bytes], None, None]:
+    with translated_errors(directory):
+        yield from items
+
+
+@contextmanager
+def translated_errors(directory: Path) -> Iterator[None]:
+    """Whatever RocksDB or the file system raises becomes an error that names the directory and the remedy."""
+    try:
+        yield
+    except StreamsError:
+        raise
+    except Exception as error:
+        raise _translated(directory, error) from error
+
+
+def _translated(directory: Path, error: Exception) -> StreamsError:
+    if isinstance(error, DbClosedError):
+        return StateStoreError(f"the state in {directory} is closed; its task is no longer open here")
+    text = str(error)
+    for applies, remedy in _REMEDIES:
+        if applies(text):
+            return StateStoreError(f"the state in {directory} cannot be used: {text.strip()}; {remedy}")
+    if "Corruption" in text or "No such file" in text:
+        return TaskCorruptedError(f"the state in {directory} is damaged and will be restored: {text.strip()}")
+    return StateStoreError(f"the state in {directory} cannot be used: {text.strip()}")
+
+
+def _mentions(*fragments: str) -> Callable[[str], bool]:
+    return lambda text: any(fragment in text for fragment in fragments)
+
+
+_REMEDIES: tuple[tuple[Callable[[str], bool], str], ...] = (
+    (
+        _mentions(os.strerror(errno.ENOSPC), os.strerror(errno.EFBIG), os.strerror(errno.EDQUOT)),
+        "free or enlarge the disk of the state directory; nothing that was committed is lost",
+    ),
+    (
+        _mentions(os.strerror(errno.EACCES), os.strerror(errno.EROFS), os.strerror(errno.EPERM)),
+        "give this user the right to write there, or set another state directory",
+    ),
+    (
+        _mentions("lock hold by current process", "While lock file"),
+        "another instance uses it; give each instance a state directory of its own",
+    ),
+    (_mentions(os.strerror(errno.EMFILE)), "raise the limit of open files (ulimit -n)"),
+)

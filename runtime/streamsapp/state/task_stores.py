@@ -1,0 +1,313 @@
+"""All stores of one task, and their way through a commit.
+
+A task's owner calls it: the restoration thread opens and restores, a processing thread reads and writes through
+:attr:`TaskStores.stores`, the polling thread freezes (while the task is not processed), applies and closes. Life of a
+write::
+
+    operator ──► dirty ── freeze ──► frozen ── changelog_records ──► Kafka, commit
+                                       └────── apply, after the commit ──► engine, with the offsets
+
+So an engine never holds what Kafka has not committed, and offsets are never ahead of the data they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from streamsapp.errors import StateStoreError
+from streamsapp.record import InputRecord, TaskId
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, RawRecord, TimestampedFormat
+from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueStoreImpl
+from streamsapp.state.memory import MemoryStore
+from streamsapp.state.resources import StateResources
+from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, remove
+from streamsapp.state.write_back import WriteBack
+
+#: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
+_SLICE_SIZE = 2000
+
+_OFFSET_PREFIX = b"offset/"
+_TASK_PREFIX = b"task/"
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """One store with all its layers."""
+
+    builder: StoreBuilder
+    format: EntryFormat
+    layers: WriteBack
+    facade: KeyValueStoreImpl
+    engine: RocksDBStore | MemoryStore | None = None
+
+    @property
+    def family(self) -> str:
+        """Named after the kind too: a store whose kind changed starts over instead of misreading its bytes."""
+        return f"{self.builder.kind.value}/{self.builder.name}"
+
+    @property
+    def logged(self) -> bool:
+        """Whether it has a changelog of its own to write; a table's source topic is written by others."""
+        return self.builder.logging and self.builder.changelog_topic is None
+
+
+@dataclass(frozen=True)
+class FrozenEpoch:
+    """The writes of one commit interval, last value per key."""
+
+    slots: tuple[tuple[_Slot, Mapping[bytes, Entry]], ...]
+
+    @property
+    def entries(self) -> int:
+        return sum(len(writes) for _, writes in self.slots)
+
+    def changelog_records(self) -> Iterator[tuple[str, bytes, bytes | None, int]]:
+        """``(store, key, value, timestamp)`` to produce before the commit; serialised here, on the polling thread."""
+        for slot, writes in self.slots:
+            if slot.logged:
+                name, raw = slot.builder.name, slot.format.raw
+                for key, (stored, timestamp) in writes.items():
+                    yield name, key, None if stored is None else raw(stored), timestamp
+
+
+class TaskStores:
+    """The stores of one task, in memory and in ``<directory>/rocksdb``."""
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        directory: Path,
+        builders: Sequence[StoreBuilder],
+        resources: StateResources,
+        *,
+        default_key_serde: AnySerde,
+        default_value_serde: AnySerde,
+        context_timestamp: Callable[[], int],
+    ) -> None:
+        self._task_id = task_id
+        self._directory = directory / "rocksdb"
+        self._resources = resources
+        self._slots: dict[str, _Slot] = {}
+        for builder in builders:
+            key_serde = builder.key_serde or default_key_serde
+            value_serde = builder.value_serde or default_value_serde
+            self._slots[builder.name] = _make_slot(builder, key_serde, value_serde, resources, context_timestamp)
+        #: The stores as operators and users get them, by name.
+        self.stores: Mapping[str, KeyValueStoreImpl] = {name: slot.facade for name, slot in self._slots.items()}
+        self._database: TaskDatabase | None = None
+        self._offsets: dict[str, int] = {}
+        self._metadata: dict[str, bytes] = {}
+        self._staged_metadata: dict[str, bytes] = {}
+
+    def open(self) -> None:
+        """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` and a new instance."""
+        persistent = [slot for slot in self._slots.values() if slot.builder.engine is Engine.ROCKSDB]
+        if persistent:
+            self._database = TaskDatabase(self._directory, [slot.family for slot in persistent], self._resources)
+            self._load_metadata(self._database, persistent)
+        for slot in self._slots.values():
+            slot.engine = self._make_engine(slot)
+            slot.layers.attach(slot.engine)
+            self._resources.store_opened()
+
+    def changelog_offset(self, store: str) -> int | None:
+        """The offset to restore from, ``None`` if nothing is there. In-memory stores start over when opened."""
+        return self._offsets.get(store)
+
+    def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:
+        """Apply raw changelog records, and remember where to go on."""
+        slot = self._slots[store]
+        latest: dict[bytes, RawRecord] = {}
+        for record in records:
+            key = record.key()
+            if key is not None:  # only a table's source topic can hold these; the table skips them too
+                latest[key] = (record.value(), record.timestamp()[1])
+        if isinstance(slot.engine, MemoryStore):
+            slot.engine.write_restored(latest.items())
+        else:
+            self._restore_persistent(slot, latest, next_offset)
+        slot.layers.forget_cached()
+        self._offsets[store] = next_offset
+
+    def freeze(self) -> FrozenEpoch | None:
+        """Close the running epoch, in constant time; ``None`` if it wrote nothing. One at a time may be frozen."""
+        frozen = tuple((slot, epoch) for slot in self._slots.values() if (epoch := slot.layers.freeze()) is not None)
+        return FrozenEpoch(frozen) if frozen else None
+
+    def apply(
+        self, frozen: FrozenEpoch | None, changelog_offsets: Mapping[str, int], *, slice_size: int = _SLICE_SIZE
+    ) -> Iterator[None]:
+        """Write a committed epoch to the engines, one bounded write per step. Offsets (the next ones to restore from)
+        and staged metadata come with the last, so replaying from the old offsets repairs whatever a crash leaves."""
+        batch = self._batch()
+        room = slice_size
+        for slot, writes in frozen.slots if frozen is not None else ():
+            items = iter(writes.items())
+            while chunk := list(islice(items, room)):
+                self._stage(slot, batch, chunk)
+                room -= len(chunk)
+                if room == 0:
+                    self._write(batch)
+                    yield
+                    batch, room = self._batch(), slice_size
+        self._finish(batch, changelog_offsets)
+        for slot in self._slots.values():
+            slot.layers.drop_frozen()
+        yield
+
+    def revert(self) -> None:
+        """Forget all that is not applied, staged metadata included: reads see the last commit again."""
+        self._staged_metadata.clear()
+        for slot in self._slots.values():
+            slot.layers.revert()
+
+    def get_metadata(self, key: str) -> bytes | None:
+        """A small fact about the task, as of the last commit."""
+        return self._metadata.get(key)
+
+    def put_metadata(self, key: str, value: bytes) -> None:
+        """Stage a fact; the next :meth:`apply` writes it together with the offsets."""
+        self._staged_metadata[key] = value
+
+    @property
+    def dirty_entries(self) -> int:
+        """Keys written in the running epoch."""
+        return sum(slot.layers.dirty_entries for slot in self._slots.values())
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """An estimate of what the running and the frozen epoch occupy."""
+        return sum(slot.layers.uncommitted_bytes for slot in self._slots.values())
+
+    def flush(self) -> None:
+        """Make durable what has been applied and restored."""
+        if self._database is not None:
+            self._database.flush()
+
+    def checkpoint(self, path: Path) -> None:
+        """A flushed copy of the database in hard links, at a path that must not exist yet; safe while in use."""
+        if self._database is None:
+            raise StateStoreError(f"task {self._task_id} has no persistent store to make a checkpoint of")
+        self._database.checkpoint(path)
+
+    def statistics(self) -> dict[str, dict[str, int]]:
+        """Figures per store, for the metrics thread. Counted where it costs nothing per record: reads that missed,
+        keys per epoch, scans."""
+        return {name: self._slot_statistics(slot) for name, slot in self._slots.items() if slot.engine is not None}
+
+    def close(self) -> None:
+        """Flush what was applied and give the directory back; what was not applied is dropped."""
+        for slot in self._slots.values():
+            if slot.engine is not None:
+                self._resources.store_closed()
+            slot.engine = None
+            slot.facade.close()
+            slot.layers.attach(None)
+        if self._database is not None:
+            database, self._database = self._database, None
+            database.close()
+
+    def wipe(self) -> None:
+        """Close, and delete everything on disk."""
+        self.close()
+        remove(self._directory)
+
+    def _make_engine(self, slot: _Slot) -> RocksDBStore | MemoryStore:
+        if slot.builder.engine is Engine.MEMORY or self._database is None:
+            return MemoryStore(slot.format)
+        return RocksDBStore(self._database, slot.family, slot.format)
+
+    def _load_metadata(self, database: TaskDatabase, persistent: Sequence[_Slot]) -> None:
+        found = database.metadata()
+        for slot in persistent:
+            offset = found.get(_offset_key(slot))
+            if offset is not None:
+                self._offsets[slot.builder.name] = int.from_bytes(offset, "big", signed=True)
+        prefix = len(_TASK_PREFIX)
+        self._metadata = {k[prefix:].decode(): v for k, v in found.items() if k.startswith(_TASK_PREFIX)}
+
+    def _restore_persistent(self, slot: _Slot, latest: Mapping[bytes, RawRecord], next_offset: int) -> None:
+        engine, database = self._persistent(slot)
+        items = iter(latest.items())
+        batch = database.batch()
+        while chunk := list(islice(items, _SLICE_SIZE)):
+            engine.stage_restored(batch, chunk)
+            if len(chunk) == _SLICE_SIZE:
+                database.write(batch)
+                batch = database.batch()
+        batch.put_metadata(_offset_key(slot), _offset_value(next_offset))
+        database.write(batch)
+
+    def _persistent(self, slot: _Slot) -> tuple[RocksDBStore, TaskDatabase]:
+        if not isinstance(slot.engine, RocksDBStore) or self._database is None:
+            raise StateStoreError(f"state store {slot.builder.name!r} of task {self._task_id} is not open")
+        return slot.engine, self._database
+
+    def _batch(self) -> DatabaseBatch | None:
+        return None if self._database is None else self._database.batch()
+
+    def _stage(self, slot: _Slot, batch: DatabaseBatch | None, writes: Sequence[tuple[bytes, Entry]]) -> None:
+        if isinstance(slot.engine, MemoryStore):
+            slot.engine.write(writes)
+        elif isinstance(slot.engine, RocksDBStore) and batch is not None:
+            slot.engine.stage(batch, writes)
+        else:
+            raise StateStoreError(f"task {self._task_id} was closed while its epoch was being applied")
+
+    def _write(self, batch: DatabaseBatch | None) -> None:
+        if batch is not None and self._database is not None:
+            self._database.write(batch)
+
+    def _finish(self, batch: DatabaseBatch | None, changelog_offsets: Mapping[str, int]) -> None:
+        staged = dict(self._staged_metadata)
+        if batch is not None:
+            for store, offset in changelog_offsets.items():
+                slot = self._slots[store]
+                if isinstance(slot.engine, RocksDBStore):
+                    batch.put_metadata(_offset_key(slot), _offset_value(offset))
+            for key, value in staged.items():
+                batch.put_metadata(_TASK_PREFIX + key.encode(), value)
+            self._write(batch)
+        self._offsets.update(changelog_offsets)
+        self._metadata.update(staged)
+        self._staged_metadata.clear()
+
+    def _slot_statistics(self, slot: _Slot) -> dict[str, int]:
+        layers = slot.layers
+        figures = {
+            "read_misses": layers.misses,
+            "scans": layers.scans,
+            "cached_entries": layers.cached_entries,
+            "uncommitted_entries": layers.uncommitted_entries,
+            "written_keys": layers.written_keys,
+        }
+        if isinstance(slot.engine, RocksDBStore):
+            figures.update(slot.engine.statistics())
+        return figures
+
+
+def _make_slot(
+    builder: StoreBuilder,
+    key_serde: AnySerde,
+    value_serde: AnySerde,
+    resources: StateResources,
+    context_timestamp: Callable[[], int],
+) -> _Slot:
+    timestamped = builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE
+    format = TimestampedFormat(value_serde) if timestamped else PlainFormat(value_serde)
+    layers = WriteBack(format, resources, keeps_timestamps=timestamped)
+    facade = TimestampedKeyValueStoreImpl if timestamped else KeyValueStoreImpl
+    return _Slot(builder, format, layers, facade(builder.name, key_serde, format, layers, context_timestamp))
+
+
+def _offset_key(slot: _Slot) -> bytes:
+    return _OFFSET_PREFIX + slot.family.encode()
+
+
+def _offset_value(offset: int) -> bytes:
+    return offset.to_bytes(8, "big", signed=True)

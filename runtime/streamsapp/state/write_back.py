@@ -1,0 +1,252 @@
+"""The write-back layer of one store: what was written since the last commit, and what was read or written lately.
+
+Reads and writes run on the processing thread that holds the task. The polling thread freezes the running epoch while
+the task is not processed, and drains and drops the frozen one while processing goes on: it never touches ``live`` or
+``dirty``, and drops ``frozen`` only after the engine below holds it, so a read that misses it there finds it here.
+
+Layers, newest first::
+
+    live      everything written or read lately; only a cache, emptied at will
+    dirty     written in the running epoch
+    frozen    written in the epoch that is being committed, if one is
+    old       the previous generation of live
+    committed the engine: RocksDB or memory
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+from sortedcontainers import SortedList
+
+from streamsapp.errors import StateStoreError
+from streamsapp.state.committed import Committed
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat
+from streamsapp.state.resources import StateResources
+
+#: What an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
+_ENTRY_OVERHEAD = 250
+_FIRST_ESTIMATE = _ENTRY_OVERHEAD + 100
+_SAMPLED_ENTRIES = 8
+
+
+class _ReadCache(dict[bytes, Entry]):
+    """A dict that asks for what it misses, so that a hot read is one lookup in C."""
+
+    __slots__ = ("_load",)
+
+    def __init__(self, load: Callable[[bytes], Entry]) -> None:
+        super().__init__()
+        self._load = load
+
+    def __missing__(self, key: bytes) -> Entry:
+        return self._load(key)
+
+
+class _Epoch(dict[bytes, Entry]):
+    """The writes of one epoch. A dict that only grows keeps its newest keys last, so its keys are brought into order
+    when somebody scans, not when they are written."""
+
+    __slots__ = ("_ordered", "_seen")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ordered: SortedList[bytes] | None = None
+        self._seen = 0
+
+    def between(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Keys with ``start <= key < end``, in order."""
+        if self._ordered is None:
+            self._ordered = SortedList()
+        if len(self) > self._seen:
+            self._ordered.update(list(islice(reversed(self), len(self) - self._seen)))
+            self._seen = len(self)
+        keys: Iterator[bytes] = self._ordered.irange(start, end, inclusive=(True, False))
+        return keys
+
+
+class WriteBack:
+    """The layers above one store's engine. ``read`` and ``write`` may be held on to: they stay valid for its life."""
+
+    def __init__(self, format: EntryFormat, resources: StateResources, *, keeps_timestamps: bool) -> None:
+        self._readable = format.readable
+        self._resources = resources
+        self._live = _ReadCache(self._load)
+        self._dirty = _Epoch()
+        self._frozen: _Epoch | None = None
+        self._old: dict[bytes, Entry] = {}
+        self._committed: Committed | None = None
+        self._entry_bytes = _FIRST_ESTIMATE
+        self.misses = 0
+        self.scans = 0
+        self.written_keys = 0
+        self.read: Callable[[bytes], Entry] = self._live.__getitem__
+        self.write: Callable[[bytes, object, int], None] = (
+            self._write_timestamped if keeps_timestamps else self._write_plain
+        )
+
+    def attach(self, committed: Committed | None) -> None:
+        """Put the layers on an engine; ``None`` takes it away, and reads that miss raise."""
+        self.revert()
+        self._committed = committed
+
+    def _write_timestamped(self, key: bytes, stored: object, timestamp: int) -> None:
+        self._dirty[key] = entry = (stored, timestamp)
+        self._live[key] = ABSENT if stored is None else entry
+
+    def _write_plain(self, key: bytes, stored: object, timestamp: int) -> None:
+        self._dirty[key] = (stored, timestamp)
+        self._live[key] = (stored, -1)
+
+    def prefetch(self, keys: Iterable[bytes]) -> None:
+        """Bring keys that will be read soon into memory with one call to the engine."""
+        live = self._live
+        wanted = [key for key in dict.fromkeys(keys) if key not in live]
+        if not wanted:
+            return
+        self.misses += len(wanted)
+        missing: list[bytes] = []
+        for key in wanted:
+            entry = self._uncommitted_or_old(key)
+            if entry is None:
+                missing.append(key)
+            else:
+                live[key] = entry
+        if missing:
+            entries = self._engine().get_many(missing)
+            live.update(zip(missing, entries, strict=True))
+            self._learn_size(missing[-1], entries[-1])
+        self._evict_if_full()
+
+    def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        """Entries with ``start <= key < end`` in byte order, as they are now whatever is written later."""
+        self.scans += 1
+        # First the uncommitted layers, then the engine's view: an epoch applied in between is then seen in both,
+        # the other way round it could be seen in neither.
+        overlay = self._overlay(start, end, reverse)
+        committed = self._engine().scan(start, end, reverse=reverse)
+        return _merge(committed, overlay, reverse) if overlay else committed
+
+    def count(self) -> int:
+        """Number of entries, estimated where the engine estimates; exact where it is exact."""
+        engine = self._engine()
+        uncommitted = {**(self._frozen or {}), **self._dirty}
+        return max(0, engine.count() + engine.count_change(uncommitted))
+
+    def freeze(self) -> _Epoch | None:
+        """Close the running epoch and start the next."""
+        if self._frozen is not None:
+            raise StateStoreError("an epoch is still being committed; apply or revert it before freezing the next")
+        if not self._dirty:
+            return None
+        self._sample_sizes()
+        self.written_keys += len(self._dirty)
+        self._frozen, self._dirty = self._dirty, _Epoch()
+        self._evict_if_full()
+        return self._frozen
+
+    def drop_frozen(self) -> None:
+        """The engine holds the frozen epoch now."""
+        self._frozen = None
+
+    def revert(self) -> None:
+        """Forget what was written since the last applied epoch, and all caches."""
+        self._dirty = _Epoch()
+        self._frozen = None
+        self.forget_cached()
+
+    def forget_cached(self) -> None:
+        """Somebody wrote below this layer."""
+        self._live.clear()
+        self._old = {}
+
+    @property
+    def dirty_entries(self) -> int:
+        return len(self._dirty)
+
+    @property
+    def uncommitted_entries(self) -> int:
+        return len(self._dirty) + len(self._frozen or ())
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """An estimate, from the sizes of the newest writes."""
+        if not self._dirty:
+            return len(self._frozen or ()) * self._entry_bytes
+        self._sample_sizes()
+        return self.uncommitted_entries * self._entry_bytes
+
+    @property
+    def cached_entries(self) -> int:
+        return len(self._live) + len(self._old)
+
+    def _load(self, key: bytes) -> Entry:
+        self.misses += 1
+        entry = self._uncommitted_or_old(key)
+        if entry is None:
+            entry = self._engine().get(key)
+            self._learn_size(key, entry)
+        self._live[key] = entry
+        self._evict_if_full()
+        return entry
+
+    def _uncommitted_or_old(self, key: bytes) -> Entry | None:
+        entry = self._dirty.get(key)
+        if entry is None and (frozen := self._frozen) is not None:
+            entry = frozen.get(key)
+        return self._old.get(key) if entry is None else self._readable(entry)
+
+    def _overlay(self, start: bytes, end: bytes | None, reverse: bool) -> list[tuple[bytes, Entry]]:
+        frozen, dirty = self._frozen, self._dirty
+        entries = {key: frozen[key] for key in frozen.between(start, end)} if frozen is not None else {}
+        for key in dirty.between(start, end):
+            entries[key] = dirty[key]
+        readable = self._readable
+        return [(key, readable(entries[key])) for key in sorted(entries, reverse=reverse)]
+
+    def _engine(self) -> Committed:
+        if self._committed is None:
+            raise StateStoreError("the state store is closed; stores may be used only while their task is open")
+        return self._committed
+
+    def _evict_if_full(self) -> None:
+        live = self._live
+        if len(live) * self._entry_bytes > self._resources.read_cache_share:
+            # The dict itself stays: its lookup has been handed out.
+            self._old = dict(live)
+            live.clear()
+
+    def _learn_size(self, key: bytes, entry: Entry) -> None:
+        self._entry_bytes += (_size(key, entry) - self._entry_bytes) // 16
+
+    def _sample_sizes(self) -> None:
+        newest = list(islice(reversed(self._dirty.items()), _SAMPLED_ENTRIES))
+        mean = sum(_size(key, entry) for key, entry in newest) // len(newest)
+        self._entry_bytes += (mean - self._entry_bytes) // 2
+
+
+def _size(key: bytes, entry: Entry) -> int:
+    return _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
+
+
+def _merge(
+    committed: Iterator[tuple[bytes, Entry]], overlay: list[tuple[bytes, Entry]], reverse: bool
+) -> Iterator[tuple[bytes, Entry]]:
+    """Both in the same order; the overlay wins, its deletions hide."""
+    position, end = 0, len(overlay)
+    for key, entry in committed:
+        while position < end and overlay[position][0] != key and (overlay[position][0] < key) != reverse:
+            if overlay[position][1][0] is not None:
+                yield overlay[position]
+            position += 1
+        if position < end and overlay[position][0] == key:
+            if overlay[position][1][0] is not None:
+                yield overlay[position]
+            position += 1
+        else:
+            yield key, entry
+    for item in islice(overlay, position, None):
+        if item[1][0] is not None:
+            yield item
