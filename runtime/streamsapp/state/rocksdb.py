@@ -13,6 +13,7 @@ import shutil
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -71,13 +72,13 @@ class TaskDatabase:
 
     def scan(self, family: str, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """Entries with ``start <= key < end`` as they are now; the view is taken before this returns."""
+        # Never set_iterate_lower_bound: in rocksdict 0.3.29 it sets the upper bound.
         bounds = ReadOptions()
-        bounds.set_iterate_lower_bound(start)
         if end is not None:
             bounds.set_iterate_upper_bound(end)
         with translated_errors(self._directory):
-            items: Any = self._families[family].items(backwards=reverse, read_opt=bounds)
-        entries = _iterate(items, self._directory)
+            items: Any = self._families[family].items(reverse, None if reverse else start, bounds)
+        entries = _iterate(takewhile(lambda item: item[0] >= start, items) if reverse else items, self._directory)
         self._scans.add(entries)
         return entries
 
