@@ -1,0 +1,88 @@
+"""Records on their way out: filled by processing threads, drained into the producer by the polling thread.
+
+Two buffers, one per epoch. What tasks send before they end their epoch belongs to the commit under way (``current``);
+what they send after it waits (``next``) until that commit is through, so that one transaction holds exactly the
+results of the input it commits, and processing goes on meanwhile (see docs/decisions/0001-rolling-epochs.md).
+
+Changelog records of overwritten values never get here: the write-back layer keeps the last value per key and hands
+it over once, at the commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from streamsapp.tasks.output import OutputRecord
+
+#: Sends some records and returns those it could not take because the producer's queue is full.
+Send = Callable[[list[OutputRecord]], list[OutputRecord]]
+
+
+class RecordCollector:
+    """Output buffers of an instance, bounded by a number of records."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._current: deque[list[OutputRecord]] = deque()
+        self._next: deque[list[OutputRecord]] = deque()
+        self._epoch = 0
+        self._buffered = 0
+        self._room = threading.Condition()
+
+    def __len__(self) -> int:
+        return self._buffered
+
+    # ---- processing threads ------------------------------------------------------------------------------------
+
+    def add(self, records: list[OutputRecord], epoch: int) -> None:
+        """Append what a task sent in its ``epoch``, in its order."""
+        with self._room:
+            (self._current if epoch <= self._epoch else self._next).append(records)
+            self._buffered += len(records)
+
+    def wait_for_room(self, timeout: float) -> bool:
+        """Whether there is room, waiting up to ``timeout`` seconds: a slow broker slows processing, not memory."""
+        if self._buffered < self._capacity:
+            return True
+        with self._room:
+            return self._room.wait_for(lambda: self._buffered < self._capacity, timeout)
+
+    # ---- polling thread ----------------------------------------------------------------------------------------
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything of the current epoch was sent."""
+        return not self._current
+
+    def drain(self, send: Send, limit: int) -> int:
+        """Send about ``limit`` records of the current epoch; returns how many were sent."""
+        sent = 0
+        while sent < limit and self._current:
+            records = self._current.popleft()
+            rest = send(records)
+            sent += len(records) - len(rest)
+            if rest:
+                self._current.appendleft(rest)
+                break
+        if sent:
+            with self._room:
+                self._buffered -= sent
+                self._room.notify_all()
+        return sent
+
+    def roll(self) -> None:
+        """The commit is through: what was held for the next epoch is current now."""
+        with self._room:
+            self._epoch += 1
+            self._current.extend(self._next)
+            self._next.clear()
+
+    def clear(self) -> None:
+        """Drop everything: the transaction is aborted, or the instance closes without committing."""
+        with self._room:
+            self._current.clear()
+            self._next.clear()
+            self._buffered = 0
+            self._room.notify_all()

@@ -1,0 +1,192 @@
+"""A consumer of assigned partitions that hands over whole batches per partition.
+
+Two of them per instance: the main consumer, touched by the polling thread only, and the restore consumer, touched by
+the restoration thread only. Group membership is not their business (see ``membership``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import methodcaller
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.errors import StreamsError, TopicError
+from streamsapp.record import InputRecord, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: Start positions that the broker resolves.
+BEGINNING: int = OFFSET_BEGINNING
+END: int = OFFSET_END
+
+#: How long a request to the broker may take, in seconds.
+REQUEST_TIMEOUT = 30.0
+
+_error: Callable[[Message], KafkaError | None] = methodcaller("error")
+_topic: Callable[[Message], str] = methodcaller("topic")
+_partition: Callable[[Message], int] = methodcaller("partition")
+
+_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+_GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+@dataclass
+class Fetched:
+    """What one poll brought."""
+
+    #: Records in offset order, per partition.
+    records: list[tuple[TopicPartition, Sequence[InputRecord]]] = field(default_factory=list)
+    #: Partitions whose end was reached, with the offset the next record will have.
+    ends: dict[TopicPartition, int] = field(default_factory=dict)
+    #: Partitions whose position the broker no longer (or not yet) has.
+    out_of_range: list[TopicPartition] = field(default_factory=list)
+
+
+class PartitionConsumer:
+    """Fetches from explicitly assigned partitions."""
+
+    def __init__(self, properties: ClientProperties) -> None:
+        self._description = str(properties.get("client.id", "consumer"))
+        try:
+            self._consumer = Consumer({**properties, "error_cb": self._on_error}, logger=log)
+        except KafkaException as error:
+            raise client_error(error) or error from error
+
+    # ---- assignment --------------------------------------------------------------------------------------------
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Start fetching these partitions at these offsets, beside those assigned already."""
+        if positions:
+            self._consumer.incremental_assign([KafkaPartition(*each, offset) for each, offset in positions.items()])
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop fetching; nothing of these partitions is delivered any more."""
+        given_up = [KafkaPartition(*each) for each in partitions]
+        if given_up:
+            self._consumer.incremental_unassign(given_up)
+
+    def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Go on from other offsets; what was fetched and not delivered is dropped."""
+        self.unassign(positions)
+        self.assign(positions)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deliver nothing of these partitions until ``resume``."""
+        self._consumer.pause([KafkaPartition(*each) for each in partitions])
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Deliver again."""
+        self._consumer.resume([KafkaPartition(*each) for each in partitions])
+
+    # ---- fetching ----------------------------------------------------------------------------------------------
+
+    def poll(self, limit: int, timeout: float) -> Fetched:
+        """Up to ``limit`` records; returns as soon as there is one, or empty after ``timeout`` seconds.
+
+        Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for what the client cannot
+        recover from.
+        """
+        fetched = Fetched()
+        first = self._consumer.poll(timeout)
+        if first is None:
+            return fetched
+        messages = [first, *self._consumer.consume(limit - 1, 0)]
+        if any(map(_error, messages)):
+            messages = [message for message in messages if not self._noted(message, fetched)]
+        fetched.records = _by_partition(messages)
+        return fetched
+
+    def _noted(self, message: Message, fetched: Fetched) -> bool:
+        """Whether the message was an event rather than a record; it is then noted in ``fetched``."""
+        error = message.error()
+        if error is None:
+            return False
+        code = error.code()
+        partition = TopicPartition(message.topic() or "", message.partition() or 0)
+        if code == KafkaError._PARTITION_EOF:
+            fetched.ends[partition] = message.offset() or 0
+        elif code in _OUT_OF_RANGE:
+            fetched.out_of_range.append(partition)
+        elif code in _NOT_ALLOWED:
+            raise TopicError(f"not authorised to read {partition}: {error.str()}; grant READ on the topic")
+        elif code in _GONE:
+            raise TopicError(f"topic {partition.topic} no longer exists: {error.str()}; create it again, then restart")
+        elif error.fatal():
+            raise StreamsError(f"{self._description} failed for good: {error.str()}")
+        else:
+            log.warning("%s: %s (goes on by itself)", self._description, error.str())
+        return True
+
+    # ---- positions ---------------------------------------------------------------------------------------------
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
+        """Committed offset and metadata of the group, for the partitions that have one."""
+        answer = self._consumer.committed([KafkaPartition(*each) for each in partitions], REQUEST_TIMEOUT)
+        for each in answer:
+            if each.error is not None:
+                raise StreamsError(f"cannot read the committed offset of {each.topic}-{each.partition}: {each.error}")
+        return {
+            TopicPartition(each.topic, each.partition): (each.offset, each.metadata)
+            for each in answer
+            if each.offset >= 0
+        }
+
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Commit offsets with their metadata; raises ``KafkaException``."""
+        self._consumer.commit(
+            offsets=[KafkaPartition(*each, offset, metadata) for each, (offset, metadata) in offsets.items()],
+            asynchronous=False,
+        )
+
+    def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
+        """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""
+        low, high = self._consumer.get_watermark_offsets(
+            KafkaPartition(*partition), timeout=REQUEST_TIMEOUT, cached=cached
+        )
+        return None if high < 0 else (max(low, 0), high)
+
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The first offset at or after a time, the end where there is none."""
+        asked = [KafkaPartition(*each, timestamp_ms) for each in partitions]
+        return {
+            TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else END
+            for each in self._consumer.offsets_for_times(asked, REQUEST_TIMEOUT)
+        }
+
+    def group_metadata(self) -> Any:
+        """The metadata of a consumer outside any group: no generation, so commits with it are not fenced."""
+        return self._consumer.consumer_group_metadata()
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()
+
+    def _on_error(self, error: KafkaError) -> None:
+        log.warning("%s: %s", self._description, error.str())
+
+
+def _by_partition(messages: list[Message]) -> list[tuple[TopicPartition, Sequence[InputRecord]]]:
+    """Group records by partition, keeping their order; most batches come from one topic."""
+    if not messages:
+        return []
+    topics = set(map(_topic, messages))
+    if len(topics) > 1:
+        grouped: list[tuple[TopicPartition, Sequence[InputRecord]]] = []
+        for topic in topics:
+            grouped += _by_partition([message for message in messages if message.topic() == topic])
+        return grouped
+    (topic,) = topics
+    numbers = list(map(_partition, messages))
+    if len(set(numbers)) == 1:
+        return [(TopicPartition(topic, numbers[0]), messages)]  # type: ignore[list-item]  # Message is an InputRecord
+    parts: dict[int, list[Message]] = {number: [] for number in set(numbers)}
+    for number, message in zip(numbers, messages, strict=True):
+        parts[number].append(message)
+    return [(TopicPartition(topic, number), records) for number, records in parts.items()]  # type: ignore[misc]

@@ -1,0 +1,237 @@
+"""The instance's one producer, at least once or exactly once. Touched by the polling thread only.
+
+Both send a collector's records and end an epoch: everything sent is acknowledged, and the input offsets that led to it
+are committed, atomically under exactly once (KIP-98, KIP-447).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.record import TopicPartition
+from streamsapp.tasks.output import OutputRecord
+
+log = logging.getLogger(__name__)
+
+#: How long one attempt at a transactional request may take, in seconds.
+TRANSACTION_TIMEOUT = 30.0
+
+#: librdkafka takes 0 for "not set" and would write the current time; one millisecond later is the nearest there is.
+_EARLIEST = 1
+
+#: Decides about a record that could not be written: returns to drop it, raises to fail.
+OnFailure = Callable[[KafkaError, str, bytes | None, bytes | None], None]
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+
+class AbortableError(StreamsError):
+    """The transaction cannot be committed: abort it and go on from the last commit."""
+
+
+class GroupOffsets(Protocol):
+    """Commits offsets for the group; what ``membership`` provides."""
+
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None: ...
+    def metadata(self) -> Any: ...
+
+
+class RecordProducer:
+    """Sends records; a failed delivery is reported by ``on_failure`` or fails the next call."""
+
+    def __init__(self, properties: ClientProperties, on_failure: OnFailure) -> None:
+        self._on_failure = on_failure
+        self._failure: Exception | None = None
+        self._delivery_failed = False
+        try:
+            self._producer = Producer(
+                {**properties, "on_delivery": self._delivered, "error_cb": self._on_error}, logger=log
+            )
+        except KafkaException as error:
+            raise client_error(error) or error from error
+        self._produce: Callable[..., None] = self._producer.produce
+
+    def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
+        """Hand records to the client; returns those that its full queue left over."""
+        produce = self._produce
+        rest = iter(records)
+        for record in rest:
+            try:
+                if record[5]:
+                    produce(*record)
+                else:
+                    produce(*record[:5], _EARLIEST, record[6])
+            except BufferError:
+                self._producer.poll(0.005)
+                return [record, *rest]
+            except KafkaException as error:
+                self._report(error.args[0], record[0], record[2], record[1])
+        return []
+
+    def poll(self) -> None:
+        """Serve delivery reports; raises ``ProductionError`` when a record could not be written."""
+        self._producer.poll(0)
+        self._raise_failure()
+
+    def flush(self, timeout: float) -> bool:
+        """Whether everything sent is acknowledged, waiting up to ``timeout`` seconds."""
+        left = self._producer.flush(timeout)
+        self._raise_failure()
+        return left == 0
+
+    @property
+    def outstanding(self) -> int:
+        """Records sent and not yet acknowledged."""
+        return len(self._producer)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0 when it does not exist."""
+        metadata = self._producer.list_topics(topic, timeout=TRANSACTION_TIMEOUT)
+        return len(metadata.topics[topic].partitions)
+
+    def close(self) -> None:
+        """Drop what was not sent; whoever needs it acknowledged has flushed."""
+        self._producer.purge()
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
+        if error is not None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
+            self._delivery_failed = True
+            self._report(error, message.topic() or "", message.key(), message.value())
+
+    def _report(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+        try:
+            self._on_failure(error, topic, key, value)
+        except Exception as failure:
+            self._failure = self._failure or failure
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def _on_error(self, error: KafkaError) -> None:
+        log.warning("producer: %s", error.str())
+
+
+class AtLeastOnceProducer(RecordProducer):
+    """Offsets are committed after everything sent was acknowledged."""
+
+    def start(self) -> None:
+        """Nothing to begin."""
+
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
+        """Commit offsets; everything sent before must be flushed. Raises ``KafkaException`` for what may be retried."""
+        if offsets:
+            group.commit(offsets)
+
+    def abort(self) -> None:
+        """What was sent stays: at least once."""
+
+    #: Changelog offsets that a commit takes up beside the records themselves.
+    commit_markers = 0
+
+
+class ExactlyOnceProducer(RecordProducer):
+    """One transaction per commit; it begins with the first record."""
+
+    #: A transaction ends with one control record in every partition it wrote to.
+    commit_markers = 1
+
+    def __init__(self, properties: ClientProperties, on_failure: OnFailure) -> None:
+        super().__init__(properties, on_failure)
+        self._open = False
+
+    def start(self) -> None:
+        """Fence whoever used this transactional id before and abort what it left open."""
+        try:
+            self._producer.init_transactions(TRANSACTION_TIMEOUT)
+        except KafkaException as error:
+            raise _classified(error, "cannot start a transactional producer") from error
+
+    def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
+        self._begin()
+        return super().send(records)
+
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
+        """Commit the transaction with these offsets.
+
+        Raises ``KafkaException`` when the call may be repeated, ``AbortableError`` when the transaction is lost,
+        ``FencedError`` when another instance took over.
+        """
+        if not self._open and not offsets:
+            return
+        self._begin()
+        try:
+            if offsets:
+                listed = [KafkaPartition(*each, offset, metadata) for each, (offset, metadata) in offsets.items()]
+                self._producer.send_offsets_to_transaction(listed, group.metadata(), TRANSACTION_TIMEOUT)
+            self._producer.commit_transaction(TRANSACTION_TIMEOUT)
+        except KafkaException as error:
+            self._raise_failure()
+            raise _classified(error, "cannot commit the transaction") from error
+        self._open = False
+
+    def abort(self) -> None:
+        """Abort what is open; raises ``FencedError`` or ``CommitError`` when the producer must be replaced."""
+        if not self._open:
+            return
+        try:
+            self._producer.abort_transaction(TRANSACTION_TIMEOUT)
+        except KafkaException as error:
+            raise _classified(error, "cannot abort the transaction") from error
+        self._open = False
+
+    def _begin(self) -> None:
+        if not self._open:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as error:
+                raise _classified(error, "cannot begin a transaction") from error
+            self._open = True
+
+
+def _classified(error: KafkaException, what: str) -> Exception:
+    """librdkafka's flags turned into what the caller can do about it."""
+    cause: KafkaError = error.args[0]
+    if cause.code() in _FENCED:
+        return FencedError(f"{what}: another instance took over ({cause.str()}); this one stops writing")
+    if cause.txn_requires_abort():
+        return AbortableError(f"{what}: {cause.str()}")
+    if cause.retriable() and not cause.fatal():
+        return error
+    return CommitError(f"{what}: {cause.str()}")
+
+
+def production_error(error: KafkaError, topic: str) -> ProductionError:
+    """What the user can do about a record that the broker or the client refused."""
+    remedy = _REMEDIES.get(error.code(), "see the broker's log")
+    return ProductionError(f"cannot write to topic {topic}: {error.str()}; {remedy}")
+
+
+_REMEDIES = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes (client) and max.message.bytes (topic), or send less",
+    KafkaError._UNKNOWN_TOPIC: "create the topic",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic",
+    KafkaError._UNKNOWN_PARTITION: "the partitioner chose a partition that does not exist",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant WRITE on the topic",
+    KafkaError._MSG_TIMED_OUT: "the broker was out of reach for too long",
+    KafkaError.POLICY_VIOLATION: "the topic's policy refuses the record (a null key on a compacted topic, perhaps)",
+}

@@ -1,0 +1,150 @@
+"""What the code of one node is given: its children, stores, error handling, and the public processor context.
+
+Made on the polling thread with the task; used on the processing thread that holds the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms
+from streamsapp.processor.operator import Push
+from streamsapp.record import Headers, Record, RecordMetadata, TaskId
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.punctuation import Schedule
+
+
+def fan_out(pushes: list[Push]) -> Push:
+    """One push function for several children, in their order."""
+    if not pushes:
+        return _drop
+    if len(pushes) == 1:
+        return pushes[0]
+    if len(pushes) == 2:
+        first, second = pushes
+
+        def push_both(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            first(key, value, timestamp, headers)
+            second(key, value, timestamp, headers)
+
+        return push_both
+
+    def push_all(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        for push in pushes:
+            push(key, value, timestamp, headers)
+
+    return push_all
+
+
+def _drop(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+    """A node without children leads nowhere."""
+
+
+class NodeBinding:
+    """What one node is bound to: the :class:`~streamsapp.processor.operator.NodeContext` of operators and the
+    :class:`~streamsapp.processor.api.ProcessorContext` of user processors."""
+
+    def __init__(
+        self,
+        name: str,
+        task: TaskContext,
+        children: Mapping[str, Push],
+        stores: Mapping[str, Any],
+        failures: FailureHandling,
+    ) -> None:
+        self.node_name = name
+        self.forward = fan_out(list(children.values()))
+        self.task = task
+        self._children = children
+        self._stores = stores
+        self._failures = failures
+
+    def child(self, name: str) -> Push:
+        """The named child; ``TopologyError`` names the children there are."""
+        try:
+            return self._children[name]
+        except KeyError:
+            known = ", ".join(self._children) or "none"
+            raise TopologyError(f"node {self.node_name} has no child {name!r} to forward to; its children: {known}") from None
+
+    def store(self, name: str) -> Any:
+        """A connected store; ``TopologyError`` tells how to connect one."""
+        try:
+            return self._stores[name]
+        except KeyError:
+            raise TopologyError(
+                f"processor {self.node_name} has no access to the store {name!r}: connect it, e.g. "
+                f"process(supplier, {name!r}) or connect_processor_and_state_stores({self.node_name!r}, {name!r})"
+            ) from None
+
+    def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        """User code raised: the processing exception handler decides."""
+        self._failures.processing(self.node_name, error, timestamp, headers)
+
+    def dropped(self, reason: str) -> None:
+        """Count and log a record that is skipped by rule."""
+        self.task.dropped_records += 1
+        self._failures.log_dropped(self.node_name, reason)
+
+    @property
+    def processor_context(self) -> ProcessorContext:
+        """The same node as user code sees it."""
+        return UserContext(self)
+
+
+class UserContext:
+    """The binding of a user's processor."""
+
+    def __init__(self, node: NodeBinding) -> None:
+        self._node = node
+        self._task = node.task
+        self._forward = node.forward
+
+    @property
+    def application_id(self) -> str:
+        return self._task.application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task.task_id
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        return self._task.metadata()
+
+    @property
+    def current_stream_time_ms(self) -> int:
+        return self._task.stream_time
+
+    @property
+    def current_system_time_ms(self) -> int:
+        return self._task.clock.now_ms()
+
+    def forward(self, record: Record, child: str | None = None) -> None:
+        push = self._forward if child is None else self._node.child(child)
+        if record.timestamp < 0:
+            raise ValueError(f"a record forwarded by {self._node.node_name} has the negative timestamp {record.timestamp}")
+        outer = self._task.timestamp
+        push(record.key, record.value, record.timestamp, record.headers or None)
+        self._task.timestamp = outer
+
+    def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], None]) -> Cancellable:
+        period = duration_ms(interval)
+        if period < 1:
+            raise TopologyError(f"processor {self._node.node_name} schedules every {period} ms; the least is 1 ms")
+        if type is PunctuationType.STREAM_TIME:
+            schedule = Schedule(self._node.node_name, 0, period, callback)
+            self._task.stream_time_punctuation.add(schedule)
+        else:
+            schedule = Schedule(self._node.node_name, self._task.clock.now_ms() + period, period, callback)
+            self._task.wall_clock_punctuation.add(schedule)
+        return schedule
+
+    def commit(self) -> None:
+        self._task.commit_requested = True
+
+    def get_state_store(self, name: str) -> Any:
+        return self._node.store(name)

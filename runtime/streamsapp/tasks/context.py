@@ -1,0 +1,47 @@
+"""The state of one task that all its nodes share: the record in process, time, scheduled callbacks.
+
+Made on the polling thread with the task; read and written on the processing thread that holds the task.
+"""
+
+from __future__ import annotations
+
+from streamsapp.clock import Clock
+from streamsapp.record import InputRecord, RecordMetadata, TaskId
+from streamsapp.tasks.punctuation import PunctuationQueue
+
+
+class TaskContext:
+    """State of one task that its nodes share. Plain attributes: they are touched for every record."""
+
+    __slots__ = (
+        "application_id",
+        "clock",
+        "commit_requested",
+        "dropped_records",
+        "message",
+        "stream_time",
+        "stream_time_punctuation",
+        "task_id",
+        "timestamp",
+        "wall_clock_punctuation",
+    )
+
+    def __init__(self, application_id: str, task_id: TaskId, clock: Clock) -> None:
+        self.application_id = application_id
+        self.task_id = task_id
+        self.clock = clock
+        #: The raw record in process; ``None`` in punctuators and while results held for a commit are emitted.
+        self.message: InputRecord | None = None
+        #: Timestamp that plain stores log their writes with: that of the record at the node that writes.
+        self.timestamp = -1
+        #: Highest timestamp processed so far; -1 before the first record.
+        self.stream_time = -1
+        self.commit_requested = False
+        self.dropped_records = 0
+        self.stream_time_punctuation = PunctuationQueue()
+        self.wall_clock_punctuation = PunctuationQueue()
+
+    def metadata(self) -> RecordMetadata | None:
+        """Where the record in process was read."""
+        message = self.message
+        return None if message is None else RecordMetadata(message.topic(), message.partition(), message.offset())

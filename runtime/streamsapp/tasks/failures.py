@@ -1,0 +1,134 @@
+"""What happens when a record fails inside a task: the configured handler says fail, continue, or dead letter queue.
+
+Called on the processing thread that holds the task, with the record that failed still in process (KIP-161, KIP-1033,
+KIP-1034). A record is either processed, or written to the dead letter topic, or dropped because the handler said so
+and logged with its offset; or the task fails and the record's offset is not committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NoReturn
+
+from streamsapp.errors import (
+    ConfigError,
+    DeserializationError,
+    FencedError,
+    ProcessingError,
+    ProductionError,
+    SerializationError,
+    StateStoreError,
+    StreamsError,
+    TaskCorruptedError,
+)
+from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response, dead_letter_headers
+from streamsapp.record import Headers, InputRecord
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.output import OutputRecord
+
+log = logging.getLogger(__name__)
+
+#: Already decided further down, or not the user code's doing: no handler may turn these into a dropped record.
+_DECIDED = (ProcessingError, ProductionError, SerializationError, FencedError, StateStoreError, TaskCorruptedError)
+
+
+class FailureHandling:
+    """The exception handlers of one task."""
+
+    def __init__(
+        self,
+        context: TaskContext,
+        emit: Callable[[OutputRecord], None],
+        dead_letter_topic: str | None,
+        on_deserialization: ExceptionHandler,
+        on_processing: ExceptionHandler,
+        on_production: ExceptionHandler,
+    ) -> None:
+        self._context = context
+        self._emit = emit
+        self._dead_letter_topic = dead_letter_topic
+        self._on_deserialization = on_deserialization
+        self._on_processing = on_processing
+        self._on_production = on_production
+
+    def deserialization(self, node: str, message: InputRecord, error: Exception) -> None:
+        """A key or value could not be read; returns when the record is to be skipped."""
+        described = self._describe(node, message, message.timestamp()[1])
+        failure = DeserializationError(f"cannot deserialise {_name(described)}: {error}")
+        self._decide(self._on_deserialization, described, error, failure)
+
+    def processing(self, node: str, error: Exception, timestamp: int, headers: Headers | None) -> None:
+        """User code raised at ``node``; returns when the record is to be dropped there."""
+        if isinstance(error, _DECIDED):
+            raise error
+        described = self._describe(node, self._context.message, timestamp)
+        failure = ProcessingError(f"{type(error).__name__} at {_name(described)}: {error}")
+        self._decide(self._on_processing, described, error, failure)
+
+    def serialization(self, node: str, topic: str, error: Exception, timestamp: int) -> None:
+        """A sink could not turn a key or value into bytes; returns when the output is to be dropped."""
+        described = self._describe(node, self._context.message, timestamp)
+        failure = SerializationError(f"cannot serialise a record for topic {topic} at {_name(described)}: {error}")
+        self._decide(self._on_production, described, error, failure)
+
+    def log_dropped(self, node: str, reason: str) -> None:
+        """A record was skipped by rule."""
+        log.warning("skipped a record at %s: %s", _name(self._describe(node, self._context.message, -1)), reason)
+
+    def log_invalid_timestamp(self, node: str, message: InputRecord, timestamp: int) -> None:
+        """The timestamp extractor gave a negative timestamp."""
+        log.warning(
+            "skipped %s: its timestamp extractor gave %d", _name(self._describe(node, message, timestamp)), timestamp
+        )
+
+    def _decide(
+        self, handler: ExceptionHandler, described: ErrorContext, error: Exception, failure: StreamsError
+    ) -> None:
+        response = handler(described, error)
+        if response is Response.CONTINUE:
+            self._context.dropped_records += 1
+            log.warning("%s; the exception handler drops it", failure, exc_info=error)
+        elif response is Response.DEAD_LETTER:
+            self._context.dropped_records += 1
+            log.warning("%s; it goes to the dead letter topic %s", failure, self._dead_letter_topic)
+            self._emit(self._dead_letter(described, error))
+        else:
+            _raise(failure, error)
+
+    def _dead_letter(self, described: ErrorContext, error: Exception) -> OutputRecord:
+        if self._dead_letter_topic is None:
+            raise ConfigError(
+                "an exception handler answered DEAD_LETTER but dead_letter_queue_topic is not set; "
+                "set it to the name of an existing topic"
+            )
+        headers = dead_letter_headers(described, error, described.headers)
+        timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
+        return (self._dead_letter_topic, described.value, described.key, -1, None, timestamp, headers)
+
+    def _describe(self, node: str, message: InputRecord | None, timestamp: int) -> ErrorContext:
+        """The original bytes and place of the record in process; a punctuator has none."""
+        return ErrorContext(
+            task_id=self._context.task_id,
+            node=node,
+            topic=None if message is None else message.topic(),
+            partition=None if message is None else message.partition(),
+            offset=None if message is None else message.offset(),
+            timestamp=timestamp,
+            headers=[] if message is None else list(message.headers() or []),
+            key=None if message is None else message.key(),
+            value=None if message is None else message.value(),
+        )
+
+
+def _name(described: ErrorContext) -> str:
+    if described.topic is None:
+        return f"node {described.node}, task {described.task_id}, in a punctuator"
+    return (
+        f"node {described.node}, task {described.task_id}, "
+        f"record {described.topic}-{described.partition}@{described.offset}"
+    )
+
+
+def _raise(failure: StreamsError, cause: Exception) -> NoReturn:
+    raise failure from cause

@@ -1,0 +1,109 @@
+"""The input buffers of one task: which record is next, and whether the task may go on without one of its inputs.
+
+Records are taken in the order of their timestamps across the task's partitions (KIP-353): the buffer with the lowest
+head goes first. A task with an empty buffer waits while the broker still has records for it, and after that for
+``max.task.idle.ms`` (KIP-695).
+
+``add`` is called on the polling thread, everything else on the processing thread that holds the task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.tasks.priority_queue import PriorityQueue
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+
+#: ``max.task.idle.ms`` that never waits.
+NO_IDLING = -1
+
+
+class PartitionGroup:
+    """All record queues of a task."""
+
+    def __init__(self, max_task_idle_ms: int) -> None:
+        self.queues: dict[TopicPartition, RecordQueue] = {}
+        self._queues: list[RecordQueue] = []
+        self._max_task_idle_ms = max_task_idle_ms
+        #: Queues that have a record, by the timestamp of their head.
+        self._heads: PriorityQueue[RecordQueue] = PriorityQueue(_head_rank)
+        self._queued: set[TopicPartition] = set()
+        self._idle_until_ms: int | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues))
+
+    @property
+    def bytes(self) -> int:
+        """Estimated memory of everything buffered."""
+        return sum(queue.bytes for queue in self._queues)
+
+    def add_queue(self, queue: RecordQueue) -> None:
+        """One more input; before processing starts."""
+        self.queues[queue.partition] = queue
+        self._queues.append(queue)
+
+    def add(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
+        """Append a batch to a partition's buffer (polling thread)."""
+        self.queues[partition].add(records)
+
+    def clear(self) -> None:
+        """Drop all buffered records."""
+        for queue in self._queues:
+            queue.clear()
+        self._heads.clear()
+        self._queued.clear()
+        self._idle_until_ms = None
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """How long the task has to wait before it may process: 0 now, ``None`` until more input arrives."""
+        empty = [queue for queue in self._queues if not queue]
+        if len(empty) == len(self._queues):
+            return None
+        if not empty or self._max_task_idle_ms == NO_IDLING:
+            self._idle_until_ms = None
+            return 0
+        if not all(queue.at_end for queue in empty):
+            return None
+        if self._idle_until_ms is None:
+            self._idle_until_ms = now_ms + self._max_task_idle_ms
+        return max(0, self._idle_until_ms - now_ms)
+
+    def run(self, control: ProcessingControl, limit: int) -> int:
+        """Process up to ``limit`` records in time order; returns how many were taken."""
+        if len(self._queues) == 1:
+            return self._queues[0].run(control, math.inf, limit)
+        self._enqueue_heads()
+        taken = 0
+        heads = self._heads
+        while len(heads) and taken < limit and not control.stop:
+            queue = heads.poll()
+            self._queued.discard(queue.partition)
+            nearest = heads.peek()
+            # Up to, not including, the next queue's head: at a tie the heap decides whose turn it is.
+            bound = math.inf if nearest is None else max(_head_rank(nearest) - 1, _head_rank(queue))
+            count = 1 if nearest is not None and bound == _head_rank(queue) else limit - taken
+            try:
+                taken += queue.run(control, bound, count)
+            finally:
+                if queue.head_timestamp() is not None:
+                    self._offer(queue)
+            if not queue:
+                break  # whether to go on without this input is decided anew, by wait_ms
+        return taken
+
+    def _enqueue_heads(self) -> None:
+        for queue in self._queues:
+            if queue.partition not in self._queued and queue.head_timestamp() is not None:
+                self._offer(queue)
+
+    def _offer(self, queue: RecordQueue) -> None:
+        self._queued.add(queue.partition)
+        self._heads.offer(queue)
+
+
+def _head_rank(queue: RecordQueue) -> float:
+    timestamp = queue.head_timestamp()
+    return math.inf if timestamp is None else timestamp

@@ -1,0 +1,167 @@
+"""The decompressed input buffer of one partition of one task, and the loop that runs records through the topology.
+
+The polling thread appends batches (``add``), the processing thread that holds the task consumes them (``run``);
+the buffer in between is a deque, whose two ends may be used by two threads at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Any
+
+from streamsapp.processor.operator import Push
+from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
+from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+
+#: What a record costs in memory beside its value: the message object and the broker's copy of key and headers.
+_RECORD_OVERHEAD_BYTES = 400
+
+
+class ProcessingControl:
+    """One flag that every processing loop looks at before each record: set, they return at once."""
+
+    __slots__ = ("stop",)
+
+    def __init__(self) -> None:
+        self.stop = False
+
+
+_NEVER_STOP = ProcessingControl()
+
+
+class RecordQueue:
+    """One partition's buffer, bound to the source node that reads it."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        source: str,
+        push: Push,
+        deserialize_key: Callable[[bytes], Any],
+        deserialize_value: Callable[[bytes], Any],
+        extractor: TimestampExtractor,
+        context: TaskContext,
+        failures: FailureHandling,
+        punctuate: Callable[[], None],
+    ) -> None:
+        self.partition = partition
+        self._source = source
+        self._push = push
+        self._deserialize_key = deserialize_key
+        self._deserialize_value = deserialize_value
+        self._extractor = extractor
+        self._context = context
+        self._failures = failures
+        self._punctuate = punctuate
+        self._buffer: deque[InputRecord] = deque()
+        #: A record that was taken out and deserialised to learn its timestamp, but whose turn has not come.
+        self._head: tuple[InputRecord, Any, Any, int] | None = None
+        self._record_bytes = _RECORD_OVERHEAD_BYTES
+        #: Offset of the next record to process; ``None`` until one was processed.
+        self.position: int | None = None
+        #: Highest timestamp processed in this partition; -1 before the first.
+        self.partition_time = -1
+        #: The consumer reported the end of the partition and nothing was added since.
+        self.at_end = False
+
+    def __len__(self) -> int:
+        return len(self._buffer) + (self._head is not None)
+
+    @property
+    def bytes(self) -> int:
+        """Estimated memory of the buffered records."""
+        return len(self._buffer) * self._record_bytes
+
+    def add(self, records: Sequence[InputRecord]) -> None:
+        """Append a batch in offset order (polling thread)."""
+        self.at_end = False
+        self._record_bytes = _RECORD_OVERHEAD_BYTES + sum(map(len, records)) // len(records)
+        self._buffer.extend(records)
+
+    def clear(self) -> None:
+        """Drop what is buffered."""
+        self._buffer.clear()
+        self._head = None
+
+    def head_timestamp(self) -> int | None:
+        """Timestamp of the next record, ``None`` when there is none. Drops records that can't be read on the way."""
+        if self._head is None:
+            self.run(_NEVER_STOP, -1, len(self._buffer))
+        return None if self._head is None else self._head[3]
+
+    def run(self, control: ProcessingControl, bound: float, limit: int) -> int:
+        """Process up to ``limit`` records whose timestamp is at most ``bound``; returns how many were taken.
+
+        Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
+        failed is then not counted as processed, so that its offset is not committed.
+        """
+        buffer, context, push = self._buffer, self._context, self._push
+        take = buffer.popleft
+        deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
+        extractor = None if self._extractor is fail_on_invalid_timestamp else self._extractor
+        partition_time = self.partition_time
+        done: InputRecord | None = None
+        taken = 0
+        try:
+            for _ in repeat(None, limit):
+                if control.stop:
+                    break
+                if self._head is None:
+                    if not buffer:
+                        break
+                    message = take()
+                    try:
+                        key = message.key()
+                        if key is not None:
+                            key = deserialize_key(key)
+                        value = message.value()
+                        if value is not None:
+                            value = deserialize_value(value)
+                    except Exception as error:
+                        self._failures.deserialization(self._source, message, error)
+                        taken += 1
+                        done = message
+                        continue
+                    timestamp = message.timestamp()[1]
+                    if extractor is not None or timestamp < 0:
+                        timestamp = self._extract(message, key, value, partition_time)
+                        if timestamp < 0:
+                            taken += 1
+                            done = message
+                            continue
+                else:
+                    message, key, value, timestamp = self._head
+                    self._head = None
+                if timestamp > bound:
+                    self._head = (message, key, value, timestamp)
+                    break
+                taken += 1
+                if timestamp > partition_time:
+                    partition_time = timestamp
+                context.message = message
+                if timestamp > context.stream_time:
+                    context.stream_time = timestamp
+                    push(key, value, timestamp, message.headers())
+                    done = message
+                    if timestamp >= context.stream_time_punctuation.next_due:
+                        self._punctuate()
+                else:
+                    push(key, value, timestamp, message.headers())
+                    done = message
+        finally:
+            context.message = None
+            self.partition_time = partition_time
+            if done is not None:
+                self.position = done.offset() + 1
+        return taken
+
+    def _extract(self, message: InputRecord, key: Any, value: Any, partition_time: int) -> int:
+        timestamp = self._extractor(message, key, value, partition_time)
+        if timestamp < 0:
+            self._failures.log_invalid_timestamp(self._source, message, timestamp)
+            self._context.dropped_records += 1
+        return timestamp

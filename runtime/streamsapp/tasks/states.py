@@ -1,0 +1,47 @@
+"""The life of a task, as states that know their legal transitions.
+
+                +----------+
+                | CREATED  |------------------+
+                +----+-----+                  |
+                     | stores opened          |
+                +----v-----+   +-----------+  |
+        +------>| RESTORING|-->| SUSPENDED |  |
+        |       +----+-----+   +--^-----+--+  |
+        |            | caught up  |     |     |
+        |       +----v-----+      |     |     |
+        +-------| RUNNING  |------+     |     |
+                +----+-----+            |     |
+                     |                  |     |
+                +----v------------------v-----v+
+                |            CLOSED            |
+                +------------------------------+
+
+A CREATED or RESTORING task is at the state manager, a RUNNING one at the task manager, never at both (seed 000).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class TaskState(Enum):
+    """State of an active task (standby tasks stay RUNNING at the state manager)."""
+
+    CREATED = "CREATED"
+    RESTORING = "RESTORING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    CLOSED = "CLOSED"
+
+    def may_become(self, target: TaskState) -> bool:
+        """Whether the transition is legal."""
+        return target in _ALLOWED[self]
+
+
+_ALLOWED: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.CREATED: frozenset({TaskState.RESTORING, TaskState.CLOSED}),
+    TaskState.RESTORING: frozenset({TaskState.RUNNING, TaskState.SUSPENDED, TaskState.CLOSED}),
+    TaskState.RUNNING: frozenset({TaskState.SUSPENDED, TaskState.RESTORING, TaskState.CLOSED}),
+    TaskState.SUSPENDED: frozenset({TaskState.RESTORING, TaskState.RUNNING, TaskState.CLOSED}),
+    TaskState.CLOSED: frozenset(),
+}

@@ -1,0 +1,263 @@
+"""An active task: one sub-topology over one partition group, with its buffers, stores and user code.
+
+Created and closed on the polling thread; restored by the restoration thread while it is at the state manager;
+processed by whichever processing thread holds its lock while it is at the task manager. ``freeze`` is called on the
+polling thread while no processing thread holds the task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import StreamsError
+from streamsapp.processor.operator import Operator
+from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.state.task_stores import FrozenEpoch, TaskStores
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.partition_group import PartitionGroup
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.wiring import WiredTopology, Wires, wire
+from streamsapp.topology.nodes import SourceNode, SubTopology
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """What a task consists of, as full topic names."""
+
+    id: TaskId
+    sub_topology: SubTopology
+    #: Every input partition with the source node that reads it.
+    inputs: Mapping[TopicPartition, SourceNode]
+    #: Store name to changelog partition, for logged stores.
+    changelogs: Mapping[str, TopicPartition]
+    #: Store name to the input partition that serves as its changelog (topology optimisation).
+    source_changelogs: Mapping[str, TopicPartition]
+    #: Undecorated to full topic name.
+    topic_name: Callable[[str], str]
+    partition_count: Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class ConsumedOffset:
+    """Where a task stands in one input partition, as it is committed."""
+
+    offset: int
+    partition_time: int
+
+    @property
+    def metadata(self) -> str:
+        """The committed offset's metadata string, in Kafka Streams' format."""
+        return OffsetMetadata(self.partition_time).encode()
+
+
+@dataclass(frozen=True)
+class TaskEpoch:
+    """What one task contributes to one commit: how far it read, and the writes that reading led to."""
+
+    task: StreamTask
+    offsets: Mapping[TopicPartition, ConsumedOffset]
+    frozen: FrozenEpoch | None
+
+
+class StreamTask:
+    """One active task."""
+
+    def __init__(self, plan: TaskPlan, stores: TaskStores, context: TaskContext, config: StreamsConfig) -> None:
+        self.id = plan.id
+        self.plan = plan
+        self.stores = stores
+        self.state = TaskState.CREATED
+        self.context = context
+        #: Set, the processing loop returns before the next record.
+        self.control = ProcessingControl()
+        #: The commit that what the task sends now belongs to; set by the task manager.
+        self.epoch = 0
+        #: Guarded by the task manager: input arrived while the task was held.
+        self.has_news = False
+        #: Guarded by the task manager: a commit waits for the task to end its epoch.
+        self.epoch_end_wanted = False
+        #: Something happened since the last commit that the next one must carry.
+        self.touched = False
+        #: When to look again at a task that waits for input of one of its partitions; ``None`` if only input helps.
+        self.wake_at_ms: int | None = None
+        #: Set when processing failed: the task is not scheduled until it was revived.
+        self.failed = False
+        #: What was committed when the task was created: where it goes on.
+        self.start_offsets: dict[TopicPartition, ConsumedOffset] = {}
+        #: Next changelog offset per store, once restored.
+        self.changelog_positions: dict[str, int] = {}
+        self._config = config
+        self._output: list[OutputRecord] = []
+        self._failures = FailureHandling(
+            context,
+            self._output.append,
+            config.dead_letter_queue_topic,
+            config.on_deserialization_error,
+            config.on_processing_error,
+            config.on_production_error,
+        )
+        self._wired = WiredTopology()
+        self._holding: list[Operator] = []
+        self._group = PartitionGroup(config.max_task_idle_ms)
+        self._committed: dict[TopicPartition, int] = {}
+
+    # ---- life --------------------------------------------------------------------------------------------------
+
+    def transition(self, target: TaskState) -> None:
+        """Move to another state; an illegal move is a bug and raises ``StreamsError``."""
+        if not self.state.may_become(target):
+            raise StreamsError(f"bug: task {self.id} cannot go from {self.state.value} to {target.value}")
+        log.debug("task %s: %s -> %s", self.id, self.state.value, target.value)
+        self.state = target
+
+    def initialize(self) -> None:
+        """Bind the topology and start user code: the state is restored."""
+        config = self._config
+        wires = Wires(
+            context=self.context,
+            failures=self._failures,
+            stores=self.stores.stores,
+            emit=self._output.append,
+            topic_name=self.plan.topic_name,
+            partition_count=self.plan.partition_count,
+            default_key_serde=config.default_key_serde,
+            default_value_serde=config.default_value_serde,
+        )
+        self._wired = wire(self.plan.sub_topology, wires)
+        self._holding = [each for each in self._wired.operators if type(each).emit_held is not Operator.emit_held]
+        self._group = PartitionGroup(config.max_task_idle_ms)
+        for partition, node in self.plan.inputs.items():
+            self.add_input(partition, node)
+        for partition, consumed in self.start_offsets.items():
+            queue = self._group.queues[partition]
+            queue.position = consumed.offset
+            queue.partition_time = consumed.partition_time
+            self._committed[partition] = consumed.offset
+            self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
+        self.transition(TaskState.RUNNING)
+
+    def close_user_code(self) -> None:
+        """Close processors and operators; buffered input is dropped."""
+        self._group.clear()
+        self._wired.close()
+        self._wired = WiredTopology()
+
+    def add_input(self, partition: TopicPartition, node: SourceNode) -> None:
+        """Read one more partition."""
+        config = self._config
+        key = (node.key_serde or config.default_key_serde).bind(partition.topic, is_key=True)
+        value = (node.value_serde or config.default_value_serde).bind(partition.topic, is_key=False)
+        self._group.add_queue(
+            RecordQueue(
+                partition,
+                node.name,
+                self._wired.sources[node.name],
+                key.deserialize,
+                value.deserialize,
+                node.timestamp_extractor or config.default_timestamp_extractor,
+                self.context,
+                self._failures,
+                self._punctuate_stream_time,
+            )
+        )
+
+    # ---- input -------------------------------------------------------------------------------------------------
+
+    def add_records(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
+        """Append a fetched batch to a partition's buffer (polling thread)."""
+        self._group.add(partition, records)
+
+    def reached_end(self, partition: TopicPartition) -> None:
+        """The consumer has delivered everything the broker has of a partition (polling thread)."""
+        self._group.queues[partition].at_end = True
+
+    @property
+    def buffered_records(self) -> int:
+        """Records waiting to be processed."""
+        return len(self._group)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Their estimated memory."""
+        return self._group.bytes
+
+    @property
+    def queues(self) -> Mapping[TopicPartition, RecordQueue]:
+        """The input buffers."""
+        return self._group.queues
+
+    # ---- processing --------------------------------------------------------------------------------------------
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """Milliseconds until the task may process, 0 for now, ``None`` until more input arrives (KIP-695)."""
+        return self._group.wait_ms(now_ms)
+
+    def process(self, control: ProcessingControl, limit: int) -> int:
+        """Process up to ``limit`` buffered records; returns how many were taken."""
+        self.touched = True
+        return self._group.run(control, limit)
+
+    def punctuate_wall_clock(self) -> None:
+        """Fire the wall-clock callbacks that are due."""
+        now = self.context.clock.now_ms()
+        if now >= self.context.wall_clock_punctuation.next_due:
+            self.touched = True
+            self.context.wall_clock_punctuation.fire_due(now, self._fire)
+
+    def _punctuate_stream_time(self) -> None:
+        self.context.stream_time_punctuation.fire_due(self.context.stream_time, self._fire)
+
+    def _fire(self, callback: Callable[[int], None], node: str, timestamp: int) -> None:
+        self.context.message = None
+        self.context.timestamp = timestamp
+        try:
+            callback(timestamp)
+        except Exception as error:
+            self._failures.processing(node, error, timestamp, None)
+
+    def emit_held(self, limit: int) -> int:
+        """Emit results that operators hold back for the commit; returns how many are still held.
+
+        Upstream operators first: what they emit may be held again further down.
+        """
+        return sum(operator.emit_held(limit) for operator in self._holding)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether the task sent anything since ``take_output``."""
+        return bool(self._output)
+
+    def take_output(self) -> list[OutputRecord]:
+        """What the task sent since the last call."""
+        output = self._output[:]
+        self._output.clear()
+        return output
+
+    # ---- commit ------------------------------------------------------------------------------------------------
+
+    def freeze(self) -> TaskEpoch | None:
+        """End the running epoch: fix how far the task read and swap in a fresh write-back layer.
+
+        ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
+        """
+        offsets = {
+            partition: ConsumedOffset(queue.position, queue.partition_time)
+            for partition, queue in self._group.queues.items()
+            if queue.position is not None and queue.position != self._committed.get(partition)
+        }
+        frozen = self.stores.freeze()
+        self.context.commit_requested = False
+        if not offsets and frozen is None:
+            return None
+        self._committed.update({partition: consumed.offset for partition, consumed in offsets.items()})
+        return TaskEpoch(self, offsets, frozen)

@@ -1,0 +1,185 @@
+"""The active tasks that are ready to be processed, and who may touch each of them right now.
+
+The polling thread adds and removes tasks, marks those with new input, and asks for an epoch to end; processing threads
+take a task, run it, and give it back. One lock and one condition guard everything. A task is in exactly one place:
+
+    idle     nothing to do until input arrives, a callback is due or a commit wants its epoch
+    ready    worth a processing thread's time
+    held     by one processing thread, which alone may touch its buffers' heads, stores and user code
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from streamsapp.errors import StreamsError
+from streamsapp.record import TaskId
+from streamsapp.tasks.scheduler import TaskScheduler
+from streamsapp.tasks.stream_task import StreamTask, TaskEpoch
+
+
+class EpochEnd:
+    """A commit's wish that every task that did something ends its epoch; filled by the processing threads."""
+
+    def __init__(self, waiting: set[TaskId]) -> None:
+        self.waiting = waiting
+        self.epochs: list[TaskEpoch] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether every task has ended its epoch."""
+        return not self.waiting
+
+
+class TaskManager:
+    """Hands tasks to processing threads, one thread per task at a time."""
+
+    def __init__(self, scheduler: TaskScheduler) -> None:
+        self._scheduler = scheduler
+        self._condition = threading.Condition()
+        self._tasks: dict[TaskId, StreamTask] = {}
+        self._ready: dict[TaskId, StreamTask] = {}
+        self._held: dict[TaskId, StreamTask] = {}
+        self._paused = False
+        self._closed = False
+        self._epoch = 0
+        self._epoch_end: EpochEnd | None = None
+
+    # ---- polling thread ----------------------------------------------------------------------------------------
+
+    @property
+    def tasks(self) -> dict[TaskId, StreamTask]:
+        """A copy of the tasks by id."""
+        with self._condition:
+            return dict(self._tasks)
+
+    @property
+    def held(self) -> list[StreamTask]:
+        """The tasks that processing threads hold now."""
+        with self._condition:
+            return list(self._held.values())
+
+    def add(self, task: StreamTask) -> None:
+        """Take over a restored, initialised task."""
+        with self._condition:
+            if task.id in self._tasks:
+                raise StreamsError(f"bug: task {task.id} is at the task manager already")
+            task.epoch = self._epoch
+            self._tasks[task.id] = task
+            self._ready[task.id] = task
+            self._condition.notify()
+
+    def remove(self, task_id: TaskId) -> StreamTask | None:
+        """Give a task up; waits until no processing thread holds it. ``None`` if it is not here."""
+        with self._condition:
+            task = self._tasks.pop(task_id, None)
+            self._ready.pop(task_id, None)
+            if task is None:
+                return None
+            task.control.stop = True
+            self._condition.wait_for(lambda: task_id not in self._held)
+            if self._epoch_end is not None:
+                self._epoch_end.waiting.discard(task_id)
+            return task
+
+    def mark_ready(self, tasks: Iterable[StreamTask]) -> None:
+        """These tasks have something to do."""
+        with self._condition:
+            for task in tasks:
+                if task.id in self._tasks and task.id not in self._held and not task.failed:
+                    self._ready[task.id] = task
+                task.has_news = True
+            self._condition.notify_all()
+
+    def end_epochs(self) -> EpochEnd:
+        """Ask every task that did something since the last commit to end its epoch at its next record boundary.
+
+        A task that did nothing is in the next epoch at once: what it sends from now on waits for the next commit.
+        """
+        with self._condition:
+            self._epoch += 1
+            end = self._epoch_end = EpochEnd(set())
+            for task in self._tasks.values():
+                if not task.touched and task.id not in self._held:
+                    task.epoch = self._epoch
+                elif not task.failed:
+                    end.waiting.add(task.id)
+                    task.epoch_end_wanted = True
+                    task.control.stop = True
+                    if task.id not in self._held:
+                        self._ready[task.id] = task
+            self._condition.notify_all()
+            return end
+
+    def pause(self, timeout: float) -> bool:
+        """Let no thread hold a task; whether that was reached within ``timeout`` seconds."""
+        with self._condition:
+            self._paused = True
+            for task in self._held.values():
+                task.control.stop = True
+            return self._condition.wait_for(lambda: not self._held, timeout)
+
+    def resume(self) -> None:
+        """Processing may go on."""
+        with self._condition:
+            self._paused = False
+            self._ready.update({task.id: task for task in self._tasks.values() if not task.failed})
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        """No thread gets a task any more; waiting threads return."""
+        with self._condition:
+            self._closed = True
+            for task in self._held.values():
+                task.control.stop = True
+            self._condition.notify_all()
+
+    # ---- processing threads ------------------------------------------------------------------------------------
+
+    def take(self, timeout: float) -> StreamTask | None:
+        """Hold the task that the scheduler picks; ``None`` when there was none for ``timeout`` seconds."""
+        with self._condition:
+            if not self._takeable():
+                self._condition.wait_for(lambda: self._closed or self._takeable(), timeout)
+                if not self._takeable():
+                    return None
+            task = self._scheduler.pick(self._ready.values())
+            del self._ready[task.id]
+            self._held[task.id] = task
+            task.has_news = False
+            task.control.stop = False
+            return task
+
+    def give_back(self, task: StreamTask, *, more: bool) -> None:
+        """Stop holding a task; with ``more`` it is ready again at once."""
+        with self._condition:
+            del self._held[task.id]
+            wanted = more or task.has_news or task.epoch_end_wanted
+            if wanted and task.id in self._tasks and not task.failed:
+                self._ready[task.id] = task
+                self._condition.notify()
+            if self._paused or not self._held:
+                self._condition.notify_all()
+
+    def epoch_ended(self, task: StreamTask, epoch: TaskEpoch | None) -> None:
+        """A held task has ended its epoch, and everything it sent in it is with the record collector."""
+        with self._condition:
+            task.epoch = self._epoch
+            task.epoch_end_wanted = False
+            task.touched = False
+            task.control.stop = False
+            if self._epoch_end is not None and task.id in self._epoch_end.waiting:
+                self._epoch_end.waiting.discard(task.id)
+                if epoch is not None:
+                    self._epoch_end.epochs.append(epoch)
+
+    def failed(self, task: StreamTask) -> None:
+        """A held task failed: it is not scheduled, and no commit waits for it, until it was revived."""
+        with self._condition:
+            task.failed = True
+            if self._epoch_end is not None:
+                self._epoch_end.waiting.discard(task.id)
+
+    def _takeable(self) -> bool:
+        return bool(self._ready) and not self._paused and not self._closed

@@ -1,0 +1,186 @@
+"""Binds a sub-topology to one task: every node becomes a push function, children before parents.
+
+Called on the polling thread when a task is created; the functions run on processing threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
+from streamsapp.processor.operator import Operator, Push
+from streamsapp.record import Headers, Record
+from streamsapp.serdes.api import AnySerde
+from streamsapp.tasks.binding import NodeBinding, UserContext
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTopology
+
+
+@dataclass(frozen=True)
+class Wires:
+    """What a task's nodes are connected to."""
+
+    context: TaskContext
+    failures: FailureHandling
+    stores: Mapping[str, Any]
+    emit: Callable[[OutputRecord], None]
+    #: Undecorated to full topic name.
+    topic_name: Callable[[str], str]
+    #: Number of partitions of a topic, for custom partitioners.
+    partition_count: Callable[[str], int]
+    default_key_serde: AnySerde
+    default_value_serde: AnySerde
+
+
+@dataclass
+class WiredTopology:
+    """The push functions of a task and the user code behind them."""
+
+    #: Source node name to the push function of what is below it.
+    sources: dict[str, Push] = field(default_factory=dict)
+    #: Parents before children, as the processors.
+    operators: list[Operator] = field(default_factory=list)
+    processors: list[tuple[str, Processor]] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Close all user code; the first error is raised after everything was closed."""
+        failures: list[Exception] = []
+        for closeable in [processor for _, processor in self.processors] + self.operators:
+            try:
+                closeable.close()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
+    """Make a task's push functions, then initialise its processors in topological order."""
+    wired = WiredTopology()
+    pushes: dict[str, Push] = {}
+    contexts: dict[str, UserContext] = {}
+    for node in reversed(sub_topology.nodes):
+        if isinstance(node, SinkNode):
+            pushes[node.name] = _sink(node, wires)
+            continue
+        children = {name: pushes[name] for name in node.children}
+        if isinstance(node, SourceNode):
+            wired.sources[node.name] = NodeBinding(node.name, wires.context, children, {}, wires.failures).forward
+            continue
+        pushes[node.name] = _processor(node, children, wires, wired, contexts)
+    wired.processors.reverse()
+    wired.operators.reverse()
+    for name, processor in wired.processors:
+        processor.init(contexts[name])
+    return wired
+
+
+def _processor(
+    node: ProcessorNode,
+    children: Mapping[str, Push],
+    wires: Wires,
+    wired: WiredTopology,
+    contexts: dict[str, UserContext],
+) -> Push:
+    stores = {name: wires.stores[name] for name in node.stores}
+    binding = NodeBinding(node.name, wires.context, children, stores, wires.failures)
+    made = node.supplier()
+    if isinstance(made, Operator):
+        wired.operators.append(made)
+        return made.bind(binding)
+    if not isinstance(made, Processor):
+        raise TopologyError(
+            f"the supplier of processor {node.name} gave a {type(made).__name__}; it must give a Processor"
+        )
+    wired.processors.append((node.name, made))
+    contexts[node.name] = UserContext(binding)
+    return _user_push(made, binding)
+
+
+def _user_push(processor: Processor, binding: NodeBinding) -> Push:
+    """Adapts a user's processor to a push function."""
+    task, process, on_error = binding.task, processor.process, binding.on_error
+
+    def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        task.timestamp = timestamp
+        try:
+            process(Record(key, value, timestamp, headers))
+        except Exception as error:
+            on_error(error, key, value, timestamp, headers)
+
+    return push
+
+
+def _sink(node: SinkNode, wires: Wires) -> Push:
+    if isinstance(node.topic, str):
+        return _TopicSink(node, node.topic, wires).bind()
+    return _dynamic_sink(node, node.topic, wires)
+
+
+def _dynamic_sink(node: SinkNode, extractor: TopicNameExtractor, wires: Wires) -> Push:
+    """Writes to the topic that the extractor names; one sink per topic, made on first use."""
+    sinks: dict[str, Push] = {}
+    context, failures = wires.context, wires.failures
+
+    def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        try:
+            topic = extractor(key, value, context.metadata())
+            if not isinstance(topic, str):
+                raise TypeError(f"the topic extractor of {node.name} gave {topic!r}, not a topic name")
+        except Exception as error:
+            failures.processing(node.name, error, timestamp, headers)
+            return
+        sink = sinks.get(topic)
+        if sink is None:
+            sink = sinks[topic] = _TopicSink(node, topic, wires).bind()
+        sink(key, value, timestamp, headers)
+
+    return push
+
+
+class _TopicSink:
+    """Serialises records for one topic and appends them to the task's output."""
+
+    def __init__(self, node: SinkNode, topic: str, wires: Wires) -> None:
+        self._node = node.name
+        self._topic = wires.topic_name(topic)
+        self._key = (node.key_serde or wires.default_key_serde).bind(self._topic, is_key=True)
+        self._value = (node.value_serde or wires.default_value_serde).bind(self._topic, is_key=False)
+        self._partitioner = node.partitioner
+        self._wires = wires
+
+    def bind(self) -> Push:
+        node, topic, emit, failures = self._node, self._topic, self._wires.emit, self._wires.failures
+        serialize_key, serialize_value = self._key.serialize, self._value.serialize
+        choose = None if self._partitioner is None else self._chooser(self._partitioner)
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                key_bytes = None if key is None else serialize_key(key)
+                value_bytes = None if value is None else serialize_value(value)
+                partition = -1 if choose is None else choose(key, value)
+            except Exception as error:
+                failures.serialization(node, topic, error, timestamp)
+                return
+            emit((topic, value_bytes, key_bytes, partition, None, timestamp, headers))
+
+        return push
+
+    def _chooser(self, partitioner: StreamPartitioner) -> Callable[[Any, Any], int]:
+        topic, partition_count = self._topic, self._wires.partition_count
+
+        def choose(key: Any, value: Any) -> int:
+            count = partition_count(topic)
+            partition = partitioner(topic, key, value, count)
+            if partition is None:
+                return -1
+            if not 0 <= partition < count:
+                raise ValueError(f"the partitioner chose partition {partition} of topic {topic}, which has {count}")
+            return partition
+
+        return choose

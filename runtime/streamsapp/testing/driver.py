@@ -1,0 +1,259 @@
+"""``TopologyTestDriver``: runs a topology without a broker, record by record, on the caller's thread (KIP-247).
+
+It drives the same task code as the runtime: one task holds the whole topology, every record is processed completely
+and committed before ``pipe_input`` returns, and what is written to a topic that the topology reads is fed back in.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import defaultdict, deque
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Duration
+from streamsapp.record import Headers, TaskId, TopicPartition
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.record_queue import ProcessingControl
+from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan
+from streamsapp.testing.mock_clock import MockClock
+from streamsapp.testing.raw_record import RawRecord
+from streamsapp.testing.stores import ReadOnlyValues
+from streamsapp.testing.topics import TestInputTopic, TestOutputTopic
+from streamsapp.topology.builder import Topology
+from streamsapp.topology.nodes import SubTopology
+
+_TASK = TaskId(0, 0)
+
+
+class TopologyTestDriver:
+    """Pipes records through a topology and reads what comes out."""
+
+    def __init__(
+        self, topology: Topology, config: StreamsConfig | None = None, initial_wall_clock_ms: int = 0
+    ) -> None:
+        self._config = config or StreamsConfig(application_id="test", bootstrap_servers="none:9092")
+        self._clock = MockClock(initial_wall_clock_ms)
+        self._directory = Path(tempfile.mkdtemp(prefix="streamsapp-test-"))
+        self._outputs: defaultdict[str, deque[OutputRecord]] = defaultdict(deque)
+        self._written: set[str] = set()
+        self._offsets: defaultdict[TopicPartition, int] = defaultdict(int)
+        self._control = ProcessingControl()
+        self._whole = _whole(topology)
+        self._sources = {topic: node for node in self._whole.sources for topic in node.topics}
+        self._internal = {topic.name for topic in self._whole.repartition_sources} | set(self._whole.repartition_sinks)
+        self._task = self._make_task()
+
+    # ---- topics ------------------------------------------------------------------------------------------------
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: AnySerde,
+        value_serde: AnySerde,
+        start_ms: int = 0,
+        auto_advance_ms: int = 0,
+    ) -> TestInputTopic:
+        """A topic to pipe records into; ``TopologyError`` when nothing of the topology reads it."""
+        self._queue_of(TopicPartition(topic, 0))
+        return TestInputTopic(topic, key_serde, value_serde, start_ms, auto_advance_ms, self._pipe)
+
+    def create_output_topic(self, topic: str, key_serde: AnySerde, value_serde: AnySerde) -> TestOutputTopic:
+        """A topic to read results from; internal topics have their full names."""
+        return TestOutputTopic(topic, key_serde, value_serde, self._outputs[topic])
+
+    @property
+    def produced_topic_names(self) -> set[str]:
+        """The topics that were written so far, internal ones included."""
+        return set(self._written)
+
+    # ---- stores ------------------------------------------------------------------------------------------------
+
+    def get_state_store(self, name: str) -> Any:
+        """The store as processors see it; ``KeyError`` when there is none of that name."""
+        return self._task.stores.stores[name]
+
+    def get_key_value_store(self, name: str) -> Any:
+        """The store with plain values, also where it keeps timestamps."""
+        return ReadOnlyValues(self.get_state_store(name))
+
+    # ---- time --------------------------------------------------------------------------------------------------
+
+    def advance_wall_clock_time(self, duration: Duration) -> None:
+        """Move the clock and fire the wall-clock callbacks that became due."""
+        self._clock.advance(duration)
+        self._task.punctuate_wall_clock()
+        self._commit()
+        self._complete_work()
+
+    def close(self) -> None:
+        """Close the processors and remove the state."""
+        if self._task.state is TaskState.CLOSED:
+            return
+        try:
+            self._task.close_user_code()
+        finally:
+            self._task.transition(TaskState.CLOSED)
+            self._task.stores.close()
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- the work ----------------------------------------------------------------------------------------------
+
+    def _make_task(self) -> StreamTask:
+        config = self._config
+        context = TaskContext(config.application_id, _TASK, self._clock)
+        plan = TaskPlan(
+            id=_TASK,
+            sub_topology=self._whole,
+            inputs={TopicPartition(self._full_name(topic), 0): node for topic, node in self._sources.items()},
+            changelogs={
+                store.name: TopicPartition(f"{config.application_id}-{store.name}-changelog", 0)
+                for store in self._whole.stores
+                if store.logging and store.changelog_topic is None
+            },
+            source_changelogs={
+                store.name: TopicPartition(store.changelog_topic, 0)
+                for store in self._whole.stores
+                if store.changelog_topic is not None
+            },
+            topic_name=self._full_name,
+            partition_count=lambda topic: 1,
+        )
+        stores = TaskStores(
+            _TASK,
+            self._directory,
+            self._whole.stores,
+            StateResources(),
+            default_key_serde=config.default_key_serde,
+            default_value_serde=config.default_value_serde,
+            context_timestamp=lambda: context.timestamp,
+        )
+        stores.open()
+        task = StreamTask(plan, stores, context, config)
+        task.transition(TaskState.RESTORING)
+        task.initialize()
+        return task
+
+    def _full_name(self, topic: str) -> str:
+        return f"{self._config.application_id}-{topic}" if topic in self._internal else topic
+
+    def _queue_of(self, partition: TopicPartition) -> TopicPartition:
+        """The task's input for a topic; one that a pattern matches is added when it is first used."""
+        if partition not in self._task.queues:
+            node = next((n for n in self._whole.sources if n.pattern and n.pattern.fullmatch(partition.topic)), None)
+            if node is None:
+                known = ", ".join(sorted({each.topic for each in self._task.queues})) or "none"
+                raise TopologyError(f"no source of the topology reads topic {partition.topic}; it reads: {known}")
+            self._task.add_input(partition, node)
+        return partition
+
+    def _pipe(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None,
+        partition: int,
+    ) -> None:
+        self._enqueue(topic, key, value, timestamp, headers, partition)
+        self._complete_work()
+
+    def _enqueue(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers | None,
+        partition: int = 0,
+    ) -> None:
+        """All partitions of a topic go to the one task, each with offsets of its own."""
+        numbered = TopicPartition(topic, partition)
+        record = RawRecord(topic, partition, self._offsets[numbered], key, value, timestamp, headers)
+        self._offsets[numbered] += 1
+        queue = self._queue_of(TopicPartition(topic, 0))
+        self._task.add_records(queue, [record])
+
+    def _complete_work(self) -> None:
+        task = self._task
+        while task.buffered_records:
+            for partition in task.queues:
+                task.reached_end(partition)
+            if task.wait_ms(self._clock.now_ms()) != 0:
+                return
+            task.process(self._control, 1)
+            self._commit()
+
+    def _commit(self) -> None:
+        """As the runtime does it: emit what is held, end the epoch, write the changelog, apply it to the stores."""
+        task = self._task
+        while task.emit_held(1 << 30):
+            pass
+        output = task.take_output()
+        epoch = task.freeze()
+        if epoch is not None and epoch.frozen is not None:
+            self._apply(epoch)
+        for record in output:
+            self._deliver(record)
+
+    def _apply(self, epoch: TaskEpoch) -> None:
+        assert epoch.frozen is not None
+        positions: dict[str, int] = {}
+        for store, key, value, timestamp in epoch.frozen.changelog_records():
+            changelog = self._task.plan.changelogs.get(store)
+            if changelog is not None:
+                record = (changelog.topic, value, key, changelog.partition, None, timestamp, None)
+                self._outputs[changelog.topic].append(record)
+                self._written.add(changelog.topic)
+                self._offsets[changelog] += 1
+                positions[store] = self._offsets[changelog]
+        for _ in self._task.stores.apply(epoch.frozen, positions):
+            pass
+
+    def _deliver(self, record: OutputRecord) -> None:
+        topic, value, key, _, _, timestamp, headers = record
+        self._outputs[topic].append(record)
+        self._written.add(topic)
+        partition = TopicPartition(topic, 0)
+        patterns = (node.pattern for node in self._whole.sources if node.pattern is not None)
+        if partition in self._task.queues or any(pattern.fullmatch(topic) for pattern in patterns):
+            self._enqueue(topic, key, value, timestamp, headers)
+
+
+def _whole(topology: Topology) -> SubTopology:
+    """All sub-topologies as one, so that they share one task and one stream time, as in Kafka's test driver."""
+    topology.validate()
+    if topology.global_stores():
+        raise TopologyError("global stores are not supported yet; remove add_global_store and global_table")
+    parts = topology.sub_topologies()
+    order = {node.name: position for position, node in enumerate(topology.nodes)}
+    nodes = sorted((node for part in parts for node in part.nodes), key=lambda node: order[node.name])
+    return replace(
+        parts[0],
+        id=_TASK.subtopology,
+        nodes=tuple(nodes),
+        stores=tuple(store for part in parts for store in part.stores),
+        copartitioned=(),
+        repartition_sources=tuple(topic for part in parts for topic in part.repartition_sources),
+        repartition_sinks=tuple(topic for part in parts for topic in part.repartition_sinks),
+    )
+

@@ -1,0 +1,120 @@
+"""The two ends of a test: a topic to pipe records into and a topic to read results from (KIP-470)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from streamsapp.record import Headers, Record
+from streamsapp.serdes.api import AnySerde
+from streamsapp.tasks.output import OutputRecord
+
+#: ``(topic, key bytes, value bytes, timestamp, headers, partition)``
+Pipe = Callable[[str, bytes | None, bytes | None, int, Headers | None, int], None]
+
+
+class TestInputTopic:
+    """Pipes records into the topology; each is processed completely before ``pipe_input`` returns."""
+
+    __test__ = False  # not a test case, whatever its name suggests to pytest
+
+    def __init__(
+        self, topic: str, key_serde: AnySerde, value_serde: AnySerde, start_ms: int, auto_advance_ms: int, pipe: Pipe
+    ) -> None:
+        self._topic = topic
+        self._key = key_serde.bind(topic, is_key=True)
+        self._value = value_serde.bind(topic, is_key=False)
+        self._now_ms = start_ms
+        self._auto_advance_ms = auto_advance_ms
+        self._pipe = pipe
+
+    def pipe_input(
+        self,
+        key: Any,
+        value: Any,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+        partition: int = 0,
+    ) -> None:
+        """Process one record. Without a timestamp it gets the topic's own time, which then advances.
+
+        Raises whatever the topology raises, as the uncaught exception handler would see it.
+        """
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms
+            self._now_ms += self._auto_advance_ms
+        key_bytes = None if key is None else self._key.serialize(key)
+        value_bytes = None if value is None else self._value.serialize(value)
+        self._pipe(self._topic, key_bytes, value_bytes, timestamp_ms, headers, partition)
+
+    def pipe_record(self, record: Record, partition: int = 0) -> None:
+        """Process one record, given whole."""
+        self.pipe_input(record.key, record.value, record.timestamp, record.headers or None, partition)
+
+    def pipe_values(self, values: Iterable[Any]) -> None:
+        """Process values without keys."""
+        for value in values:
+            self.pipe_input(None, value)
+
+    def pipe_key_values(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Process keys and values."""
+        for key, value in pairs:
+            self.pipe_input(key, value)
+
+    def advance_time(self, milliseconds: int) -> None:
+        """Move the topic's own time, from which records without a timestamp take theirs."""
+        self._now_ms += milliseconds
+
+
+class TestOutputTopic:
+    """Reads what the topology wrote to a topic, oldest first."""
+
+    __test__ = False
+
+    def __init__(self, topic: str, key_serde: AnySerde, value_serde: AnySerde, records: deque[OutputRecord]) -> None:
+        self._topic = topic
+        self._key = key_serde.bind(topic, is_key=True)
+        self._value = value_serde.bind(topic, is_key=False)
+        self._records = records
+
+    def is_empty(self) -> bool:
+        """Whether everything was read."""
+        return not self._records
+
+    def queue_size(self) -> int:
+        """How many records are left to read."""
+        return len(self._records)
+
+    def read_record(self) -> Record:
+        """The next record; ``LookupError`` when there is none."""
+        if not self._records:
+            raise LookupError(f"nothing (more) was written to topic {self._topic}")
+        _, value, key, _, _, timestamp, headers = self._records.popleft()
+        return Record(
+            None if key is None else self._key.deserialize(key),
+            None if value is None else self._value.deserialize(value),
+            timestamp,
+            list(headers or ()),
+        )
+
+    def read_records(self) -> list[Record]:
+        """All records that are left."""
+        return [self.read_record() for _ in range(len(self._records))]
+
+    def read_value(self) -> Any:
+        """The next record's value."""
+        return self.read_record().value
+
+    def read_key_value(self) -> tuple[Any, Any]:
+        """The next record's key and value."""
+        record = self.read_record()
+        return record.key, record.value
+
+    def read_key_values(self) -> list[tuple[Any, Any]]:
+        """Key and value of all records that are left."""
+        return [(record.key, record.value) for record in self.read_records()]
+
+    def read_key_values_to_map(self) -> dict[Any, Any]:
+        """The last value of each key."""
+        return dict(self.read_key_values())
