@@ -15,7 +15,7 @@ from streamsapp.config.redaction import is_secret
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
 
-ClientProperties: TypeAlias = dict[str, str | int | bool]
+ClientProperties: TypeAlias = dict[str, str | int | float | bool]
 
 _KNOWN_KEYS = (*CONSUMER_ONLY, *PRODUCER_ONLY, *OWNED, "security.protocol", "sasl.mechanism", "sasl.username",
                "sasl.password", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",

@@ -1,0 +1,6 @@
+"""The instance's HTTP port."""
+
+from streamsapp.http.server import HttpServer
+from streamsapp.http.view import InstanceView
+
+__all__ = ["HttpServer", "InstanceView"]

@@ -13,8 +13,11 @@ from streamsapp.manifest.mounts import KAFKA_SECRET_DIR, secret_properties
 from streamsapp.manifest.quantity import parse_quantity
 
 
-def to_config(app: StreamsApp, *, secret_dir: Path = KAFKA_SECRET_DIR, **overrides: Any) -> StreamsConfig:
-    """The configuration a manifest asks for; ``overrides`` are fields of ``StreamsConfig`` and win unless ``None``."""
+def to_config(app: StreamsApp, *, secret_dir: Path | None = KAFKA_SECRET_DIR, **overrides: Any) -> StreamsConfig:
+    """The configuration a manifest asks for; ``overrides`` are fields of ``StreamsConfig`` and win unless ``None``.
+
+    ``secret_dir`` is where the Kafka secret is mounted; ``None`` leaves the secret out.
+    """
     spec = app.spec
     settings: dict[str, Any] = {
         "application_id": app.application_id,
@@ -40,11 +43,11 @@ def _memory_bytes(app: StreamsApp) -> int | None:
     return None if amount is None else int(amount)
 
 
-def _client_properties(app: StreamsApp, secret_dir: Path) -> dict[str, str]:
+def _client_properties(app: StreamsApp, secret_dir: Path | None) -> dict[str, str]:
     """The manifest's properties over those of the mounted secret."""
     properties = {key: _text(value) for key, value in app.spec.kafka.properties.items()}
     secret = app.spec.kafka.secret_ref
-    if secret is None:
+    if secret is None or secret_dir is None:
         return properties
     if not secret_dir.is_dir():
         fault = (

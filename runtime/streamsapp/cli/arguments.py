@@ -1,0 +1,66 @@
+"""Arguments that several commands share. Pure but for reading the manifest."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from streamsapp.errors import ManifestError, TopologyError
+from streamsapp.manifest import StreamsApp, load
+from streamsapp.manifest.entrypoint import load_topology
+from streamsapp.topology.builder import Topology
+
+
+def new_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, details: str, examples: str
+) -> argparse.ArgumentParser:
+    """A command whose ``--help`` says what it does and how it is used."""
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}",
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_manifest(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument(
+        "-f", "--file", type=Path, required=required, metavar="app.yaml", help="the StreamsApp manifest"
+    )
+
+
+def add_instance_options(parser: argparse.ArgumentParser, *, http_port: int) -> None:
+    """What ``run`` and ``local`` let one override."""
+    parser.add_argument(
+        "--state-dir", type=Path, metavar="DIR", help="where state stores live; default: a folder for temporary files"
+    )
+    parser.add_argument(
+        "--http-port",
+        type=int,
+        default=http_port,
+        metavar="PORT",
+        help=f"port of /healthz, /readyz, /metrics and /status; default: {http_port}, 0: any free one",
+    )
+    parser.add_argument(
+        "--shutdown-timeout",
+        type=float,
+        default=25.0,
+        metavar="SECONDS",
+        help="how long a signal leaves for the last commit; default: 25",
+    )
+
+
+def read_app(path: Path) -> tuple[StreamsApp, Topology]:
+    """The manifest and the topology it names, checked."""
+    app = load(path)
+    topology = load_topology(app, path.parent)
+    return app, checked(topology, "spec.topology.entrypoint")
+
+
+def checked(topology: Topology, field: str) -> Topology:
+    """The topology if it is complete; what is wrong is told under the name of the field that names it."""
+    try:
+        return topology.validate()
+    except TopologyError as error:
+        raise ManifestError([f"{field}: {error}"]) from error

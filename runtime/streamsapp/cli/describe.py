@@ -1,0 +1,49 @@
+"""``streamsapp describe``: the topology as Kafka Streams writes it, as a diagram, or as data."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from streamsapp.cli.arguments import add_manifest, checked, new_command, read_app
+from streamsapp.errors import ManifestError
+from streamsapp.manifest.entrypoint import load_entrypoint
+from streamsapp.topology.builder import Topology
+from streamsapp.topology.description import TopologyDescription
+
+_WRITERS = {
+    "text": TopologyDescription.to_text,
+    "mermaid": TopologyDescription.to_mermaid,
+    "json": TopologyDescription.to_json,
+}
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = new_command(
+        commands,
+        "describe",
+        "print the topology",
+        "Nothing is started and no broker is asked. The text is byte for byte that of Kafka Streams.",
+        "  streamsapp describe -f app.yaml\n"
+        "  streamsapp describe wordcount:topology --format mermaid\n"
+        "  streamsapp describe -f app.yaml --format json | jq .",
+    )
+    add_manifest(parser, required=False)
+    parser.add_argument("entrypoint", nargs="?", metavar="module:attribute", help="instead of a manifest")
+    parser.add_argument("--format", choices=tuple(_WRITERS), default="text", help="default: text")
+    parser.set_defaults(run=describe)
+
+
+def describe(options: argparse.Namespace) -> int:
+    topology = _topology(options.file, options.entrypoint)
+    sys.stdout.write(_WRITERS[options.format](topology.describe()))
+    return 0
+
+
+def _topology(file: Path | None, entrypoint: str | None) -> Topology:
+    if (file is None) == (entrypoint is None):
+        raise ManifestError(["describe: give either -f app.yaml or module:attribute"])
+    if file is not None:
+        return read_app(file)[1]
+    return checked(load_entrypoint(str(entrypoint), [Path.cwd()], str(entrypoint)), str(entrypoint))

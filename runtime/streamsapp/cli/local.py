@@ -1,0 +1,98 @@
+"""``streamsapp local``: the whole application on this machine, with a broker of its own.
+
+The main thread waits; broker, instance and HTTP server are closed in the reverse order of their start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app
+from streamsapp.cli.cluster import Cluster
+from streamsapp.cli.run import run_instance
+from streamsapp.cli.topics import Topics, topics_of
+from streamsapp.config import StreamsConfig
+from streamsapp.errors import ManifestError
+from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.to_config import to_config
+
+log = logging.getLogger(__name__)
+
+_LOOPBACK = "127.0.0.1"
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = new_command(
+        commands,
+        "local",
+        "run the whole application on this machine",
+        "Starts a real Apache Kafka unless the manifest names one, creates the topics that are missing, and runs the\n"
+        "application. Topics and state are kept: the next `local` goes on where this one stopped.",
+        "  streamsapp local -f app.yaml\n  streamsapp local -f app.yaml --embedded --broker-port 9092 --partitions 8",
+    )
+    add_manifest(parser)
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="instances; only 1 for now")
+    parser.add_argument("--embedded", action="store_true", help="start a broker although the manifest names one")
+    parser.add_argument("--broker-port", type=int, metavar="PORT", help="of the broker; default: any free one")
+    parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of topics it creates; default: 4")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the broker keeps its topics; default: a "
+                        "folder named after the application in the temporary directory")  # fmt: skip
+    add_instance_options(parser, http_port=8080)
+    parser.set_defaults(run=run_locally)
+
+
+def run_locally(options: argparse.Namespace) -> int:
+    app, topology = read_app(options.file)
+    if options.replicas != 1:
+        raise ManifestError([f"--replicas: {options.replicas} instances are not available yet; use --replicas 1"])
+    if options.partitions < 1:
+        raise ManifestError([f"--partitions: expected an integer ≥ 1, got {options.partitions}"])
+    data_dir = options.data_dir or Path(tempfile.gettempdir()) / "streamsapp-local" / app.application_id
+    with _broker(app, options.embedded, data_dir, options.broker_port) as bootstrap_servers:
+        config = to_config(
+            app,
+            bootstrap_servers=bootstrap_servers,
+            state_dir=options.state_dir or data_dir / "state",
+            http_port=options.http_port,
+        )
+        topics = topics_of(topology, app.application_id)
+        _create_missing(config, topics, options.partitions)
+        _say_where(topics, bootstrap_servers)
+        return run_instance(topology, config, host=_LOOPBACK, shutdown_timeout=options.shutdown_timeout)
+
+
+@contextmanager
+def _broker(app: StreamsApp, embedded: bool, data_dir: Path, port: int | None) -> Iterator[str]:
+    """The address of the manifest's broker, or of one that lives as long as the command."""
+    named = app.spec.kafka.bootstrap_servers
+    if named is not None and not embedded:
+        yield named
+        return
+    from streamsapp.local.broker import EmbeddedBroker  # late: no other command starts a broker
+
+    log.info("starting Kafka in %s", data_dir / "kafka")
+    with EmbeddedBroker(data_dir / "kafka", port) as broker:
+        yield broker.bootstrap_servers
+
+
+def _create_missing(config: StreamsConfig, topics: Topics, partitions: int) -> None:
+    """Create sources and sinks that do not exist; internal topics are the runtime's own business."""
+    cluster = Cluster(config)
+    missing = sorted((topics.sources | topics.sinks) - cluster.partitions().keys())
+    if missing:
+        cluster.create_topics(missing, partitions)
+        log.info("created with %d partitions each: %s", partitions, ", ".join(missing))
+
+
+def _say_where(topics: Topics, bootstrap_servers: str) -> None:
+    log.info(
+        "broker %s; write to %s; results in %s",
+        bootstrap_servers,
+        ", ".join(sorted(topics.sources)) or "(topics that match a pattern)",
+        ", ".join(sorted(topics.sinks)) or "(no fixed topic)",
+    )

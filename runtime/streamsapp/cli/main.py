@@ -1,0 +1,99 @@
+"""The ``streamsapp`` command: parses arguments, calls a command, turns errors into exit codes.
+
+Runs on the main thread. 0: done. 1: failed at run time. 2: the user's input is wrong, told without a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from streamsapp.cli import describe, local, reset, run, validate
+from streamsapp.cli.logs import FORMATS, LEVELS, set_up_logging
+from streamsapp.cli.shutdown import Impatient
+from streamsapp.errors import ManifestError, StreamsAppError, UserInputError
+
+DONE, FAILED, WRONG_INPUT = 0, 1, 2
+
+log = logging.getLogger(__name__)
+
+#: Adds its arguments to a parser and names the function that runs it.
+Command: TypeAlias = Callable[["argparse._SubParsersAction[argparse.ArgumentParser]"], None]
+
+_COMMANDS: tuple[Command, ...] = (
+    run.add_command,
+    local.add_command,
+    describe.add_command,
+    validate.add_command,
+    reset.add_command,
+)
+
+_EXAMPLES = """\
+a first round:
+  streamsapp validate -f app.yaml        is the manifest right, and does its topology build?
+  streamsapp describe -f app.yaml        the topology as Kafka Streams writes it
+  streamsapp local -f app.yaml           run everything here, with a broker of its own
+  streamsapp run -f app.yaml             run one instance, as a pod does
+
+exit codes: 0 done, 1 failed at run time, 2 the input is wrong
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    options = make_parser().parse_args(arguments)
+    set_up_logging(options.log_level, options.log_format)
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except UserInputError as error:
+        _tell(error)
+        return WRONG_INPUT
+    except StreamsAppError as error:
+        log.debug("failed", exc_info=True)
+        _tell(error)
+        return FAILED
+    except BrokenPipeError:
+        # The reader has what it wanted (`| head`); the interpreter must not try to flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return FAILED
+    except Impatient:
+        # What is committed is safe: the state is that of a crash, and a crash is recovered from.
+        logging.shutdown()
+        os._exit(FAILED)
+    else:
+        return code
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="streamsapp",
+        description="Stateful stream processing on Kafka, compatible with Kafka Streams.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
+    parser.add_argument(
+        "--log-format", choices=FORMATS, default="auto", help="auto: readable on a terminal, JSON lines elsewhere"
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add_command in _COMMANDS:
+        add_command(commands)
+    return parser
+
+
+def _tell(error: StreamsAppError) -> None:
+    lines = error.faults if isinstance(error, ManifestError) else [str(error)]
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Restore progress: one bar over all changelog partitions on a terminal, log lines elsewhere.
+
+A ``StateRestoreListener``: called on the restoration thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from streamsapp.clock import Clock, SystemClock
+from streamsapp.record import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_BAR_WIDTH = 30
+_REDRAW_SECONDS = 0.1
+_LOG_SECONDS = 10.0
+
+
+@dataclass
+class _Changelog:
+    start: int
+    end: int
+    position: int
+
+    @property
+    def total(self) -> int:
+        return max(self.end - self.start, 0)
+
+    @property
+    def done(self) -> int:
+        return min(max(self.position - self.start, 0), self.total)
+
+
+class RestoreProgress:
+    """Shows how far restoring has come. Offsets are counted, not records: compacted ones are passed over."""
+
+    def __init__(self, stream: TextIO | None = None, clock: Clock | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._clock = clock or SystemClock()
+        self._draws = self._stream.isatty()
+        self._changelogs: dict[TopicPartition, _Changelog] = {}
+        self._finished = 0
+        self._records = 0
+        self._began = 0.0
+        self._shown = 0.0
+
+    def on_restore_start(
+        self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
+    ) -> None:
+        """``ending_offset`` is exclusive."""
+        if not self._changelogs:
+            self._began = self._shown = self._clock.monotonic()
+        self._changelogs[topic_partition] = _Changelog(starting_offset, ending_offset, starting_offset)
+        if not self._draws:
+            log.info("restoring %s from %s: %d to %d", store_name, topic_partition, starting_offset, ending_offset)
+
+    def on_batch_restored(
+        self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
+    ) -> None:
+        """``batch_end_offset`` is that of the batch's last record."""
+        self._changelogs[topic_partition].position = batch_end_offset + 1
+        self._records += num_restored
+        now = self._clock.monotonic()
+        if now - self._shown >= (_REDRAW_SECONDS if self._draws else _LOG_SECONDS):
+            self._shown = now
+            self._show()
+
+    def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        """A changelog is applied whole; after the last one the bar makes way for a summary."""
+        changelog = self._changelogs[topic_partition]
+        changelog.position = changelog.end
+        self._finished += 1
+        if not self._draws:
+            log.info("restored %s from %s: %d records", store_name, topic_partition, total_restored)
+        if self._finished == len(self._changelogs):
+            self._finish()
+
+    def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        """The task moved elsewhere before it was restored."""
+        del self._changelogs[topic_partition]
+        if not self._draws:
+            log.info("stopped restoring %s from %s after %d records", store_name, topic_partition, total_restored)
+        if self._changelogs and self._finished == len(self._changelogs):
+            self._finish()
+
+    def text(self) -> str:
+        """The line that is shown."""
+        total = sum(changelog.total for changelog in self._changelogs.values())
+        done = sum(changelog.done for changelog in self._changelogs.values())
+        share = done / total if total else 1.0
+        filled = int(share * _BAR_WIDTH)
+        bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
+        elapsed = max(self._clock.monotonic() - self._began, 0.001)
+        partitions = f"{self._finished} of {len(self._changelogs)} changelog partitions"
+        return f"restoring {bar} {share:4.0%} {partitions}, {self._records:,} records, {self._records / elapsed:,.0f}/s"
+
+    def _show(self) -> None:
+        if self._draws:
+            self._stream.write(f"\r\x1b[K{self.text()}")
+            self._stream.flush()
+        else:
+            log.info("%s", self.text())
+
+    def _finish(self) -> None:
+        """All that was begun has ended; what is restored later starts a new bar."""
+        seconds = self._clock.monotonic() - self._began
+        if self._draws:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+        log.info("restored %d changelog partitions, %d records in %.1f s", self._finished, self._records, seconds)
+        self._changelogs.clear()
+        self._finished = self._records = 0

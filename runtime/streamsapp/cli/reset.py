@@ -1,0 +1,107 @@
+"""``streamsapp reset``: makes an application start over. Reads the cluster, shows the plan, carries it out."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from streamsapp.cli.arguments import add_manifest, new_command, read_app
+from streamsapp.cli.cluster import Cluster
+from streamsapp.cli.reset_plan import ResetPlan, Target, internal_topics, new_offset
+from streamsapp.cli.topics import topics_of
+from streamsapp.config import StreamsConfig
+from streamsapp.errors import ManifestError
+from streamsapp.manifest.to_config import to_config
+from streamsapp.topology.builder import Topology
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = new_command(
+        commands,
+        "reset",
+        "make an application start over",
+        "Stop every instance first. Deletes the application's internal topics and the local state, and sets the\n"
+        "committed offsets of its input topics. Output topics keep what was written; delete them yourself if need be.",
+        "  streamsapp reset -f app.yaml --dry-run\n  streamsapp reset -f app.yaml --to-datetime 2026-01-31T00:00:00Z",
+    )
+    add_manifest(parser)
+    parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="instead of spec.kafka.bootstrapServers")
+    parser.add_argument("--state-dir", type=Path, metavar="DIR", help="as given to `run`")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
+    parser.add_argument("--internal-topics", default="", metavar="A,B", help="delete these as well: left behind by an "
+                        "earlier version of the topology")  # fmt: skip
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--to-earliest", action="store_true", help="read input topics from their start (default)")
+    where.add_argument("--to-latest", action="store_true", help="skip what is in the input topics")
+    where.add_argument("--to-offset", type=int, metavar="N", help="the same offset in every partition")
+    where.add_argument("--to-datetime", type=_datetime, metavar="TIME", help="ISO 8601; without a zone: UTC")
+    where.add_argument("--shift-by", type=int, metavar="N", help="records forward, or back if negative")
+    parser.set_defaults(run=reset)
+
+
+def reset(options: argparse.Namespace) -> int:
+    app, topology = read_app(options.file)
+    config = to_config(app, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
+    cluster = Cluster(config)
+    _refuse_while_running(cluster, config.application_id)
+    plan = _make_plan(cluster, topology, config, options)
+    lines = list(plan.lines()) or ["nothing to do"]
+    print("\n".join(lines))
+    if options.dry_run:
+        print("dry run: nothing was changed")
+        return 0
+    cluster.delete_topics(plan.delete_topics)
+    cluster.commit(plan.application_id, plan.offsets)
+    if plan.state_dir is not None:
+        shutil.rmtree(plan.state_dir)
+    print("done")
+    return 0
+
+
+def _make_plan(
+    cluster: Cluster, topology: Topology, config: StreamsConfig, options: argparse.Namespace
+) -> ResetPlan:  # fmt: skip
+    existing = cluster.partitions()
+    topics = topics_of(topology, config.application_id, existing)
+    asked_for = [name for name in options.internal_topics.split(",") if name]
+    delete, unsure = internal_topics(config.application_id, topics.internal, asked_for, existing)
+    target, amount = _target(options)
+    inputs = {topic: existing[topic] for topic in topics.sources if topic in existing}
+    bounds = cluster.bounds(config.application_id, inputs, amount if target is Target.DATETIME else None)
+    state_dir = config.state_dir / config.application_id
+    return ResetPlan(
+        application_id=config.application_id,
+        delete_topics=delete,
+        offsets={partition: new_offset(target, known, amount) for partition, known in bounds.items()},
+        state_dir=state_dir if state_dir.is_dir() else None,
+        unsure=unsure,
+    )
+
+
+def _target(options: argparse.Namespace) -> tuple[Target, int]:
+    if options.to_latest:
+        return Target.LATEST, 0
+    if options.to_offset is not None:
+        return Target.OFFSET, options.to_offset
+    if options.to_datetime is not None:
+        return Target.DATETIME, options.to_datetime
+    if options.shift_by is not None:
+        return Target.SHIFT, options.shift_by
+    return Target.EARLIEST, 0
+
+
+def _refuse_while_running(cluster: Cluster, application_id: str) -> None:
+    reason = cluster.activity(application_id)
+    if reason is not None:
+        raise ManifestError([f"{application_id} is running: {reason}; stop every instance, then reset"])
+
+
+def _datetime(text: str) -> int:
+    """Milliseconds since the epoch."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no ISO 8601 time such as 2026-01-31T00:00:00Z") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

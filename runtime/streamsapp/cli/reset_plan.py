@@ -1,0 +1,106 @@
+"""What a reset does, worked out before anything is touched. Pure.
+
+Like Kafka Streams' application reset: input topics are read again from a chosen place, internal topics and local
+state are deleted. Output topics stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from streamsapp.errors import ManifestError
+from streamsapp.record import TopicPartition
+
+_INTERNAL_SUFFIXES = (
+    "-changelog",
+    "-repartition",
+    "-subscription-registration-topic",
+    "-subscription-response-topic",
+)
+
+
+class Target(Enum):
+    """Where input topics are read from again."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    OFFSET = "offset"
+    DATETIME = "datetime"
+    SHIFT = "shift"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of one input partition; ``at_time`` is the first offset at or after the wanted time."""
+
+    earliest: int
+    latest: int
+    committed: int | None = None
+    at_time: int | None = None
+
+
+@dataclass(frozen=True)
+class ResetPlan:
+    """Everything a reset will do, in this order."""
+
+    application_id: str
+    delete_topics: tuple[str, ...]
+    offsets: Mapping[TopicPartition, int]
+    state_dir: Path | None
+    #: Look like topics of this application, or of one whose id starts alike; left alone.
+    unsure: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """What will be done, for the user to read."""
+        for topic in self.delete_topics:
+            yield f"delete internal topic {topic}"
+        for partition, offset in sorted(self.offsets.items()):
+            yield f"set committed offset of {partition} to {offset}"
+        if self.state_dir is not None:
+            yield f"delete local state {self.state_dir}"
+        for topic in self.unsure:
+            yield f"left alone: {topic} (not of this topology; delete it with --internal-topics {topic} if it is yours)"
+
+
+def internal_topics(
+    application_id: str, own: Iterable[str], asked_for: Iterable[str], existing: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Topics to delete, and those that only look like it.
+
+    The prefix alone proves nothing: ``orders-`` also starts the topics of ``orders-audit``. So only the topology's own
+    topics are deleted, and those asked for by name.
+    """
+    present = set(existing)
+    wanted = set(own) | set(asked_for)
+    for topic in sorted(set(asked_for) - present):
+        raise ManifestError([f"--internal-topics: there is no topic {topic!r}"])
+    for topic in sorted(set(asked_for) - set(own)):
+        if not _looks_internal(application_id, topic):
+            fault = f"--internal-topics: {topic!r} is no internal topic; their names start with {application_id}-"
+            raise ManifestError([fault])
+    unsure = {topic for topic in present - wanted if _looks_internal(application_id, topic)}
+    return tuple(sorted(wanted & present)), tuple(sorted(unsure))
+
+
+def new_offset(target: Target, bounds: Bounds, amount: int = 0) -> int:
+    """Where a partition is read from; never outside of what it holds."""
+    match target:
+        case Target.EARLIEST:
+            wanted = bounds.earliest
+        case Target.LATEST:
+            wanted = bounds.latest
+        case Target.OFFSET:
+            wanted = amount
+        case Target.DATETIME:
+            # Nothing that late: as in Kafka's tool, the end.
+            wanted = bounds.latest if bounds.at_time is None else bounds.at_time
+        case Target.SHIFT:
+            wanted = (bounds.earliest if bounds.committed is None else bounds.committed) + amount
+    return min(max(wanted, bounds.earliest), bounds.latest)
+
+
+def _looks_internal(application_id: str, topic: str) -> bool:
+    return topic.startswith(f"{application_id}-") and topic.endswith(_INTERNAL_SUFFIXES)

@@ -1,0 +1,29 @@
+"""``streamsapp validate``: is the manifest right, and does its topology build?"""
+
+from __future__ import annotations
+
+import argparse
+
+from streamsapp.cli.arguments import add_manifest, new_command, read_app
+from streamsapp.manifest.to_config import to_config
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = new_command(
+        commands,
+        "validate",
+        "check a manifest and its topology",
+        "Prints one line per fault, each with the path of its field, and exits with 2; nothing is started.",
+        "  streamsapp validate -f app.yaml",
+    )
+    add_manifest(parser)
+    parser.set_defaults(run=validate)
+
+
+def validate(options: argparse.Namespace) -> int:
+    app, topology = read_app(options.file)
+    # A file without a broker is right too: `local` brings one. Secrets are mounted where the application runs.
+    to_config(app, secret_dir=None, bootstrap_servers=app.spec.kafka.bootstrap_servers or "localhost:9092")
+    count = len(topology.sub_topologies())
+    print(f"{options.file}: OK: {app.application_id}, {count} sub-topolog{'y' if count == 1 else 'ies'}")
+    return 0

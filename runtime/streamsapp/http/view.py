@@ -1,0 +1,32 @@
+"""What the HTTP server needs to know of an instance; the runtime implements it.
+
+Called on the server's threads, at any time between construction and after close: no method may wait for work to be
+done, and none may raise because the instance is starting or gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from streamsapp.metrics import Sample
+
+
+class InstanceView(Protocol):
+    """An instance from outside."""
+
+    def status(self) -> dict[str, Any]:
+        """The document of ``/status``; an offset that is not known is ``None``."""
+        ...
+
+    def healthy(self) -> tuple[bool, str]:
+        """Whether every thread lives and none hangs, and if not why: unhealthy instances are killed."""
+        ...
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether the instance runs, and if not in which state it is."""
+        ...
+
+    def samples(self) -> Iterable[Sample]:
+        """Everything that is measured."""
+        ...
