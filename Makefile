@@ -16,7 +16,7 @@ help:
 	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
 
 demo: setup
-	@$(RUN)/python -m tools.demo
+	@$(RUN)/python tools/demo.py
 
 test: setup check
 	@$(RUN)/python -m pytest

@@ -12,10 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+
+from console import step
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -89,14 +89,14 @@ def set_up_broker() -> None:
 
 
 def refresh_package_lists(instead: str) -> None:
-    """First half of installing Debian packages; where that cannot be done, tells the one command to type ``instead``."""
+    """Before packages are installed; where that cannot be done, tells the one command to type ``instead``."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise SetupError(f"type this once, then try again:\n    {instead}")
     run(["apt-get", "update", "-qq"])
 
 
 def install_packages(*names: str) -> None:
-    """Second half of installing Debian packages."""
+    """Install Debian packages."""
     run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *names])
 
 
@@ -106,19 +106,6 @@ def run(command: list[str]) -> None:
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise SetupError(f"{' '.join(command)}\n{answer.stdout}{answer.stderr}")
-
-
-@contextmanager
-def step(title: str) -> Iterator[None]:
-    """One line per step: what it is while it runs, how long it took when it is done."""
-    print(f"  {title:<44}", end="", flush=True)
-    start = time.monotonic()
-    try:
-        yield
-    except BaseException:
-        print("failed", flush=True)
-        raise
-    print(f"{time.monotonic() - start:6.1f} s", flush=True)
 
 
 def _jdk_package() -> str:

@@ -1,0 +1,71 @@
+"""Stateful stream processing on Kafka, compatible with Kafka Streams. These are the names applications use.
+
+Each name is imported when it is first asked for: the operator reads manifests and a plain tool describes a topology
+without loading the Kafka client or RocksDB.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamsapp.config.streams_config import StreamsConfig as StreamsConfig
+    from streamsapp.dsl.builder import StreamsBuilder as StreamsBuilder
+    from streamsapp.dsl.options import (
+        Branched as Branched,
+        Consumed as Consumed,
+        Grouped as Grouped,
+        Materialized as Materialized,
+        Named as Named,
+        Printed as Printed,
+        Produced as Produced,
+        Repartitioned as Repartitioned,
+    )
+    from streamsapp.processor.api import (
+        Processor as Processor,
+        ProcessorContext as ProcessorContext,
+        PunctuationType as PunctuationType,
+    )
+    from streamsapp.record import Record as Record, TaskId as TaskId, TopicPartition as TopicPartition
+    from streamsapp.serdes.serdes import Serdes as Serdes
+    from streamsapp.serdes.windowed import Windowed as Windowed
+    from streamsapp.state.builders import Stores as Stores
+    from streamsapp.topology.builder import Topology as Topology
+
+#: Where each public name lives.
+_HOMES = {
+    "streamsapp.config.streams_config": ("StreamsConfig",),
+    "streamsapp.dsl.builder": ("StreamsBuilder",),
+    "streamsapp.dsl.options": (
+        "Branched",
+        "Consumed",
+        "Grouped",
+        "Materialized",
+        "Named",
+        "Printed",
+        "Produced",
+        "Repartitioned",
+    ),
+    "streamsapp.processor.api": ("Processor", "ProcessorContext", "PunctuationType"),
+    "streamsapp.record": ("Record", "TaskId", "TopicPartition"),
+    "streamsapp.serdes.serdes": ("Serdes",),
+    "streamsapp.serdes.windowed": ("Windowed",),
+    "streamsapp.state.builders": ("Stores",),
+    "streamsapp.topology.builder": ("Topology",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 - a list, only not a literal: the names stand once
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; its public names: {', '.join(__all__)}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

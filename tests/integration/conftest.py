@@ -1,0 +1,31 @@
+"""A real broker for integration tests: one for the whole run, or one of a test's own to break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka import Kafka
+from streamsapp.local.broker import EmbeddedBroker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    """The broker all tests share: never stop it."""
+    with EmbeddedBroker(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def kafka(broker: EmbeddedBroker) -> Kafka:
+    """Topics and records on the shared broker."""
+    return Kafka(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A running broker for one test, which may stop, kill and restart it."""
+    with EmbeddedBroker(tmp_path / "kafka") as running:
+        yield running

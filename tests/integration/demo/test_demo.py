@@ -1,0 +1,48 @@
+"""The demo, whole, over a few files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import demo
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_counts_every_word_of_the_given_files_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "one.py").write_text("A rose is a rose\n\nis a Rose.\n", encoding="utf-8")
+    (tmp_path / "sub" / "two.py").write_bytes("Ünï_1 rose\r\n".encode() + b"\xff\n")
+    (tmp_path / "notes.txt").write_text("rose", encoding="utf-8")
+
+    answer = subprocess.run(
+        [sys.executable, "tools/demo.py", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert "4 different words in 7 lines: every count equals an independent count" in answer.stdout
+    assert "rose 4  a 3  is 2" in answer.stdout
+
+
+def test_a_wrong_count_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.report(Counter(rose=4, a=3), {"rose": 4, "a": 2, "thorn": 1}, lines=2, seconds=1.0) == 1
+
+    assert capsys.readouterr().err.splitlines() == [
+        "2 of 2 words have a wrong count, for example:",
+        "  'a': 2 instead of 3",
+        "  'thorn': 1 instead of None",
+    ]
+
+
+def test_what_was_installed_beside_a_standard_library_is_not_read(tmp_path: Path) -> None:
+    for name in ("os.py", "site-packages/other.py", "json/decoder.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name, encoding="utf-8")
+
+    assert demo.read(tmp_path) == ["json/decoder.py", "os.py"]

@@ -1,0 +1,93 @@
+"""The embedded broker against real processes and real clients."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from kafka import Kafka
+from streamsapp.errors import StreamsError
+from streamsapp.local.broker import EmbeddedBroker
+
+
+def test_serves_records_to_clients(kafka: Kafka) -> None:
+    topic = kafka.create_topic("served", partitions=2)
+
+    kafka.produce(topic, [(b"a", b"1"), (b"b", None), (None, b"")])
+
+    assert {(message.key(), message.value()) for message in kafka.read(topic)} == {
+        (b"a", b"1"),
+        (b"b", None),
+        (None, b""),
+    }
+
+
+def test_does_not_create_topics_nobody_asked_for(kafka: Kafka) -> None:
+    topic = kafka.unique("never-created")
+
+    assert kafka.admin.list_topics(topic, timeout=10).topics[topic].error is not None
+
+
+def test_a_killed_broker_keeps_address_and_records_when_it_is_started_again(own_broker: EmbeddedBroker) -> None:
+    kafka = Kafka(own_broker.bootstrap_servers)
+    topic = kafka.create_topic()
+    kafka.produce(topic, [(None, b"before")])
+
+    own_broker.kill()
+    own_broker.start()
+    kafka.produce(topic, [(None, b"after")])
+
+    assert own_broker.bootstrap_servers == kafka.bootstrap_servers
+    assert [message.value() for message in kafka.read(topic)] == [b"before", b"after"]
+
+
+def test_a_restarted_broker_keeps_records(own_broker: EmbeddedBroker) -> None:
+    kafka = Kafka(own_broker.bootstrap_servers)
+    topic = kafka.create_topic()
+    kafka.produce(topic, [(None, b"kept")])
+    first = own_broker.pid
+
+    own_broker.restart()
+
+    assert own_broker.pid != first
+    assert [message.value() for message in kafka.read(topic)] == [b"kept"]
+
+
+def test_no_process_is_left_after_stop_and_stopping_again_is_nothing(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path).start()
+    pid = broker.pid
+    assert pid is not None
+
+    broker.stop()
+    broker.stop()
+
+    assert broker.pid is None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_refuses_to_start_twice(own_broker: EmbeddedBroker) -> None:
+    with pytest.raises(StreamsError, match="already runs: stop it before"):
+        own_broker.start()
+
+
+def test_names_the_cause_when_the_port_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        broker = EmbeddedBroker(tmp_path, port=taken.getsockname()[1])
+
+        with pytest.raises(StreamsError, match=r"(?s)broker\.log.*Address already in use"):
+            broker.start()
+
+    assert broker.pid is None
+
+
+def test_names_the_log_when_a_property_is_unusable(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path, properties={"num.io.threads": "none"})
+
+    with pytest.raises(StreamsError, match=r"(?s)could not format.*broker\.log.*num\.io\.threads"):
+        broker.start()

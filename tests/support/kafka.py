@@ -1,0 +1,72 @@
+"""What integration tests ask of a broker: topics of their own, records in, records out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+_numbers = itertools.count(1)
+
+
+class Kafka:
+    """A broker as a test sees it. Names it gives out are used by no other test of the same run."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def unique(self, name: str) -> str:
+        """A name for a topic, group or application."""
+        return f"{name}-{next(_numbers)}"
+
+    def create_topic(self, name: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        """Create a topic of that name made unique; returns its name."""
+        topic = self.unique(name)
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
+        self.admin.create_topics([new])[topic].result()
+        return topic
+
+    def produce(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], partition: int = -1) -> None:
+        """Write records and wait until the broker has them; keys choose the partition unless one is given."""
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "partitioner": "murmur2_random"})
+        for key, value in records:
+            producer.produce(topic, value=value, key=key, partition=partition)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    def read(self, topic: str, timeout: float = 30.0) -> list[Message]:
+        """Every committed record a topic holds now, partition by partition in the order of offsets."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": "reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        partitions = self.partitions_of(topic)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        found: dict[int, list[Message]] = {partition: [] for partition in partitions}
+        unfinished = set(partitions)
+        while unfinished:
+            message = consumer.poll(timeout)
+            assert message is not None, f"{topic} was not read to its end within {timeout} s"
+            error, partition = message.error(), message.partition()
+            assert partition is not None
+            if error is None:
+                found[partition].append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished.discard(partition)
+            else:
+                raise AssertionError(f"reading {topic} failed: {error}")
+        consumer.close()
+        return [message for partition in partitions for message in found[partition]]
+
+    def partitions_of(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions."""
+        return sorted(self.admin.list_topics(topic, timeout=10).topics[topic].partitions)

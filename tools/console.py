@@ -1,0 +1,52 @@
+"""How the tools tell a developer what they are doing. Standard library only: the set-up uses it before anything is
+installed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def step(title: str) -> Iterator[None]:
+    """One line per step: what it is while it runs, how long it took when it is done."""
+    print(f"  {title:<44}", end="", flush=True)
+    start = time.monotonic()
+    try:
+        yield
+    except BaseException:
+        print("failed", flush=True)
+        raise
+    print(f"{time.monotonic() - start:6.1f} s", flush=True)
+
+
+class Progress:
+    """A bar on a terminal, a line every few seconds elsewhere."""
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self._terminal = sys.stdout.isatty()
+        self._interval = 0.2 if self._terminal else 5.0
+        self._shown_at = float("-inf")
+
+    def show(self, done: int, seconds: float) -> None:
+        now = time.monotonic()
+        if done < self._words and now - self._shown_at < self._interval:
+            return
+        self._shown_at = now
+        share = min(done / self._words, 1.0)
+        rate = done / seconds if seconds else 0.0
+        figures = f"{share:4.0%}  {done:,} of {self._words:,} words  {rate:,.0f}/s"
+        if self._terminal:
+            width = max(10, min(30, shutil.get_terminal_size().columns - len(figures) - 8))
+            print(f"\r  [{'#' * round(share * width):<{width}}] {figures}\033[K", end="", flush=True)
+        else:
+            print(f"  {figures}", flush=True)
+
+    def finish(self) -> None:
+        if self._terminal:
+            print()

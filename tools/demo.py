@@ -1,0 +1,235 @@
+"""Word count on a real Kafka broker over the sources of Python's standard library, every count verified.
+
+Run by ``make demo``; a folder given as argument is read instead. Starts a broker, writes every line to a topic, runs
+``examples/wordcount/streamsapp.yaml`` as a pod does with ``streamsapp run``, follows the output topic, and compares
+the last count of each word with a count of the same files made without the library. Exit code 0 when all are equal.
+Everything it started ends with it.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from console import Progress, step
+from streamsapp.errors import StreamsAppError, StreamsError
+from streamsapp.local.broker import EmbeddedBroker
+from streamsapp.local.jars import KAFKA_VERSION
+
+ROOT = Path(__file__).resolve().parent.parent
+MANIFEST = ROOT / "examples" / "wordcount" / "streamsapp.yaml"
+STREAMSAPP = Path(sys.executable).parent / "streamsapp"
+PARTITIONS = 4
+STALLED_SECONDS = 60.0
+#: No update for so long: the application may be done, so the counts are worth adding up.
+QUIET_SECONDS = 1.0
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        with tempfile.TemporaryDirectory(prefix="streamsapp-demo-") as folder:
+            return run(standard_library() if len(sys.argv) == 1 else Path(sys.argv[1]), Path(folder))
+    except StreamsAppError as error:
+        print(f"\nthe demo failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
+
+
+def run(sources: Path, folder: Path) -> int:
+    """The demo from the first file read to the verdict; what it writes goes into ``folder``."""
+    with step("reading and counting the sources"):
+        texts = read(sources)
+        expected = Counter(word for text in texts for word in re.findall(r"\w+", text.lower()))
+    with step(f"Apache Kafka {KAFKA_VERSION}"):
+        broker = EmbeddedBroker(folder / "kafka").start()
+    try:
+        with step("writing every line to the topic lines"):
+            create_topics(broker.bootstrap_servers)
+            lines = feed(broker.bootstrap_servers, texts)
+        with application(broker.bootstrap_servers, folder) as app:
+            output = OutputTopic(broker.bootstrap_servers)
+            seconds = follow(output, app, expected.total())
+        output.read_rest()
+        return report(expected, output.counts(), lines, seconds)
+    finally:
+        broker.stop()
+
+
+def standard_library() -> Path:
+    """Where the Python that runs this keeps its standard library."""
+    return Path(sysconfig.get_path("stdlib"))
+
+
+def read(sources: Path) -> list[str]:
+    """The text of every Python file below ``sources``, without what was installed beside a standard library."""
+    installed = {"site-packages", "dist-packages"}
+    paths = (path for path in sorted(sources.rglob("*.py")) if installed.isdisjoint(path.relative_to(sources).parts))
+    # Some tests of the standard library are in other encodings, on purpose: what is not UTF-8 counts as U+FFFD.
+    return [path.read_bytes().decode("utf-8", errors="replace") for path in paths if path.is_file()]
+
+
+def create_topics(servers: str) -> None:
+    topics = [NewTopic(name, num_partitions=PARTITIONS) for name in ("lines", "counts")]
+    for created in AdminClient({"bootstrap.servers": servers}).create_topics(topics).values():
+        created.result()
+
+
+def feed(servers: str, texts: Sequence[str]) -> int:
+    """Write every line to the topic ``lines``; returns how many there were."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4"})
+    lines = 0
+    for text in texts:
+        for line in text.split("\n"):
+            send(producer, line.encode())
+            lines += 1
+        producer.poll(0)
+    if producer.flush(60) > 0:
+        raise StreamsError("the broker did not take every line within a minute: is this machine out of disk?")
+    return lines
+
+
+def send(producer: Producer, line: bytes) -> None:
+    while True:
+        try:
+            producer.produce("lines", line)
+        except BufferError:  # the queue is full: let the broker catch up
+            producer.poll(0.1)
+        else:
+            return
+
+
+@contextmanager
+def application(servers: str, folder: Path) -> Iterator[Application]:
+    """``streamsapp run`` as a process of its own, stopped in good order at the end."""
+    app = Application(servers, folder)
+    try:
+        yield app
+    finally:
+        app.stop()
+
+
+class Application:
+    """The running word count."""
+
+    def __init__(self, servers: str, folder: Path) -> None:
+        self._log = folder / "app.log"
+        command = [str(STREAMSAPP), "run", "-f", str(MANIFEST), "--bootstrap-servers", servers]
+        command += ["--state-dir", str(folder / "state"), "--http-port", "0"]
+        with self._log.open("wb") as log:
+            # A session of its own: Ctrl-C reaches the demo alone, which stops the application before the broker.
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def check(self) -> None:
+        """Raises when the application has ended."""
+        if self._process.poll() is not None:
+            raise self.failed(f"ended with exit code {self._process.returncode}")
+
+    def failed(self, what: str) -> StreamsError:
+        last = self._log.read_text("utf-8", errors="replace").splitlines()[-20:]
+        return StreamsError("\n".join([f"streamsapp run {what}; its last words:", *last]))
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class OutputTopic:
+    """The topic ``counts`` as somebody downstream sees it: committed updates only, the last one of a word wins."""
+
+    def __init__(self, servers: str) -> None:
+        settings = {"bootstrap.servers": servers, "group.id": "demo", "isolation.level": "read_committed"}
+        self._consumer = Consumer({**settings, "enable.auto.commit": False})
+        self._consumer.assign([TopicPartition("counts", partition, 0) for partition in range(PARTITIONS)])
+        self._last: dict[bytes, bytes] = {}
+        self.updates = 0
+
+    def read(self, timeout: float) -> bool:
+        """Take in what has arrived; false when nothing did within ``timeout`` seconds."""
+        messages = self._consumer.consume(10_000, timeout)
+        for message in messages:
+            if message.error():
+                raise StreamsError(f"reading the topic counts failed: {message.error()}")
+            key, value = message.key(), message.value()
+            if key is None or value is None:
+                raise StreamsError(f"an update without a word or a count at offset {message.offset()} of counts")
+            self._last[key] = value
+        self.updates += len(messages)
+        return bool(messages)
+
+    def read_rest(self) -> None:
+        """Take in what is left once nobody writes any more."""
+        while self.read(QUIET_SECONDS):
+            pass
+        self._consumer.close()
+
+    def counts(self) -> dict[str, int]:
+        return {word.decode(): int.from_bytes(count, "big", signed=True) for word, count in self._last.items()}
+
+
+def follow(output: OutputTopic, app: Application, words: int) -> float:
+    """Show progress until every word is counted; returns the seconds from the first update to the last."""
+    progress = Progress(words)
+    started = first = last = time.monotonic()
+    while True:
+        arrived = output.read(QUIET_SECONDS)
+        now = time.monotonic()
+        if arrived:
+            first = first if first > started else now
+            last = now
+        progress.show(output.updates, now - first)
+        if output.updates >= words and not arrived and sum(output.counts().values()) >= words:
+            progress.finish()
+            return last - first
+        app.check()
+        if now - last > STALLED_SECONDS:
+            raise app.failed(f"made no progress for {STALLED_SECONDS:g} s at {output.updates:,} of {words:,} words")
+
+
+def report(expected: Counter[str], counted: dict[str, int], lines: int, seconds: float) -> int:
+    """Compare and tell; the exit code."""
+    different = [word for word in expected.keys() | counted.keys() if expected.get(word) != counted.get(word)]
+    if different:
+        print(f"{len(different):,} of {len(expected):,} words have a wrong count, for example:", file=sys.stderr)
+        for word in sorted(different)[:10]:
+            print(f"  {word!r}: {counted.get(word)} instead of {expected.get(word)}", file=sys.stderr)
+        return 1
+    words = expected.total()
+    top = "  ".join(f"{word} {count:,}" for word, count in expected.most_common(8))
+    print(
+        f"\n{len(expected):,} different words in {lines:,} lines: every count equals an independent count of the files."
+    )
+    print(f"top words:   {top}")
+    print(f"throughput:  {lines / seconds:,.0f} lines/s, {words / seconds:,.0f} words/s, exactly once, two threads")
+    print("next:        make test                             every check on a real broker")
+    print("             examples/wordcount/wordcount.py       the topology that just ran")
+    print("             .venv/bin/streamsapp describe -f examples/wordcount/streamsapp.yaml")
+    return 0
+
+
+def _end(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())
