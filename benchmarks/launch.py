@@ -1,4 +1,4 @@
-"""How each system's program is started, and what it needs first: a compiled jar, a virtual environment.
+"""How each system's program is started, and what it needs first: compiled classes, a virtual environment.
 
 Called by ``run.py``. What is prepared is kept in the cache directory and made again only when its source changes.
 """
@@ -6,10 +6,12 @@ Called by ``run.py``. What is prepared is kept in the cache directory and made a
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from streamsapp.local.jars import kafka_jars
+from streamsapp.local.java import find_java
 
 ROOT = Path(__file__).resolve().parent.parent
 QUIX_REQUIREMENT = "quixstreams==3.28.1"
@@ -33,16 +35,15 @@ def environment() -> dict[str, str]:
 
 
 def _prepare_kafka_streams(cache: Path) -> list[str]:
-    sources = sorted(path for path in _KAFKA_STREAMS.rglob("*") if path.is_file())
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    home = cache / f"kafka-streams-{digest}"
-    if not (home / "ready").exists():
-        shutil.rmtree(home, ignore_errors=True)
-        shutil.copytree(_KAFKA_STREAMS, home)
-        goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={home / 'libs'}"]
-        _run(["mvn", "-q", "-B", "-f", str(home / "pom.xml"), *goals])
-        (home / "ready").touch()
-    return ["java", *_JVM_OPTIONS, "-cp", f"{home / 'target' / 'classes'}:{home / 'libs'}/*", "Bench"]
+    java, jars = str(find_java()), kafka_jars()
+    sources = sorted(_KAFKA_STREAMS.glob("*.java"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    classes = cache / f"{jars.name}-{digest}"
+    if not (classes / "Bench.class").exists():
+        compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none"]
+        class_path = ":".join(map(str, sorted(jars.glob("*.jar"))))
+        _run([*compiler, "-cp", class_path, "-d", str(classes), *map(str, sources)])
+    return [java, *_JVM_OPTIONS, "-cp", f"{classes}:{jars}/*", "Bench"]
 
 
 def _prepare_quix(cache: Path) -> list[str]:
@@ -56,5 +57,5 @@ def _prepare_quix(cache: Path) -> list[str]:
 
 
 def _run(command: list[str]) -> None:
-    print(f"preparing: {' '.join(command)}", file=sys.stderr)
+    print(f"preparing: {command[0]} ... {command[-1]}", file=sys.stderr)
     subprocess.run(command, check=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,12 @@ from benchmarks.measure import Measurement
 from benchmarks.topics import PREFIX, Topics
 from benchmarks.workloads import Workload
 
+from streamsapp.local.broker import EmbeddedBroker
+from streamsapp.local.jars import cache_dir
+
 RESULTS = Path(__file__).parent / "results"
+#: Removed topics free their disk space at once, not after the usual minute: each run leaves gigabytes.
+_BROKER_PROPERTIES = {"log.segment.delete.delay.ms": "1000"}
 
 
 def main() -> int:
@@ -30,19 +36,20 @@ def main() -> int:
     if not chosen:
         print("no case matches --only, --system and --variant; see benchmarks/cases.py", file=sys.stderr)
         return 2
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "streamsapp" / "benchmarks"
+    cache = cache_dir() / "benchmarks"
     cache.mkdir(parents=True, exist_ok=True)
-    commands = {system: launch.prepare(system, cache) for system in {case.system for case in chosen}}
     with _broker(options.bootstrap_servers, cache) as bootstrap_servers:
-        topics = Topics(bootstrap_servers)
-        rows = _run(chosen, Executor(topics, cache, commands), topics, options)
+        rows = _run(chosen, bootstrap_servers, cache, options)
     report.write_json(rows, RESULTS / ("smoke.json" if options.scale < 1 else "latest.json"))
     print(report.table(rows, chosen))
     return 0
 
 
-def _run(chosen: list[Case], executor: Executor, topics: Topics, options: argparse.Namespace) -> list[report.Row]:
+def _run(chosen: list[Case], bootstrap_servers: str, cache: Path, options: argparse.Namespace) -> list[report.Row]:
     """Workload by workload, so that only one workload's topics take disk at a time."""
+    commands = {system: launch.prepare(system, cache) for system in {case.system for case in chosen}}
+    topics = Topics(bootstrap_servers)
+    executor = Executor(topics, cache, commands)
     rows: list[report.Row] = []
     for workload in dict.fromkeys(case.workload for case in chosen):
         topics.remove(PREFIX)
@@ -80,10 +87,17 @@ def _log(case: Case, number: int, records: int, measurement: Measurement) -> Non
 
 @contextmanager
 def _broker(bootstrap_servers: str | None, cache: Path) -> Iterator[str]:
+    """The broker asked for, or one of our own that leaves nothing behind."""
     if bootstrap_servers:
         yield bootstrap_servers
         return
-    raise NotImplementedError
+    data = cache / "broker"
+    shutil.rmtree(data, ignore_errors=True)
+    try:
+        with EmbeddedBroker(data, properties=_BROKER_PROPERTIES) as broker:
+            yield broker.bootstrap_servers
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from benchmarks.workloads import Message
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka import Message as Received
+from confluent_kafka import Consumer, KafkaException, Message as Received, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -28,7 +27,7 @@ _PRODUCER_CONFIG = {
     "queue.buffering.max.messages": 500_000,
 }
 _CONSUMER_CONFIG = {"enable.auto.commit": False, "fetch.queue.backoff.ms": 20}
-_TOPIC_CONFIG = {"retention.ms": "-1", "file.delete.delay.ms": "1000"}
+_TOPIC_CONFIG = {"retention.ms": "-1"}
 
 
 class Topics:
@@ -39,7 +38,7 @@ class Topics:
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers})
 
     def create(self, topic: str, partitions: int = PARTITIONS) -> None:
-        """Make an empty topic that keeps everything, and frees the disk soon after it is removed."""
+        """Make an empty topic that keeps everything until it is removed."""
         new = NewTopic(topic, partitions, 1, config=_TOPIC_CONFIG)
         self._admin.create_topics([new])[topic].result(_TIMEOUT_SECONDS)
 
