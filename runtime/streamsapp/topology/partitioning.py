@@ -1,0 +1,117 @@
+"""How many partitions every source topic has: read from the broker, or worked out for repartition topics.
+
+Pure; called on the polling thread before tasks are assigned, and by the test driver. Topic names are full names here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streamsapp.errors import TopicError
+from streamsapp.topology.nodes import SubTopology
+
+
+def repartition_topic(application_id: str, name: str) -> str:
+    """The full name of an internal topic that a topology knows as ``name``."""
+    return f"{application_id}-{name}"
+
+
+def source_topics(sub_topologies: Iterable[SubTopology], application_id: str) -> dict[int, frozenset[str]]:
+    """The full names of the topics that each sub-topology reads."""
+    return {sub.id: frozenset(_full_names(sub, application_id).values()) for sub in sub_topologies}
+
+
+def partition_counts(
+    sub_topologies: Sequence[SubTopology], application_id: str, existing: Mapping[str, int]
+) -> dict[str, int]:
+    """Partitions of every topic the sub-topologies read; ``existing`` has those of the topics on the broker.
+
+    A repartition topic gets the count it was declared with, else the largest of what is read upstream of it, else
+    (where it is joined) what its co-partitioned topics have. Raises ``TopicError`` for topics that are missing, or
+    that must have equally many partitions and have not.
+    """
+    counts = _Counts(application_id, existing)
+    counts.read(sub_topologies)
+    counts.derive()
+    for group in _joined_groups(sub_topologies, application_id):
+        counts.align(group)
+    return counts.known
+
+
+def _full_names(sub: SubTopology, application_id: str) -> dict[str, str]:
+    """The sub-topology's source topics: full names by the names it knows them by."""
+    internal = {topic.name for topic in sub.repartition_sources}
+    topics = (topic for source in sub.sources for topic in source.topics)
+    return {topic: repartition_topic(application_id, topic) if topic in internal else topic for topic in topics}
+
+
+def _joined_groups(sub_topologies: Iterable[SubTopology], application_id: str) -> list[frozenset[str]]:
+    groups = []
+    for sub in sub_topologies:
+        names = _full_names(sub, application_id)
+        groups += [frozenset(names[topic] for topic in group if topic in names) for group in sub.copartitioned]
+    return groups
+
+
+@dataclass
+class _Counts:
+    """Fills in ``known`` step by step. ``declared`` has the repartition topics that were given a count, ``upstream``
+    the topics read by the sub-topologies that write a repartition topic."""
+
+    application_id: str
+    existing: Mapping[str, int]
+    known: dict[str, int] = field(default_factory=dict)
+    declared: dict[str, int] = field(default_factory=dict)
+    upstream: dict[str, set[str]] = field(default_factory=dict)
+
+    def read(self, sub_topologies: Sequence[SubTopology]) -> None:
+        """Take over what the topology declares and what the broker knows."""
+        for sub in sub_topologies:
+            for topic in sub.repartition_sources:
+                name = repartition_topic(self.application_id, topic.name)
+                self.upstream.setdefault(name, set())
+                if topic.partitions is not None:
+                    self.declared[name] = self.known[name] = topic.partitions
+        for sub in sub_topologies:
+            topics = set(_full_names(sub, self.application_id).values())
+            for sink in sub.repartition_sinks:
+                self.upstream.setdefault(repartition_topic(self.application_id, sink), set()).update(topics)
+            self._look_up(topics - self.upstream.keys())
+
+    def _look_up(self, topics: Iterable[str]) -> None:
+        missing = sorted(topic for topic in topics if topic not in self.existing)
+        if missing:
+            raise TopicError(
+                f"source topics are missing: {', '.join(missing)}; create them before the application runs"
+            )
+        self.known.update((topic, self.existing[topic]) for topic in topics)
+
+    def derive(self) -> None:
+        """Work out the repartition topics from what is read upstream, along chains of them."""
+        while open_topics := [topic for topic in self.upstream if topic not in self.known]:
+            ready = [
+                topic for topic in open_topics if self.upstream[topic] and self.upstream[topic] <= self.known.keys()
+            ]
+            # Only a loop of repartition topics leaves none ready: it goes by what enters it from outside.
+            ready = ready or [topic for topic in open_topics if self.upstream[topic] & self.known.keys()]
+            if not ready:
+                raise TopicError(
+                    f"the partitions of repartition topics cannot be worked out: {', '.join(sorted(open_topics))}; "
+                    "nothing upstream of them reads an existing topic (does a pattern match none?)"
+                )
+            derived = {topic: max(self.known[t] for t in self.upstream[topic] if t in self.known) for topic in ready}
+            self.known.update(derived)
+
+    def align(self, group: frozenset[str]) -> None:
+        """Give co-partitioned topics equally many partitions, or refuse."""
+        fixed = {topic: self.known[topic] for topic in group if topic not in self.upstream}
+        fixed |= {topic: count for topic, count in self.declared.items() if topic in group}
+        if len(set(fixed.values())) > 1:
+            listed = ", ".join(f"{topic}: {count}" for topic, count in sorted(fixed.items()))
+            raise TopicError(
+                f"topics that are joined are not co-partitioned ({listed}); they need the same number of partitions: "
+                "recreate one of them, or repartition one side"
+            )
+        count = next(iter(fixed.values()), None) or max((self.known[topic] for topic in group), default=0)
+        self.known.update(dict.fromkeys(group, count))
