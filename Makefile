@@ -25,7 +25,7 @@ check: setup
 	@$(RUN)/ruff format --check --quiet .
 	@$(RUN)/ruff check --quiet .
 	@$(RUN)/mypy
-	@$(RUN)/lint-imports --no-logo --quiet 2>/dev/null || $(RUN)/lint-imports
+	@$(RUN)/lint-imports --no-logo
 	@$(RUN)/python tools/sizes.py
 
 bench: setup

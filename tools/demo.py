@@ -130,7 +130,7 @@ class Application:
 
     def __init__(self, servers: str, folder: Path) -> None:
         self._log = folder / "app.log"
-        command = [str(STREAMSAPP), "run", "-f", str(MANIFEST), "--bootstrap-servers", servers]
+        command = [str(STREAMSAPP), "--log-format", "text", "run", "-f", str(MANIFEST), "--bootstrap-servers", servers]
         command += ["--state-dir", str(folder / "state"), "--http-port", "0"]
         with self._log.open("wb") as log:
             # A session of its own: Ctrl-C reaches the demo alone, which stops the application before the broker.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         PunctuationType as PunctuationType,
     )
     from streamsapp.record import Record as Record, TaskId as TaskId, TopicPartition as TopicPartition
+    from streamsapp.runtime.listeners import StateRestoreListener as StateRestoreListener
     from streamsapp.serdes.serdes import Serdes as Serdes
     from streamsapp.serdes.windowed import Windowed as Windowed
     from streamsapp.state.builders import Stores as Stores
@@ -49,6 +50,7 @@ _HOMES = {
     ),
     "streamsapp.processor.api": ("Processor", "ProcessorContext", "PunctuationType"),
     "streamsapp.record": ("Record", "TaskId", "TopicPartition"),
+    "streamsapp.runtime.listeners": ("StateRestoreListener",),
     "streamsapp.serdes.serdes": ("Serdes",),
     "streamsapp.serdes.windowed": ("Windowed",),
     "streamsapp.state.builders": ("Stores",),
