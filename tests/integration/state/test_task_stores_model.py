@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from streamsapp.record import TaskId
@@ -35,8 +34,8 @@ BUILDERS = [
 ]
 NAMES = [builder.name for builder in BUILDERS]
 
-#: Room for a handful of entries, so that the read cache is evicted all the time.
-TINY = 8 * 1024
+#: Room for no entry at all, so that the read cache is evicted all the time.
+TINY = 1024
 
 Model = dict[str, dict[bytes, Any]]
 
