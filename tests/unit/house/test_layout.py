@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,15 @@ ROOT = Path(__file__).resolve().parents[3]
 MACHINE_PATH = re.compile(r"(?<![\w.$}>~-])/(?:root|work|home/\w+|Users/\w+|tmp/(?!streamsapp)\w+)(?:/|\b)")
 
 
-def committed_files() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+#: What a build or a test leaves in a tree.
+MADE = {"__pycache__", "dist", "build"}
+
+
+def committed_files() -> Iterator[Path]:
+    """Every file of the tree but for hidden folders (an environment, caches) and what is made there."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in MADE and (name == ".ci" or not name.startswith("."))]
+        yield from (Path(folder, name) for name in names)
 
 
 def test_the_standard_librarys_operator_is_imported_at_the_root_of_the_tree() -> None:
