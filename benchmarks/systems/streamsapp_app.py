@@ -1,0 +1,217 @@
+"""Runs one workload on streamsapp until the last record is processed, flushed and committed.
+
+Started by ``run.py``. Progress is read from the status document ten times a second, so the topologies hold nothing
+but the work itself; the first mark comes when the instance begins to run, a little before its first record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.systems.job import Job, mark, mark_closed
+from rocksdict import AccessType, Options, Rdict
+
+from streamsapp import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Processor,
+    Produced,
+    Record,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    StreamsConfig,
+    StreamsRuntime,
+    TopicPartition,
+    Topology,
+)
+
+#: What the JVM gets as heap.
+MEMORY_BYTES = 2 << 30
+POLL_SECONDS = 0.1
+#: Between two sub-topologies records are on their way: the lag has to stay zero for so many looks.
+SETTLED_LOOKS = 5
+CLOSE_SECONDS = 300.0
+
+
+class Idle(Processor):
+    """Ties the store to a source, as a restored store needs a task."""
+
+    def process(self, record: Record) -> None:
+        """The source is empty."""
+
+
+class RestoreMarks:
+    """Counts restored records and marks the first, the middle and the last."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._count = 0
+        self._begun = False
+
+    @property
+    def complete(self) -> bool:
+        return self._count >= self._target
+
+    def on_restore_start(self, partition: TopicPartition, store: str, begin: int, end: int) -> None:
+        if not self._begun:
+            self._begun = True
+            mark("FIRST")
+
+    def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, restored: int) -> None:
+        half = self._target // 2
+        if self._count < half <= self._count + restored:
+            mark("HALF", self._count + restored)
+        self._count += restored
+        if self.complete:
+            mark("LAST", self._count)
+
+    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
+        """Counted by batch."""
+
+    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
+        """One instance keeps its tasks."""
+
+
+def double_amount(event: dict[str, Any]) -> dict[str, Any]:
+    event["amount"] *= 2
+    return event
+
+
+def map_strings(builder: StreamsBuilder, job: Job) -> None:
+    (
+        builder.stream(job.input, Consumed(Serdes.bytes(), Serdes.string()))
+        .filter(lambda key, value: not value.startswith("click9", 9))
+        .map_values(str.upper)
+        .to(job.output, Produced(Serdes.bytes(), Serdes.string()))
+    )
+
+
+def map_json(builder: StreamsBuilder, job: Job) -> None:
+    (
+        builder.stream(job.input, Consumed(Serdes.bytes(), Serdes.json()))
+        .filter(lambda key, event: event["type"] != "click9")
+        .map_values(double_amount)
+        .to(job.output, Produced(Serdes.bytes(), Serdes.json()))
+    )
+
+
+def count_words(builder: StreamsBuilder, job: Job) -> None:
+    grouped = Grouped(Serdes.string(), Serdes.string(), name="words", combine=job.variant == "combine")
+    (
+        builder.stream(job.input, Consumed(Serdes.bytes(), Serdes.string()))
+        .flat_map_values(lambda line: line.split(" "))
+        .group_by(lambda key, word: word, grouped)
+        .count(Materialized("counts"))
+        .to_stream()
+        .to(job.output, Produced(Serdes.string(), Serdes.long()))
+    )
+
+
+def count_keys(builder: StreamsBuilder, job: Job) -> None:
+    emit = "commit" if job.variant == "emit-commit" else "update"
+    (
+        builder.stream(job.input, Consumed(Serdes.bytes(), Serdes.bytes()))
+        .group_by_key(Grouped(Serdes.bytes(), Serdes.bytes()))
+        .count(Materialized("counts", emit=emit))
+        .to_stream()
+        .to(job.output, Produced(Serdes.bytes(), Serdes.long()))
+    )
+
+
+def keep_store(builder: StreamsBuilder, job: Job) -> None:
+    supplier = Stores.persistent_key_value_store("store")
+    builder.add_state_store(Stores.key_value_store_builder(supplier, Serdes.bytes(), Serdes.bytes()))
+    builder.stream(job.input, Consumed(Serdes.bytes(), Serdes.bytes())).process(Idle, "store")
+
+
+WORKLOADS: dict[str, Callable[[StreamsBuilder, Job], None]] = {
+    "w1-string": map_strings,
+    "w1-json": map_json,
+    "w2": count_words,
+    "w3": count_keys,
+    "w4": keep_store,
+}
+
+
+def topology(job: Job) -> Topology:
+    builder = StreamsBuilder()
+    WORKLOADS[job.workload](builder, job)
+    return builder.build()
+
+
+def input_lag(status: dict[str, Any]) -> int | None:
+    """Records that are still to be processed; ``None`` until the end of every partition is known."""
+    lags = [task["inputLag"] for task in status["tasks"]]
+    return None if not lags or None in lags else sum(lags)
+
+
+def process_to_end(runtime: StreamsRuntime, job: Job) -> None:
+    """Marks the first, the middle and the last record, as the lag tells."""
+    while runtime.state.name != "RUNNING":
+        time.sleep(0.001)
+    mark("FIRST")
+    halfway, settled = False, 0
+    needed = SETTLED_LOOKS if job.workload == "w2" else 1
+    while settled < needed:
+        time.sleep(POLL_SECONDS)
+        lag = input_lag(runtime.status())
+        if lag is None:
+            continue
+        settled = settled + 1 if lag == 0 else 0
+        # In W2 lines and words add up to one lag, which says nothing about the middle.
+        if not halfway and job.workload != "w2" and lag <= job.records // 2:
+            halfway = True
+            mark("HALF", job.records - lag)
+    mark("LAST", job.records)
+
+
+def run(job: Job) -> None:
+    config = StreamsConfig(
+        application_id=job.applicationId,
+        bootstrap_servers=job.bootstrapServers,
+        processing_guarantee="at_least_once",
+        commit_interval_ms=30_000,
+        threads=1,
+        memory_bytes=MEMORY_BYTES,
+        state_dir=Path(job.stateDir),
+    )
+    runtime = StreamsRuntime(topology(job), config)
+    restored = RestoreMarks(job.records)
+    runtime.set_global_state_restore_listener(restored)
+    runtime.start()
+    if job.workload == "w4":
+        while not restored.complete:
+            time.sleep(0.01)
+    else:
+        process_to_end(runtime, job)
+    runtime.close(CLOSE_SECONDS)
+
+
+def entries(state_dir: Path) -> int:
+    """How many entries the closed store holds in all tasks, read without the runtime."""
+    total = 0
+    for current in state_dir.rglob("CURRENT"):
+        families = {"store": Options(raw_mode=True)}
+        options = Options(raw_mode=True)
+        database = Rdict(str(current.parent), options, column_families=families, access_type=AccessType.read_only())
+        total += sum(1 for _ in database.get_column_family("store").keys())  # noqa: SIM118 - not a dict
+        database.close()
+    return total
+
+
+def main() -> None:
+    job = Job.from_command_line()
+    if job.workload == "w4-check":
+        mark("STORE", entries(Path(job.stateDir)))
+    else:
+        run(job)
+    mark_closed(job.records)
+
+
+if __name__ == "__main__":
+    main()
