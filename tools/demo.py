@@ -87,7 +87,8 @@ def read(sources: Path) -> list[str]:
 
 def create_topics(servers: str) -> None:
     topics = [NewTopic(name, num_partitions=PARTITIONS) for name in ("lines", "counts")]
-    for created in AdminClient({"bootstrap.servers": servers}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": servers})
+    for created in admin.create_topics(topics).values():
         created.result()
 
 

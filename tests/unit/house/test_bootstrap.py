@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import bootstrap
 import pytest
+
+import bootstrap
 
 
 def test_names_the_one_command_where_packages_cannot_be_installed(
