@@ -32,12 +32,13 @@ class Progress:
         self._terminal = sys.stdout.isatty()
         self._interval = 0.2 if self._terminal else 5.0
         self._shown_at = float("-inf")
+        self._shown = -1
 
     def show(self, done: int, seconds: float) -> None:
         now = time.monotonic()
-        if done < self._words and now - self._shown_at < self._interval:
+        if done == self._shown or (done < self._words and now - self._shown_at < self._interval):
             return
-        self._shown_at = now
+        self._shown, self._shown_at = done, now
         share = min(done / self._words, 1.0)
         rate = done / seconds if seconds else 0.0
         figures = f"{share:4.0%}  {done:,} of {self._words:,} words  {rate:,.0f}/s"

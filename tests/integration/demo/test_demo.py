@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import demo
+from streamsapp.errors import StreamsError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -27,6 +28,16 @@ def test_counts_every_word_of_the_given_files_and_says_so(tmp_path: Path) -> Non
     assert (answer.returncode, answer.stderr) == (0, "")
     assert "4 different words in 7 lines: every count equals an independent count" in answer.stdout
     assert "rose 4  a 3  is 2" in answer.stdout
+
+
+def test_an_application_that_ends_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "streamsapp"
+    program.write_text("#!/bin/sh\necho no such topology\nexit 2\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(demo, "STREAMSAPP", program)
+
+    with pytest.raises(StreamsError, match=r"ended with exit code 2; its last words:\nno such topology"):
+        demo.run(tmp_path, tmp_path / "work")
 
 
 def test_a_wrong_count_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
