@@ -1,4 +1,7 @@
-"""What ``reset`` and ``local`` ask of and tell a Kafka cluster: a thin layer over the admin client, on the main thread."""
+"""What ``reset`` and ``local`` ask of and tell a Kafka cluster: a thin layer over the admin client.
+
+Runs on the main thread.
+"""
 
 from __future__ import annotations
 

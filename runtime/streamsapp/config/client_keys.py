@@ -99,10 +99,12 @@ def split_prefix(key: str) -> tuple[str, str]:
     return "", key
 
 
-def refuse_owned_keys(keys: Iterable[str]) -> None:
-    """Raise ``ConfigError`` for the first key that would break what the runtime guarantees."""
+def check_client_keys(keys: Iterable[str]) -> None:
+    """Raise ``ConfigError`` for the first key that would break a guarantee, or that only Java clients know."""
     for key in keys:
         bare = split_prefix(key)[1]
         if bare in OWNED:
             reason, remedy = OWNED[bare]
             raise ConfigError(f"kafka property {key!r} is owned by the runtime: {reason}; {remedy}")
+        if bare in JAVA_NAMES:
+            raise ConfigError(f"kafka property {key!r} is known to Java clients only: {JAVA_NAMES[bare]}")

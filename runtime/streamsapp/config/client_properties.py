@@ -10,7 +10,7 @@ import difflib
 import re
 from typing import TypeAlias
 
-from streamsapp.config.client_keys import CONSUMER_ONLY, JAVA_NAMES, OWNED, PREFIXES_OF, PRODUCER_ONLY, split_prefix
+from streamsapp.config.client_keys import CONSUMER_ONLY, OWNED, PREFIXES_OF, PRODUCER_ONLY, split_prefix
 from streamsapp.config.redaction import is_secret
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError
@@ -73,7 +73,7 @@ def client_error(error: Exception) -> ConfigError | None:
     unknown = re.search(r'No such configuration property: "([^"]+)', text)
     if unknown:
         return ConfigError(f"kafka property {unknown[1]!r} is not known to the client: {_suggestion(unknown[1])}")
-    named = re.search(r'onfiguration property "([^"]+)', text) or re.search(r"(?:: |`)([a-z]+(?:\.[a-z]+)+)", text)
+    named = re.search(r'onfiguration property "([^"]+)', text) or re.search(r'(?:: |[`"])([a-z]+(?:\.[a-z]+)+)', text)
     key = named[1] if named else ""
     detail = "its value is not usable" if is_secret(key) else text.partition('str="')[2].removesuffix('"}')
     also = f" (also called {_ALIASES[key]})" if key in _ALIASES else ""
@@ -122,7 +122,5 @@ def _reads(kind: str, key: str) -> bool:
 
 
 def _suggestion(key: str) -> str:
-    if key in JAVA_NAMES:
-        return JAVA_NAMES[key]
     close = difflib.get_close_matches(key, _KNOWN_KEYS, n=1)
     return f"did you mean {close[0]!r}?" if close else "correct or remove it (names are librdkafka's)"

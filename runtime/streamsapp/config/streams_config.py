@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
-from streamsapp.config.client_keys import refuse_owned_keys
+from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
 from streamsapp.errors import ConfigError
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
-from streamsapp.record import TopicPartition
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.topology.groups import PartitionGrouper
 
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
@@ -32,14 +32,6 @@ AUTO = -1
 
 _COMMIT_INTERVAL_MS = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 30_000}
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
-
-class PartitionGrouper(Protocol):
-    """Decides which partitions of a sub-topology's topics make a task (KIP-28)."""
-
-    def __call__(self, partitions_of: Mapping[str, int]) -> Mapping[int, frozenset[TopicPartition]]:
-        """Task number to partitions, given the number of partitions of every source topic."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +79,7 @@ class StreamsConfig:
         _check_numbers(self)
         _resolve(self)
         _check_handlers(self)
-        refuse_owned_keys(self.kafka)
+        check_client_keys(self.kafka)
 
     @property
     def exactly_once(self) -> bool:

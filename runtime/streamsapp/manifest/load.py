@@ -6,17 +6,17 @@ Called by the command line (a file) and by the operator (an object of the API se
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 import yaml
 
-from streamsapp.config.client_keys import refuse_owned_keys
+from streamsapp.config.client_keys import check_client_keys
 from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest.faults import faults_of
-from streamsapp.manifest.model import Spec, StreamsApp, TopologySource
+from streamsapp.manifest.model import Autoscaling, Code, Kafka, Resources, StreamsApp, TopologySource
 from streamsapp.manifest.quantity import parse_quantity
 
 _ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -35,12 +35,10 @@ def load(path: Path) -> StreamsApp:
 def decode(document: object) -> StreamsApp:
     """The manifest in a decoded document; all faults are found before any is raised."""
     faults = faults_of(document, StreamsApp)
+    faults = [*faults, *_faults_between_fields(document, faults)]
     if faults:
         raise ManifestError(faults)
-    app = msgspec.convert(document, StreamsApp)
-    if faults := list(_faults_between_fields(app.spec)):
-        raise ManifestError(faults)
-    return app
+    return msgspec.convert(document, StreamsApp)
 
 
 def parse_yaml(text: str) -> object:
@@ -75,25 +73,17 @@ def _yaml_fault(error: yaml.YAMLError) -> str:
     return f"the document is not YAML: {' '.join(str(error).split())}"
 
 
-def _faults_between_fields(spec: Spec) -> Iterator[str]:
-    """What no single field shows."""
-    if spec.engine == "spark":
+def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]:
+    """What the type of no single field shows, in the sections of ``spec`` that are free of ``faults``."""
+    spec = document.get("spec") if isinstance(document, dict) else None
+    for name, (structure, check) in _SECTIONS.items():
+        if isinstance(spec, dict) and name in spec and not any(line.startswith(f"spec.{name}") for line in faults):
+            yield from check(msgspec.convert(spec[name], structure))
+
+
+def _engine_faults(engine: str) -> Iterator[str]:
+    if engine == "spark":
         yield "spec.engine: 'spark' is not available yet; use 'threads'"
-    yield from _topology_faults(spec.topology)
-    yield from _property_faults(spec)
-    scaling = spec.autoscaling
-    if scaling is not None and scaling.min_replicas > scaling.max_replicas:
-        yield (
-            f"spec.autoscaling.minReplicas: {scaling.min_replicas} is more than maxReplicas ({scaling.max_replicas}); "
-            "lower it or raise maxReplicas"
-        )
-    for name in spec.code.files:
-        if not _is_plain_path(name):
-            yield f"spec.code.files.{name}: expected a relative path without '..', such as wordcount.py"
-    for group, quantities in (("requests", spec.resources.requests), ("limits", spec.resources.limits)):
-        for name, quantity in quantities.items():
-            if parse_quantity(quantity) is None:
-                yield f"spec.resources.{group}.{name}: expected a quantity such as 2Gi, 500m or 1, got {quantity!r}"
 
 
 def _topology_faults(topology: TopologySource) -> Iterator[str]:
@@ -107,12 +97,44 @@ def _topology_faults(topology: TopologySource) -> Iterator[str]:
         yield f"spec.topology.entrypoint: expected module:attribute, got {topology.entrypoint!r}"
 
 
-def _property_faults(spec: Spec) -> Iterator[str]:
-    for key in spec.kafka.properties:
+def _kafka_faults(kafka: Kafka) -> Iterator[str]:
+    for key in kafka.properties:
         try:
-            refuse_owned_keys([key])
+            check_client_keys([key])
         except ConfigError as error:
             yield f"spec.kafka.properties.{key}: {error}"
+
+
+def _scaling_faults(scaling: Autoscaling) -> Iterator[str]:
+    if scaling.min_replicas > scaling.max_replicas:
+        yield (
+            f"spec.autoscaling.minReplicas: {scaling.min_replicas} is more than maxReplicas ({scaling.max_replicas}); "
+            "lower it or raise maxReplicas"
+        )
+
+
+def _code_faults(code: Code) -> Iterator[str]:
+    for name in code.files:
+        if not _is_plain_path(name):
+            yield f"spec.code.files.{name}: expected a relative path without '..', such as wordcount.py"
+
+
+def _resource_faults(resources: Resources) -> Iterator[str]:
+    for group, quantities in (("requests", resources.requests), ("limits", resources.limits)):
+        for name, quantity in quantities.items():
+            if parse_quantity(quantity) is None:
+                yield f"spec.resources.{group}.{name}: expected a quantity such as 2Gi, 500m or 1, got {quantity!r}"
+
+
+#: Sections of ``spec``: their structure, and what else must hold in them.
+_SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
+    "engine": (str, _engine_faults),
+    "topology": (TopologySource, _topology_faults),
+    "kafka": (Kafka, _kafka_faults),
+    "autoscaling": (Autoscaling | None, lambda scaling: _scaling_faults(scaling) if scaling else iter(())),
+    "code": (Code, _code_faults),
+    "resources": (Resources, _resource_faults),
+}
 
 
 def _is_plain_path(name: str) -> bool:

@@ -1,0 +1,135 @@
+"""The command line as a user meets it: output, messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamsapp.cli.main import main
+
+TOPOLOGY = """
+from streamsapp.topology.builder import Topology
+topology = Topology().add_source("in", "words").add_sink("out", "counts", "in")
+empty = Topology()
+"""
+
+MANIFEST = """
+apiVersion: streamsapp.dev/v1alpha1
+kind: StreamsApp
+metadata: {name: wordcount}
+spec:
+  topology: {entrypoint: "inline_topology:topology"}
+  code:
+    files:
+      inline_topology.py: |
+"""
+
+TEXT = """Topologies:
+   Sub-topology: 0
+    Source: in (topics: [words])
+      --> out
+    Sink: out (topic: counts)
+      <-- in
+
+"""
+
+
+@pytest.fixture(autouse=True)
+def _imports_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "inline_topology", raising=False)
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    path = tmp_path / "app.yaml"
+    path.write_text(MANIFEST + "".join(f"        {line}\n" for line in TOPOLOGY.splitlines()))
+    return path
+
+
+def edit(path: Path, old: str, new: str) -> Path:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def test_describe_writes_kafkas_text_and_nothing_else(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "-f", str(manifest)]) == 0
+    assert capsys.readouterr().out == TEXT
+
+
+def test_describe_writes_json_and_mermaid(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "-f", str(manifest), "--format", "json"]) == 0
+    assert "words" in json.dumps(json.loads(capsys.readouterr().out))
+    assert main(["describe", "-f", str(manifest), "--format", "mermaid"]) == 0
+    assert "words" in capsys.readouterr().out
+
+
+def test_describe_takes_an_entrypoint_from_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text(TOPOLOGY)
+    command = [sys.executable, "-m", "streamsapp.cli.main", "describe", "beside:topology"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, TEXT, "")
+
+
+@pytest.mark.parametrize("arguments", [["describe"], ["describe", "a:b", "-f", "x.yaml"]])
+def test_describe_wants_one_topology(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "describe: give either -f app.yaml or module:attribute\n"
+
+
+def test_validate_says_ok(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "-f", str(manifest)]) == 0
+    assert capsys.readouterr().out == f"{manifest}: OK: wordcount, 1 sub-topology\n"
+
+
+def test_validate_tells_every_fault_on_a_line_of_its_own(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(manifest, "spec:\n", "spec:\n  engine: spark\n  replicas: x\n")
+    assert main(["validate", "-f", str(manifest)]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "spec.replicas: expected an integer ≥ 0, got 'x'",
+        "spec.engine: 'spark' is not available yet; use 'threads'",
+    ]
+
+
+def test_a_topology_that_reads_nothing_is_a_fault_of_its_entrypoint(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(manifest, "inline_topology:topology", "inline_topology:empty")
+    assert main(["validate", "-f", str(manifest)]) == 2
+    assert capsys.readouterr().err.startswith("spec.topology.entrypoint: the topology reads nothing")
+
+
+def test_run_without_a_broker_is_the_users_to_mend(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "-f", str(manifest)]) == 2
+    assert capsys.readouterr().err.startswith("spec.kafka.bootstrapServers: is required")
+
+
+def test_local_refuses_more_than_one_replica_by_name(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["local", "-f", str(manifest), "--replicas", "3"]) == 2
+    assert capsys.readouterr().err.startswith("--replicas: 3 instances are not available yet")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(manifest: Path) -> None:
+    script = f"{sys.executable} -m streamsapp.cli.main describe -f {manifest} | true"
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert run.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["run", "local", "describe", "validate", "reset"])
+def test_every_command_teaches_by_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    assert f"examples:\n  streamsapp {command} " in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_wrong_input() -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["fly"])
+    assert left.value.code == 2

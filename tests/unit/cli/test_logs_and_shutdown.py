@@ -1,0 +1,67 @@
+"""Log lines for machines, and what signals do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from streamsapp.cli.logs import JsonFormatter
+from streamsapp.cli.shutdown import Impatient, closing_on_signals
+
+
+def test_a_json_line_holds_the_traceback_and_stays_one_line() -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        record = logging.LogRecord("app", logging.ERROR, __file__, 1, "lost %s", ("x",), sys.exc_info())
+    record.created, record.msecs = 1_700_000_000.25, 250.0
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    read = json.loads(line)
+    assert (read["time"], read["level"], read["message"]) == ("2023-11-14T22:13:20.250Z", "ERROR", "lost x")
+    assert read["exception"].endswith("ValueError: two\nlines")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_closes_in_good_order(number: signal.Signals) -> None:
+    closed = threading.Event()
+    with closing_on_signals(closed.set):
+        os.kill(os.getpid(), number)
+        assert closed.wait(5)
+
+
+def test_leaving_waits_for_the_close_that_was_begun() -> None:
+    entered, finish, done = threading.Event(), threading.Event(), []
+
+    def close() -> None:
+        entered.set()
+        finish.wait(5)
+        done.append(True)
+
+    with closing_on_signals(close):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert entered.wait(5)
+        threading.Timer(0.05, finish.set).start()
+    assert done == [True]
+
+
+def test_the_second_signal_does_not_wait() -> None:
+    never = threading.Event()
+    with pytest.raises(Impatient), closing_on_signals(never.wait):  # noqa: PT012 - both signals belong together
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        never.wait(5)
+    never.set()
+
+
+def test_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with closing_on_signals(lambda: None):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -1,0 +1,91 @@
+"""Restore progress on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from streamsapp.cli.progress import RestoreProgress
+from streamsapp.record import TopicPartition
+
+FIRST, SECOND = TopicPartition("app-s-changelog", 0), TopicPartition("app-s-changelog", 1)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    """Goes on when told to."""
+
+    seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+
+def test_a_terminal_shows_one_bar_over_all_partitions_and_clears_it_at_the_end() -> None:
+    screen, clock = Terminal(), Clock()
+    progress = RestoreProgress(screen, clock)
+    progress.on_restore_start(FIRST, "s", 0, 100)
+    progress.on_restore_start(SECOND, "s", 100, 200)
+    clock.seconds = 1.0
+    progress.on_batch_restored(FIRST, "s", 49, 50)
+    assert "25% 0 of 2 changelog partitions, 50 records, 50/s" in screen.getvalue()
+    progress.on_restore_end(FIRST, "s", 100)
+    clock.seconds = 2.0
+    progress.on_batch_restored(SECOND, "s", 149, 50)
+    assert "75% 1 of 2" in screen.getvalue()
+    progress.on_restore_end(SECOND, "s", 100)
+    assert screen.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_terminal_is_not_redrawn_for_every_batch() -> None:
+    screen, clock = Terminal(), Clock()
+    progress = RestoreProgress(screen, clock)
+    progress.on_restore_start(FIRST, "s", 0, 1000)
+    for batch in range(100):
+        clock.seconds += 0.01
+        progress.on_batch_restored(FIRST, "s", batch * 10 + 9, 10)
+    assert 5 <= screen.getvalue().count("\r") <= 10
+
+
+def test_elsewhere_start_and_end_are_log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    out, clock = io.StringIO(), Clock()
+    progress = RestoreProgress(out, clock)
+    progress.on_restore_start(FIRST, "s", 5, 105)
+    clock.seconds = 1.0
+    progress.on_batch_restored(FIRST, "s", 54, 50)
+    clock.seconds = 11.0
+    progress.on_batch_restored(FIRST, "s", 104, 50)
+    progress.on_restore_end(FIRST, "s", 100)
+    assert out.getvalue() == ""
+    assert [line.partition(":")[0][:30] for line in caplog.messages] == [
+        "restoring s from app-s-changel",
+        caplog.messages[1][:30],
+        "restored s from app-s-changelo",
+        "restored 1 changelog partition",
+    ]
+    assert "100%" in caplog.messages[1]
+
+
+def test_a_task_that_moves_away_no_longer_counts() -> None:
+    progress = RestoreProgress(Terminal(), Clock())
+    progress.on_restore_start(FIRST, "s", 0, 100)
+    progress.on_restore_start(SECOND, "s", 0, 300)
+    progress.on_batch_restored(FIRST, "s", 49, 50)
+    progress.on_restore_suspended(SECOND, "s", 0)
+    assert " 50% 0 of 1 " in progress.text()
+
+
+def test_an_empty_changelog_is_restored_at_once() -> None:
+    progress = RestoreProgress(Terminal(), Clock())
+    progress.on_restore_start(FIRST, "s", 0, 0)
+    assert "100%" in progress.text()

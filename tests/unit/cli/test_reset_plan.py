@@ -1,0 +1,78 @@
+"""What a reset will do, worked out without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from streamsapp.cli.reset_plan import Bounds, ResetPlan, Target, internal_topics, new_offset
+from streamsapp.errors import ManifestError
+from streamsapp.record import TopicPartition
+
+BOUNDS = Bounds(earliest=10, latest=100, committed=40, at_time=60)
+
+
+@pytest.mark.parametrize(
+    ("target", "amount", "offset"),
+    [
+        (Target.EARLIEST, 0, 10),
+        (Target.LATEST, 0, 100),
+        (Target.OFFSET, 55, 55),
+        (Target.DATETIME, 0, 60),
+        (Target.SHIFT, -5, 35),
+        (Target.SHIFT, 5, 45),
+    ],
+)
+def test_input_is_read_from_where_it_was_asked_for(target: Target, amount: int, offset: int) -> None:
+    assert new_offset(target, BOUNDS, amount) == offset
+
+
+def test_a_time_after_the_last_record_means_the_end() -> None:
+    assert new_offset(Target.DATETIME, Bounds(earliest=0, latest=9)) == 9
+
+
+def test_shifting_what_was_never_committed_starts_at_the_beginning() -> None:
+    assert new_offset(Target.SHIFT, Bounds(earliest=3, latest=9), 2) == 5
+
+
+@given(st.sampled_from(Target), st.integers(-1000, 1000))
+def test_no_offset_lies_outside_of_what_the_partition_holds(target: Target, amount: int) -> None:
+    assert BOUNDS.earliest <= new_offset(target, BOUNDS, amount) <= BOUNDS.latest
+
+
+def test_topics_of_an_application_whose_id_starts_alike_are_left_alone() -> None:
+    own = {"orders-count-changelog", "orders-by-key-repartition"}
+    existing = {"orders-count-changelog", "orders-audit-count-changelog", "orders", "orders-out", "other-x-changelog"}
+    delete, unsure = internal_topics("orders", own, [], existing)
+    assert delete == ("orders-count-changelog",)
+    assert unsure == ("orders-audit-count-changelog",)
+
+
+def test_a_topic_of_an_earlier_topology_is_deleted_when_asked_for() -> None:
+    delete, unsure = internal_topics("orders", [], ["orders-old-changelog"], {"orders-old-changelog"})
+    assert (delete, unsure) == (("orders-old-changelog",), ())
+
+
+@pytest.mark.parametrize("asked_for", ["missing", "orders-out", "other-x-changelog"])
+def test_only_existing_internal_topics_can_be_asked_for(asked_for: str) -> None:
+    with pytest.raises(ManifestError, match=r"^--internal-topics: "):
+        internal_topics("orders", [], [asked_for], {"orders-out", "other-x-changelog"})
+
+
+def test_the_plan_reads_in_the_order_in_which_it_is_carried_out() -> None:
+    plan = ResetPlan(
+        application_id="a",
+        delete_topics=("a-s-changelog",),
+        offsets={TopicPartition("in", 1): 5, TopicPartition("in", 0): 3},
+        state_dir=Path("state/a"),
+        unsure=("a-b-s-changelog",),
+    )
+    assert [line.partition(" (")[0] for line in plan.lines()] == [
+        "delete internal topic a-s-changelog",
+        "set committed offset of in-0 to 3",
+        "set committed offset of in-1 to 5",
+        "delete local state state/a",
+        "left alone: a-b-s-changelog",
+    ]

@@ -1,0 +1,167 @@
+"""The instance's HTTP port, asked over a real socket."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamsapp.errors import ConfigError
+from streamsapp.http import HttpServer
+from streamsapp.metrics import Sample, gauge
+
+
+class View:
+    """An instance whose answers the test decides."""
+
+    def __init__(self) -> None:
+        self.health = (True, "")
+        self.readiness = (True, "RUNNING")
+        self.error: Exception | None = None
+
+    def status(self) -> dict[str, Any]:
+        if self.error is not None:
+            raise self.error
+        return {"applicationId": "app", "tasks": [{"id": "0_0", "inputLag": None}]}
+
+    def healthy(self) -> tuple[bool, str]:
+        return self.health
+
+    def ready(self) -> tuple[bool, str]:
+        return self.readiness
+
+    def samples(self) -> list[Sample]:
+        return [gauge("stream-metrics", "alive-stream-threads", 2, client_id="c")]
+
+
+@contextmanager
+def serving(view: View, token_file: Path | None = None) -> Iterator[HttpServer]:
+    with closing(HttpServer(view, 0, host="127.0.0.1", token_file=token_file)) as server:
+        server.start()
+        yield server
+
+
+def ask(
+    server: HttpServer, path: str, method: str = "GET", token: str | None = None
+) -> tuple[int, dict[str, str], str]:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)) as connection:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return response.status, dict(response.headers), response.read().decode()
+
+
+@pytest.fixture
+def view() -> View:
+    return View()
+
+
+def test_health_and_readiness_follow_the_instance(view: View) -> None:
+    with serving(view) as server:
+        assert [ask(server, path)[0] for path in ("/healthz", "/readyz")] == [200, 200]
+        view.health, view.readiness = (False, "polling thread died"), (False, "REBALANCING")
+        assert ask(server, "/healthz")[::2] == (503, '{"ok":false,"reason":"polling thread died"}\n')
+        assert ask(server, "/readyz")[::2] == (503, '{"ok":false,"reason":"REBALANCING"}\n')
+
+
+def test_status_is_json_in_which_the_unknown_is_null(view: View) -> None:
+    with serving(view) as server:
+        status, headers, body = ask(server, "/status?pretty=1")
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert json.loads(body)["tasks"] == [{"id": "0_0", "inputLag": None}]
+
+
+def test_metrics_are_prometheus_text(view: View) -> None:
+    with serving(view) as server:
+        _, headers, body = ask(server, "/metrics")
+    assert headers["Content-Type"].startswith("text/plain; version=")
+    assert 'kafka_stream_alive_stream_threads{client_id="c"} 2.0' in body
+    assert "process_resident_memory_bytes" in body
+
+
+def test_other_paths_and_methods_are_refused_in_json(view: View) -> None:
+    with serving(view) as server:
+        assert ask(server, "/nothing")[0] == 404
+        status, headers, body = ask(server, "/status", "POST")
+        assert (status, headers["Allow"]) == (405, "GET, HEAD")
+        assert "use GET" in json.loads(body)["error"]
+        assert ask(server, "/nothing", "DELETE")[0] == 404
+
+
+def test_head_answers_without_a_body(view: View) -> None:
+    with serving(view) as server:
+        status, headers, body = ask(server, "/status", "HEAD")
+    assert (status, body) == (200, "")
+    assert int(headers["Content-Length"]) > 0
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", "geheimnis2", "tést"])
+def test_a_wrong_token_is_refused_where_one_is_mounted(view: View, tmp_path: Path, token: str | None) -> None:
+    (tmp_path / "token").write_text("geheimnis\n")
+    with serving(view, tmp_path / "token") as server:
+        status, headers, _ = ask(server, "/status", token=token)
+        assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert [ask(server, path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 200]
+
+
+def test_the_right_token_is_admitted_and_may_be_rotated(view: View, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    with serving(view, token) as server:
+        assert ask(server, "/status", token="old")[0] == 200
+        token.write_text("new\n")
+        assert [ask(server, "/status", token=given)[0] for given in ("old", "new")] == [401, 200]
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty file"])
+def test_a_token_that_goes_away_closes_the_door(view: View, tmp_path: Path, left: str) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    with serving(view, token) as server:
+        if left == "nothing":
+            token.unlink()
+        else:
+            token.write_text("")
+        assert [ask(server, "/status", token=given)[0] for given in ("old", "")] == [401, 401]
+
+
+def test_without_a_mounted_token_status_is_open(view: View, tmp_path: Path) -> None:
+    with serving(view, tmp_path / "not-mounted") as server:
+        assert ask(server, "/status")[0] == 200
+
+
+def test_an_error_inside_answers_500_and_does_not_show_itself(view: View) -> None:
+    view.error = RuntimeError("inner secret")
+    with serving(view) as server:
+        status, _, body = ask(server, "/status")
+    assert status == 500
+    assert "inner secret" not in body
+
+
+def test_a_port_in_use_is_the_users_to_mend(view: View) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"^http_port: cannot listen on 127.0.0.1:{port}"):
+            HttpServer(view, port, host="127.0.0.1")
+
+
+def test_an_open_connection_does_not_hold_up_closing(view: View) -> None:
+    with serving(view) as server, socket.create_connection(("127.0.0.1", server.port)) as idle:
+        idle.sendall(b"GET /status HTTP/1.1\r\n")
+        before = time.monotonic()
+        server.close()
+        assert time.monotonic() - before < 2
+
+
+def test_closing_before_starting_frees_the_port(view: View) -> None:
+    server = HttpServer(view, 0, host="127.0.0.1")
+    server.close()
+    with closing(HttpServer(view, server.port, host="127.0.0.1")) as again:
+        assert again.port == server.port

@@ -1,0 +1,108 @@
+"""Finding the topology in the user's code, and telling what is wrong with it in the user's terms."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from streamsapp.errors import ManifestError
+from streamsapp.manifest import decode
+from streamsapp.manifest.entrypoint import load_entrypoint, load_topology
+
+_numbers = count()
+
+TOPOLOGY = "from streamsapp.topology.builder import Topology\ntopology = Topology().add_source('in', 'words')\n"
+
+
+@pytest.fixture(autouse=True)
+def _python_path_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("user_code_"):
+            del sys.modules[name]
+
+
+def write(folder: Path, text: str) -> str:
+    """A module of its own name: Python imports a name once."""
+    name = f"user_code_{next(_numbers)}"
+    (folder / f"{name}.py").write_text(text)
+    return name
+
+
+def fault(folder: Path, entrypoint: str) -> str:
+    with pytest.raises(ManifestError) as raised:
+        load_entrypoint(entrypoint, [folder], "spec.topology.entrypoint")
+    (line,) = raised.value.faults
+    assert line.startswith("spec.topology.entrypoint: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "app = topology",
+        "def app(): return topology",
+        "class Builder:\n    def build(self): return topology\napp = Builder()",
+        "class Builder:\n    def build(self): return topology\ndef app(): return Builder()",
+    ],
+)
+def test_takes_a_topology_a_builder_or_a_function_that_returns_one(tmp_path: Path, definition: str) -> None:
+    module = write(tmp_path, f"{TOPOLOGY}{definition}\n")
+    assert "words" in load_entrypoint(f"{module}:app", [tmp_path], "field").describe().to_text()
+
+
+def test_a_module_that_does_not_exist_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
+    assert "no module 'user_code_missing'; looked in " + str(tmp_path) in fault(tmp_path, "user_code_missing:topology")
+
+
+def test_an_import_that_fails_inside_the_users_module_is_blamed_on_its_line(tmp_path: Path) -> None:
+    module = write(tmp_path, "x = 1\nimport not_installed_anywhere\n")
+    line = fault(tmp_path, f"{module}:topology")
+    assert "No module named 'not_installed_anywhere'" in line
+    assert line.endswith(f"({tmp_path}/{module}.py:2)")
+
+
+def test_an_exception_while_importing_is_told_with_the_users_line(tmp_path: Path) -> None:
+    module = write(tmp_path, "def f():\n    return 1 // 0\n\nf()\n")
+    line = fault(tmp_path, f"{module}:topology")
+    assert "raised ZeroDivisionError" in line
+    assert line.endswith(f"{module}.py:2)")
+
+
+def test_a_syntax_error_tells_file_and_line(tmp_path: Path) -> None:
+    module = write(tmp_path, "x = 1\ndef (:\n")
+    assert f"{module}.py, line 2" in fault(tmp_path, f"{module}:topology")
+
+
+def test_a_missing_attribute_is_told_with_those_there_are(tmp_path: Path) -> None:
+    module = write(tmp_path, TOPOLOGY)
+    assert "has no attribute 'topologie'; it defines Topology, topology" in fault(tmp_path, f"{module}:topologie")
+
+
+def test_something_else_than_a_topology_is_refused(tmp_path: Path) -> None:
+    module = write(tmp_path, "topology = 3\n")
+    assert "gives int; expected a Topology" in fault(tmp_path, f"{module}:topology")
+
+
+def test_a_topology_error_is_blamed_on_the_line_that_builds_it(tmp_path: Path) -> None:
+    module = write(tmp_path, f"{TOPOLOGY}def app():\n    return topology.add_source('in', 'again')\n")
+    line = fault(tmp_path, f"{module}:app")
+    assert "raised TopologyError" in line
+    assert line.endswith(f"{module}.py:4)")
+
+
+def test_inline_files_are_found_before_those_beside_the_manifest(tmp_path: Path) -> None:
+    module = write(tmp_path, TOPOLOGY.replace("words", "beside"))
+    manifest = decode({
+        "apiVersion": "streamsapp.dev/v1alpha1",
+        "kind": "StreamsApp",
+        "metadata": {"name": "a"},
+        "spec": {"topology": {"entrypoint": f"{module}:topology"}, "code": {"files": {f"{module}.py": TOPOLOGY}}},
+    })  # fmt: skip
+    assert "words" in load_topology(manifest, tmp_path).describe().to_text()
