@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 import orjson
+
 from streamsapp.serdes.api import Serde, T
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde

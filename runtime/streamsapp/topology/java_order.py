@@ -176,9 +176,10 @@ class _Bin:
 
     def _root_to_front(self) -> None:
         """A tree's root is always the first entry of its bucket, whatever the order before."""
-        assert self.tree is not None and self.tree.root is not None
-        self.entries.remove(self.tree.root)
-        self.entries.insert(0, self.tree.root)
+        root = self.tree.root if self.tree is not None else None
+        assert root is not None
+        self.entries.remove(root)
+        self.entries.insert(0, root)
 
 
 class _HashTable:

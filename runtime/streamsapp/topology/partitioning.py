@@ -46,12 +46,12 @@ def _full_names(sub: SubTopology, application_id: str) -> dict[str, str]:
     return {topic: repartition_topic(application_id, topic) if topic in internal else topic for topic in topics}
 
 
-def _joined_groups(sub_topologies: Iterable[SubTopology], application_id: str) -> list[frozenset[str]]:
-    groups = []
+def _joined_groups(sub_topologies: Sequence[SubTopology], application_id: str) -> Iterable[frozenset[str]]:
+    names: dict[str, str] = {}
     for sub in sub_topologies:
-        names = _full_names(sub, application_id)
-        groups += [frozenset(names[topic] for topic in group if topic in names) for group in sub.copartitioned]
-    return groups
+        names |= _full_names(sub, application_id)
+    groups = (group for sub in sub_topologies for group in sub.copartitioned)
+    return dict.fromkeys(frozenset(names[topic] for topic in group) for group in groups)
 
 
 @dataclass
@@ -113,5 +113,5 @@ class _Counts:
                 f"topics that are joined are not co-partitioned ({listed}); they need the same number of partitions: "
                 "recreate one of them, or repartition one side"
             )
-        count = next(iter(fixed.values()), None) or max((self.known[topic] for topic in group), default=0)
+        count = max((fixed or self.known)[topic] for topic in (fixed or group))
         self.known.update(dict.fromkeys(group, count))
