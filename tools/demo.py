@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from console import Progress, step
-from streamsapp.errors import StreamsAppError, StreamsError
+from streamsapp.errors import StreamsAppError, StreamsError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.local.jars import KAFKA_VERSION
 
@@ -57,6 +57,8 @@ def run(sources: Path, folder: Path) -> int:
     with step("reading and counting the sources"):
         texts = read(sources)
         expected = Counter(word for text in texts for word in re.findall(r"\w+", text.lower()))
+    if not expected:
+        raise UserInputError(f"{sources} holds no Python files with words to count; name a folder that does")
     with step(f"Apache Kafka {KAFKA_VERSION}"):
         broker = EmbeddedBroker(folder / "kafka").start()
     try:
@@ -64,11 +66,11 @@ def run(sources: Path, folder: Path) -> int:
             create_topics(broker.bootstrap_servers)
             lines = feed(broker.bootstrap_servers, texts)
         print(f"  streamsapp run -f {MANIFEST.relative_to(ROOT)}", flush=True)
-        with application(broker.bootstrap_servers, folder) as app:
-            output = OutputTopic(broker.bootstrap_servers)
-            seconds = follow(output, app, expected.total())
-        output.read_rest()
-        return report(expected, output.counts(), lines, seconds)
+        with closing(OutputTopic(broker.bootstrap_servers)) as output:
+            with application(broker.bootstrap_servers, folder) as app:
+                seconds = follow(output, app, expected.total())
+            output.read_rest()
+            return report(expected, output.counts(), lines, seconds)
     finally:
         broker.stop()
 
@@ -183,6 +185,8 @@ class OutputTopic:
         """Take in what is left once nobody writes any more."""
         while self.read(QUIET_SECONDS):
             pass
+
+    def close(self) -> None:
         self._consumer.close()
 
     def counts(self) -> dict[str, int]:

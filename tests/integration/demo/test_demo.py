@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import demo
-from streamsapp.errors import StreamsError
+from streamsapp.errors import StreamsError, UserInputError
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,8 +35,14 @@ def test_an_application_that_ends_is_quoted(tmp_path: Path, monkeypatch: pytest.
     program.write_text("#!/bin/sh\necho no such topology\nexit 2\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setattr(demo, "STREAMSAPP", program)
+    (tmp_path / "one.py").write_text("rose", encoding="utf-8")
 
     with pytest.raises(StreamsError, match=r"ended with exit code 2; its last words:\nno such topology"):
+        demo.run(tmp_path, tmp_path / "work")
+
+
+def test_a_folder_without_words_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserInputError, match="holds no Python files with words to count"):
         demo.run(tmp_path, tmp_path / "work")
 
 
