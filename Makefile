@@ -29,7 +29,7 @@ check: setup
 	@$(RUN)/python tools/sizes.py
 
 bench: setup
-	@$(RUN)/python benchmarks/run.py $(if $(ONLY),--only $(ONLY))
+	@$(RUN)/python -m benchmarks.run $(if $(ONLY),--only $(ONLY))
 
 # Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for.
 lock:
