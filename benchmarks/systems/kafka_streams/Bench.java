@@ -4,6 +4,7 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsConfig;
@@ -43,7 +44,10 @@ public final class Bench {
     } else {
       marks.awaitLast();
     }
-    streams.close(Duration.ofMinutes(5));
+    // Leaves the group, or the next start of this application would wait for the session timeout.
+    streams.close(
+        CloseOptions.timeout(Duration.ofMinutes(5))
+            .withGroupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
     Marks.print("CLOSED", job.records());
     while (System.in.read() >= 0) {
       // The driver reads this process' figures, then closes standard input.
