@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
+from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde, Serde
 
 #: What a user may give to read a topic: a serde, or a function of bytes.
@@ -43,5 +44,5 @@ def as_serializer(given: Serializing, field: str) -> AnySerde | None:
     raise _not_usable(given, field, "a value")
 
 
-def _not_usable(given: object, field: str, argument: str) -> TypeError:
-    return TypeError(f"{field} must be a serde or a function of {argument}, got {type(given).__name__}")
+def _not_usable(given: object, field: str, argument: str) -> TopologyError:
+    return TopologyError(f"{field} must be a serde or a function of {argument}, got {type(given).__name__}")

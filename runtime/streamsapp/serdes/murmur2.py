@@ -1,20 +1,16 @@
 """Kafka's default partitioning: which partition of a topic a key belongs to.
 
-Called by the record collector on processing threads for every record it sends, and by queries by key.
+For whoever must know where a key lives without sending it there (queries by key, a user's own partitioner). Records
+are placed by the producer, which applies the same function; pure, so callable on any thread.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from struct import unpack_from
 
 _SEED = 0x9747B28C
 _FACTOR = 0x5BD1E995
 _MASK = 0xFFFFFFFF
-
-#: Keys up to this size are remembered: hashing costs more than a look-up, and topologies see the same keys again.
-_REMEMBERED_KEY_SIZE = 64
-_REMEMBERED_KEYS = 1 << 15
 
 
 def murmur2(data: bytes) -> int:
@@ -36,11 +32,4 @@ def murmur2(data: bytes) -> int:
 
 def partition_for(key: bytes, partitions: int) -> int:
     """The partition of a key among ``partitions``; the same in every client of Kafka."""
-    if len(key) <= _REMEMBERED_KEY_SIZE:
-        return _remembered(key, partitions)
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-@lru_cache(_REMEMBERED_KEYS)
-def _remembered(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -62,7 +62,7 @@ class Topology:
     ) -> Topology:
         """Reads ``topics``, or every topic whose whole name matches ``pattern``."""
         self._check_new(name)
-        compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
+        compiled = _compiled(name, pattern)
         self._check_source_topics(name, topics, compiled)
         _check_offset_reset(name, offset_reset)
         self._add(
@@ -301,6 +301,13 @@ class Topology:
                     raise TopologyError(
                         f"pattern {pattern.pattern} matches topic {topic}, which source {source.name} reads already"
                     )
+
+
+def _compiled(name: str, pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
+    try:
+        return None if pattern is None else re.compile(pattern)
+    except re.error as error:
+        raise TopologyError(f"source {name}: {pattern!r} is not a regular expression: {error}") from None
 
 
 def _check_not_read_by(source: SourceNode, topics: tuple[str, ...]) -> None:

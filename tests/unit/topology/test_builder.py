@@ -194,6 +194,11 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda t: t.add_source("", "c"), "non-empty string, got ''"),
     (lambda t: t.add_source("x"), "source x needs either topics or a pattern"),
     (lambda t: t.add_source("x", "c", pattern="d"), "source x needs either topics or a pattern"),
+    (lambda t: t.add_source("x", pattern="("), r"source x: '\(' is not a regular expression: missing \)"),
+    (
+        lambda t: t.add_source("x", "c", key_deserializer=5),
+        "key_deserializer of source x must be a serde or a function",
+    ),
     (lambda t: t.add_source("x", "c", "c"), "source x names a topic twice: c, c"),
     (lambda t: t.add_source("x", "c", "a"), "topic a is already read by source in"),
     (lambda t: t.add_source("x", pattern="[ab]"), r"pattern \[ab\] matches topic a, which source in reads"),
