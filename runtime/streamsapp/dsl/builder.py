@@ -100,7 +100,7 @@ class StreamsBuilder:
             merge_repartition_topics(self._graph)
         topology = Topology()
         self._graph.write(topology)
-        return topology.validate()
+        return topology
 
 
 def _subscription(topics: str | Iterable[str] | re.Pattern[str]) -> tuple[str, ...] | re.Pattern[str]:

@@ -61,12 +61,15 @@ class KGroupedStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         *options: Named | str | Materialized[K, V],
         named: Named | str | None = None,
         materialized: Materialized[K, V] | None = None,
     ) -> KTable[K, V]:
-        """Combines the values of each key with ``reducer(aggregate, value)``, beginning with the first value."""
+        """Combines the values of each key with ``reducer(aggregate, value)``, beginning with the first value.
+
+        ``None`` deletes the aggregate.
+        """
         require_arity("reduce", reducer, "aggregate", "value")
         name, materialized = table_options("reduce", options, named, materialized)
         store = table_store(self._names, _REDUCE, materialized, self._key_serde, self._value_serde)
@@ -77,12 +80,15 @@ class KGroupedStream(Generic[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], VR],
-        aggregator: Callable[[K, V, VR], VR],
+        aggregator: Callable[[K, V, VR], VR | None],
         *options: Named | str | Materialized[K, VR],
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]:
-        """Folds the values of each key with ``aggregator(key, value, aggregate)``, starting from ``initializer()``."""
+        """Folds the values of each key with ``aggregator(key, value, aggregate)``, starting from ``initializer()``.
+
+        ``None`` deletes the aggregate.
+        """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate", aggregator, "key", "value", "aggregate")
         if self._combines():

@@ -58,13 +58,16 @@ class KGroupedTable(Generic[K, V]):
 
     def reduce(
         self,
-        adder: Callable[[V, V], V],
-        subtractor: Callable[[V, V], V],
+        adder: Callable[[V, V], V | None],
+        subtractor: Callable[[V, V], V | None],
         *options: Named | str | Materialized[K, V],
         named: Named | str | None = None,
         materialized: Materialized[K, V] | None = None,
     ) -> KTable[K, V]:
-        """Combines the rows of each group with ``adder(aggregate, row)`` and ``subtractor(aggregate, row)``."""
+        """Combines the rows of each group with ``adder(aggregate, row)`` and ``subtractor(aggregate, row)``.
+
+        ``None`` deletes the group.
+        """
         require_arity("reduce's adder", adder, "aggregate", "row")
         require_arity("reduce's subtractor", subtractor, "aggregate", "row")
         name, store = self._options("reduce", options, named, materialized, self._place.value_serde)
@@ -79,15 +82,15 @@ class KGroupedTable(Generic[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], VR],
-        adder: Callable[[K, V, VR], VR],
-        subtractor: Callable[[K, V, VR], VR],
+        adder: Callable[[K, V, VR], VR | None],
+        subtractor: Callable[[K, V, VR], VR | None],
         *options: Named | str | Materialized[K, VR],
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]:
         """Folds the rows of each group, starting from ``initializer()``.
 
-        ``adder`` and ``subtractor`` are given ``(key, row, aggregate)``.
+        ``adder`` and ``subtractor`` are given ``(key, row, aggregate)``; ``None`` deletes the group.
         """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate's adder", adder, "key", "row", "aggregate")

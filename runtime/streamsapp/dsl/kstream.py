@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 from streamsapp.dsl.arity import require_arity, takes_key
 from streamsapp.dsl.branched import BranchedKStream
-from streamsapp.dsl.fixed_key import FixedKeySupplier
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.kgroupedstream import KGroupedStream
 from streamsapp.dsl.ktable import KTable
@@ -145,6 +144,8 @@ class KStream(Generic[K, V]):
 
     def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
         """Writes each record to a topic, or to the topic that ``(key, value, metadata)`` is mapped to."""
+        if callable(topic):
+            require_arity("to", topic, "key", "value", "metadata")
         produced = produced or Produced()
         filled: Produced[Any, Any] = Produced(
             produced.key_serde or self._place.key_serde,
@@ -187,9 +188,12 @@ class KStream(Generic[K, V]):
         *state_stores: str | Named,
         named: Named | str | None = None,
     ) -> KStream[K, Any]:
-        """Runs a user's processor that keeps the key of every record it forwards."""
+        """Runs a user's processor that forwards records under the keys they came with, so that groups stay together.
+
+        What groups by the key later relies on it and uses no repartition topic.
+        """
         name, stores = self._processor_options("process_values", state_stores, named, "KSTREAM-PROCESSVALUES-")
-        return self._then_changed_value(ProcessorGraphNode(name, FixedKeySupplier(name, supplier), stores))
+        return self._then_changed_value(ProcessorGraphNode(name, supplier, stores))
 
     def to_table(
         self,

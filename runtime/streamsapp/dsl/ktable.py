@@ -119,11 +119,13 @@ class KTable(Generic[K, V]):
         return self._derived(ProcessorGraphNode(name, table, stores), table, store, serde)
 
     def to_stream(
-        self, mapper: Callable[[K, V], KR] | None = None, named: Named | str | None = None
+        self, mapper: Callable[[K, V], KR] | Named | str | None = None, named: Named | str | None = None
     ) -> KStream[Any, V]:
         """The updates of the table as a stream; with a mapper, under the keys that it returns."""
         from streamsapp.dsl.kstream import KStream  # a stream makes tables, a table makes streams
 
+        if isinstance(mapper, (Named, str)):
+            mapper, named = None, mapper
         place = self._place
         node = ProcessorGraphNode(self._names.named(name_of(named), "KTABLE-TOSTREAM-"), ToStream)
         stream: KStream[Any, V] = KStream(place.then(node, place.key_serde, place.value_serde, key_changed=False))

@@ -32,13 +32,22 @@ class Named:
         validate_name(self.name)
 
 
-def _validate_optional(name: str | None) -> None:
-    if name is not None:
-        validate_name(name)
+class _Option:
+    """Checks what all options have in common when one is made."""
+
+    def __post_init__(self) -> None:
+        for field_name in ("key_serde", "value_serde"):
+            serde = getattr(self, field_name, None)
+            if serde is not None and not isinstance(serde, Serde):
+                raise TopologyError(f"{type(self).__name__}({field_name}={serde!r}): that is no serde; see Serdes")
+        for field_name in ("name", "store_name"):
+            name = getattr(self, field_name, None)
+            if name is not None:
+                validate_name(name)
 
 
 @dataclass(frozen=True)
-class Consumed(Generic[K, V]):
+class Consumed(_Option, Generic[K, V]):
     """How topics are read. ``offset_reset`` is ``"earliest"``, ``"latest"`` or ``None`` for the configured one."""
 
     key_serde: Serde[K] | None = None
@@ -47,12 +56,9 @@ class Consumed(Generic[K, V]):
     offset_reset: str | None = None
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        _validate_optional(self.name)
-
 
 @dataclass(frozen=True)
-class Produced(Generic[K, V]):
+class Produced(_Option, Generic[K, V]):
     """How a topic is written. Serdes that are not given come from the stream."""
 
     key_serde: Serde[K] | None = None
@@ -60,12 +66,9 @@ class Produced(Generic[K, V]):
     partitioner: StreamPartitioner | None = None
     name: str | None = None
 
-    def __post_init__(self) -> None:
-        _validate_optional(self.name)
-
 
 @dataclass(frozen=True)
-class Grouped(Generic[K, V]):
+class Grouped(_Option, Generic[K, V]):
     """How grouped records travel through a repartition topic, where one is needed.
 
     ``name`` names the node that selects the key and the repartition topic. Serdes that are not given come from the
@@ -82,12 +85,9 @@ class Grouped(Generic[K, V]):
     name: str | None = None
     combine: bool = False
 
-    def __post_init__(self) -> None:
-        _validate_optional(self.name)
-
 
 @dataclass(frozen=True)
-class Repartitioned(Generic[K, V]):
+class Repartitioned(_Option, Generic[K, V]):
     """How ``KStream.repartition`` writes its topic."""
 
     key_serde: Serde[K] | None = None
@@ -97,13 +97,13 @@ class Repartitioned(Generic[K, V]):
     partitioner: StreamPartitioner | None = None
 
     def __post_init__(self) -> None:
-        _validate_optional(self.name)
+        super().__post_init__()
         if self.partitions is not None and self.partitions < 1:
             raise TopologyError(f"Repartitioned(partitions={self.partitions}): a topic has at least one partition")
 
 
 @dataclass(frozen=True)
-class Materialized(Generic[K, V]):
+class Materialized(_Option, Generic[K, V]):
     """How a table is kept. A table that is given a ``store_name`` can be queried by it.
 
     ``emit="commit"`` sends the last update of each key downstream when the task commits, instead of every update when
@@ -121,7 +121,7 @@ class Materialized(Generic[K, V]):
     log_config: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _validate_optional(self.store_name)
+        super().__post_init__()
         if self.store not in ("rocksdb", "memory"):
             raise TopologyError(f"Materialized(store={self.store!r}): use 'rocksdb' or 'memory'")
         if self.emit not in ("update", "commit"):
@@ -129,7 +129,7 @@ class Materialized(Generic[K, V]):
 
 
 @dataclass(frozen=True)
-class Branched(Generic[K, V]):
+class Branched(_Option, Generic[K, V]):
     """Names a branch, and says what becomes of it.
 
     ``function`` maps the branch to the stream that is returned under its name (``None`` keeps it out of the result);
@@ -141,13 +141,13 @@ class Branched(Generic[K, V]):
     consumer: Callable[[KStream[K, V]], None] | None = None
 
     def __post_init__(self) -> None:
-        _validate_optional(self.name)
+        super().__post_init__()
         if self.function is not None and self.consumer is not None:
             raise TopologyError("Branched takes a function or a consumer, not both")
 
 
 @dataclass(frozen=True)
-class Printed(Generic[K, V]):
+class Printed(_Option, Generic[K, V]):
     """How ``KStream.print`` writes: ``[label]: key, value`` on standard output, or into ``path``.
 
     The label is the stream's name unless given; ``mapper(key, value)`` gives the text after it.
@@ -157,9 +157,6 @@ class Printed(Generic[K, V]):
     mapper: Callable[[K, V], str] | None = None
     path: str | None = None
     name: str | None = None
-
-    def __post_init__(self) -> None:
-        _validate_optional(self.name)
 
 
 def name_of(named: Named | str | None) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable

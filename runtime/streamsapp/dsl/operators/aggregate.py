@@ -78,7 +78,9 @@ class Aggregate(StoredTableOperator):
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            changed_at = max(timestamp, stored_at)
+            changed_at = timestamp
+            if stored_at > timestamp:
+                changed_at = stored_at
             write(key_bytes, new_stored, timestamp if new is None else changed_at)
             old = aggregate if initial_is_old or stored is not None else None
             update(key, key_bytes, new, old, changed_at, headers)
@@ -114,7 +116,9 @@ class Reduce(StoredTableOperator):
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            changed_at = max(timestamp, stored_at)
+            changed_at = timestamp
+            if stored_at > timestamp:
+                changed_at = stored_at
             write(key_bytes, new_stored, timestamp if new is None else changed_at)
             update(key, key_bytes, new, old, changed_at, headers)
 

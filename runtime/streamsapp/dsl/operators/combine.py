@@ -57,17 +57,17 @@ class Combine(Operator):
             try:
                 identity = key if identify is None else identify(key)
                 partial = partials.get(identity)
-                if partial is None:
-                    partials[identity] = [key, 1 if reducer is None else value, timestamp]
-                else:
+                if partial is not None:
                     partial[1] = partial[1] + 1 if reducer is None else reducer(partial[1], value)
-                    if timestamp > partial[2]:
-                        partial[2] = timestamp
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            if len(partials) >= MAX_PARTIALS:
-                emit(MAX_PARTIALS)
+            if partial is None:
+                partials[identity] = [key, 1 if reducer is None else value, timestamp]
+                if len(partials) >= MAX_PARTIALS:
+                    emit(MAX_PARTIALS)
+            elif timestamp > partial[2]:
+                partial[2] = timestamp
 
         return push
 

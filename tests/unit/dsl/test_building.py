@@ -1,0 +1,174 @@
+"""Programs that are refused while they are built, and what names and options come to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from streamsapp.dsl.arity import takes_key
+from streamsapp.dsl.builder import StreamsBuilder
+from streamsapp.dsl.kstream import KStream
+from streamsapp.dsl.names import NameGenerator, repartition_names
+from streamsapp.dsl.options import Branched, Consumed, Grouped, Materialized, Named, Produced, Repartitioned
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Processor
+from streamsapp.record import Record
+from streamsapp.serdes.serdes import Serdes
+from streamsapp.topology.nodes import SinkNode, SourceNode
+
+STRING = Serdes.string()
+LONG = Serdes.long()
+ANY: Any = object()
+
+
+def stream(builder: StreamsBuilder | None = None) -> KStream[str, str]:
+    return (builder or StreamsBuilder()).stream("in", Consumed(STRING, STRING))
+
+
+def test_a_name_uses_up_a_number_so_that_it_renames_nothing_else() -> None:
+    names = NameGenerator()
+    assert names.named("mine", "KSTREAM-MAP-") == "mine"
+    assert names.named(None, "KSTREAM-MAP-") == "KSTREAM-MAP-0000000001"
+    assert names.store("KSTREAM-REDUCE-") == "KSTREAM-REDUCE-STATE-STORE-0000000002"
+
+
+def test_repartition_nodes_are_named_after_a_given_name_and_numbered_after_a_generated_one() -> None:
+    names = NameGenerator()
+    assert repartition_names(names, "counts").filter == "counts-repartition-filter"
+    assert repartition_names(names, "KSTREAM-AGGREGATE-STATE-STORE-0000000001").filter == "KSTREAM-FILTER-0000000004"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250])
+def test_illegal_names_are_refused(name: str) -> None:
+    with pytest.raises(TopologyError, match="name"):
+        Named(name)
+    with pytest.raises(TopologyError, match="name"):
+        Materialized(store_name=name)
+
+
+def wrong(function: Callable[..., Any]) -> Any:
+    """A function that a type checker would refuse, too."""
+    return function
+
+
+class Pass(Processor):
+    def process(self, record: Record) -> None:
+        """Never called."""
+
+
+def combining(name: str | None = None) -> Any:
+    return stream().group_by(lambda k, v: v, Grouped(STRING, STRING, name, combine=True))
+
+
+def combine_twice() -> None:
+    grouped = combining("words")
+    grouped.count()
+    grouped.count()
+
+
+def overlapping() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream(["a", "b"])
+    builder.stream("a")
+    return builder
+
+
+def two_resets() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream(re.compile("a.*"), Consumed(offset_reset="earliest"))
+    builder.stream(re.compile("a.*"), Consumed(offset_reset="latest"))
+    return builder
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: stream().filter(wrong(len)), r"filter calls its function with \(key, value\); len"),
+    (lambda: stream().map_values(lambda: 1), r"map_values calls its function with \(value\)"),
+    (lambda: stream().map_values(lambda a, b, c: 1), r"map_values calls its function with \(key, value\)"),
+    (lambda: stream().map_values(ANY), r"map_values needs a function of \(value\) or \(key, value\)"),
+    (lambda: stream().foreach(ANY), r"foreach needs a function of \(key, value\)"),
+    (lambda: stream().to(wrong(lambda key: key)), r"to calls its function with \(key, value, metadata\)"),
+    (lambda: stream().merge(stream()), "another StreamsBuilder"),
+    (lambda: stream().group_by_key().count("a", "b"), "count: 'b' is one option too many"),
+    (lambda: stream().process(Pass, Named("a"), named="b"), "named twice, b and a"),
+    (lambda: Grouped(ANY), r"Grouped\(key_serde=.*that is no serde"),
+    (lambda: Repartitioned(partitions=0), "at least one partition"),
+    (lambda: Materialized(emit=ANY), "use 'update' or 'commit'"),
+    (lambda: Materialized(store=ANY), "use 'rocksdb' or 'memory'"),
+    (lambda: Branched(function=lambda s: s, consumer=lambda s: None), "not both"),
+    (lambda: StreamsBuilder().stream([]), "at least one topic"),
+    (lambda: combining().aggregate(int, lambda k, v, a: a), "aggregate cannot combine"),
+    (combine_twice, "group the stream again"),
+    (lambda: overlapping().build(), "not the same topics"),
+    (lambda: two_resets().build(), "different offset_reset"),
+]
+
+
+@pytest.mark.parametrize(("program", "message"), REFUSED)
+def test_mistakes_are_refused_where_they_are_made(program: Callable[[], object], message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        program()
+
+
+@pytest.mark.parametrize("function", [str.split, len, print, int, lambda v: v, lambda v, other=1: v])
+def test_mappers_that_can_do_with_one_argument_get_the_value(function: Callable[..., Any]) -> None:
+    assert not takes_key("map_values", function)
+
+
+def sink(builder: StreamsBuilder) -> SinkNode:
+    return next(node for node in builder.build().nodes if isinstance(node, SinkNode))
+
+
+def test_serdes_are_inherited_until_a_function_changes_the_type() -> None:
+    builder = StreamsBuilder()
+    stream(builder).filter(lambda k, v: True).to("out")
+    assert (sink(builder).key_serde, sink(builder).value_serde) == (STRING, STRING)
+    builder = StreamsBuilder()
+    stream(builder).map_values(len).to("out", Produced(value_serde=LONG))
+    assert (sink(builder).key_serde, sink(builder).value_serde) == (STRING, LONG)
+    builder = StreamsBuilder()
+    stream(builder).map(lambda k, v: (v, k)).to("out")
+    assert (sink(builder).key_serde, sink(builder).value_serde) == (None, None)
+
+
+def test_a_group_inherits_the_serdes_that_its_options_leave_out() -> None:
+    builder = StreamsBuilder()
+    stream(builder).group_by(lambda k, v: len(v), Grouped(LONG, name="lengths")).count()
+    repartition = sink(builder)
+    assert (repartition.topic, repartition.key_serde, repartition.value_serde) == ("lengths-repartition", LONG, STRING)
+
+
+def test_combining_sends_partial_counts_as_longs() -> None:
+    builder = StreamsBuilder()
+    stream(builder).group_by(lambda k, v: v, Grouped(STRING, STRING, combine=True)).count()
+    assert sink(builder).value_serde == LONG
+    source = [node for node in builder.build().nodes if isinstance(node, SourceNode)][1]
+    assert source.value_serde == LONG
+
+
+def test_combining_changes_nothing_where_no_repartition_topic_is_needed() -> None:
+    def described(combine: bool) -> str:
+        builder = StreamsBuilder()
+        grouped = stream(builder).group_by_key(Grouped(STRING, STRING, combine=combine))
+        grouped.aggregate(int, lambda key, value, total: total)
+        return str(builder.build().describe())
+
+    assert described(True) == described(False)
+
+
+def test_building_twice_gives_the_same_topology() -> None:
+    builder = StreamsBuilder()
+    grouped = stream(builder).select_key(lambda k, v: v).group_by_key(Grouped(STRING, STRING))
+    grouped.count()
+    grouped.count(Materialized("again"))
+    assert str(builder.build().describe()) == str(builder.build().describe())
+    assert str(builder.build(optimize=True).describe()) == str(builder.build(optimize=True).describe())
+
+
+def test_a_table_that_emits_at_the_commit_gets_a_store() -> None:
+    builder = StreamsBuilder()
+    builder.table("in", Consumed(STRING, STRING), Materialized(emit="commit")).to_stream().to("out")
+    (sub_topology,) = builder.build().sub_topologies()
+    assert [store.name for store in sub_topology.stores] == ["in-STATE-STORE-0000000000"]

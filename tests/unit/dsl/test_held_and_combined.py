@@ -1,0 +1,209 @@
+"""Operators that hold results back for the commit, bound to a context of this file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOperator
+from streamsapp.dsl.operators.combine import MAX_PARTIALS, Combine, Merge
+from streamsapp.dsl.operators.tables import StoredTableSource
+from streamsapp.processor.api import ProcessorContext
+from streamsapp.processor.operator import Operator, Push
+from streamsapp.record import Headers
+from streamsapp.serdes.serdes import Serdes
+
+
+class MemoryStore:
+    """A store's fast protocol over a dictionary, keeping objects as they are."""
+
+    stores_objects = True
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, tuple[Any, int]] = {}
+
+    def key_bytes(self, key: str) -> bytes:
+        return key.encode()
+
+    def read(self, key: bytes) -> tuple[Any, int]:
+        return self.entries.get(key, (None, -1))
+
+    def write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        self.entries.pop(key, None)
+        if stored is not None:
+            self.entries[key] = (stored, timestamp)
+
+    def to_stored(self, value: Any) -> Any:
+        return value
+
+    def from_stored(self, stored: Any) -> Any:
+        return stored
+
+
+class Context:
+    """What an operator is bound to; keeps what it forwards."""
+
+    node_name = "node"
+
+    def __init__(self) -> None:
+        self.forwarded: list[tuple[Any, Any, int]] = []
+        self.errors: list[str] = []
+        self.drops: list[str] = []
+        self.kept = MemoryStore()
+
+    @property
+    def forward(self) -> Push:
+        return lambda key, value, timestamp, headers: self.forwarded.append((key, value, timestamp))
+
+    def child(self, name: str) -> Push:
+        return self.forward
+
+    def store(self, name: str) -> MemoryStore:
+        return self.kept
+
+    def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        self.errors.append(str(error))
+
+    def dropped(self, reason: str) -> None:
+        self.drops.append(reason)
+
+    @property
+    def processor_context(self) -> ProcessorContext:
+        raise NotImplementedError
+
+    def take(self) -> list[tuple[Any, Any, int]]:
+        taken, self.forwarded = self.forwarded, []
+        return taken
+
+
+def bound(operator: Operator) -> tuple[Context, Callable[[Any, Any, int], None]]:
+    context = Context()
+    push = operator.bind(context)
+    return context, lambda key, value, timestamp: push(key, value, timestamp, None)
+
+
+def drain(operator: Operator, limit: int = 1000) -> None:
+    while operator.emit_held(limit):
+        """Another slice."""
+
+
+def counting(send_old_values: bool) -> StoredTableOperator:
+    return Count("counts", emit_at_commit=True, send_old_values=send_old_values)
+
+
+def test_updates_held_for_the_commit_come_once_per_key_in_the_order_of_first_touch() -> None:
+    operator = counting(send_old_values=False)
+    context, push = bound(operator)
+    for key, timestamp in (("a", 5), ("b", 1), ("a", 3), ("a", 4)):
+        push(key, "v", timestamp)
+    assert context.take() == []
+    drain(operator)
+    assert context.take() == [("a", (3, None), 5), ("b", (1, None), 1)]
+    assert operator.emit_held(10) == 0
+
+
+def test_old_values_of_held_updates_are_those_before_the_first_of_them() -> None:
+    operator = counting(send_old_values=True)
+    context, push = bound(operator)
+    push("a", "v", 1)
+    drain(operator)
+    push("a", "v", 2)
+    push("a", "v", 3)
+    drain(operator)
+    assert context.take() == [("a", (1, None), 1), ("a", (3, 1), 3)]
+
+
+def test_slices_of_held_updates_lose_nothing_that_arrives_in_between() -> None:
+    operator = counting(send_old_values=True)
+    context, push = bound(operator)
+    for key in "abc":
+        push(key, "v", 1)
+    assert operator.emit_held(2) == 1
+    push("a", "v", 2)
+    assert operator.emit_held(2) == 1
+    assert operator.emit_held(2) == 0
+    assert context.take() == [("a", (1, None), 1), ("b", (1, None), 1), ("c", (1, None), 1), ("a", (2, 1), 2)]
+
+
+def test_a_row_that_comes_and_goes_between_two_commits_is_never_sent() -> None:
+    operator = StoredTableSource("rows", emit_at_commit=True, send_old_values=False)
+    context, push = bound(operator)
+    push("a", "x", 1)
+    push("a", None, 2)
+    push("b", "y", 3)
+    drain(operator)
+    push("b", None, 4)
+    drain(operator)
+    assert context.take() == [("b", ("y", None), 3), ("b", (None, None), 4)]
+
+
+def test_an_operator_that_emits_every_update_holds_nothing() -> None:
+    operator = Count("counts", emit_at_commit=False, send_old_values=True)
+    context, push = bound(operator)
+    push("a", "v", 1)
+    push("a", "v", 2)
+    assert context.take() == [("a", (1, 0), 1), ("a", (2, 1), 2)]
+    assert operator.emit_held(10) == 0
+
+
+def test_an_aggregator_that_raises_leaves_the_store_as_it_was() -> None:
+    def aggregator(key: str, value: str, total: int) -> int:
+        return total + len(value)
+
+    operator = Aggregate(lambda: 0, aggregator, "totals", emit_at_commit=False, send_old_values=False)
+    context, push = bound(operator)
+    push("a", "xx", 1)
+    push("a", 3, 2)
+    assert context.errors == ["object of type 'int' has no len()"]
+    assert context.kept.entries == {b"a": (2, 1)}
+
+
+def test_partial_counts_wait_for_the_commit_and_carry_the_latest_time() -> None:
+    operator = Combine(Merge(None), Serdes.string())
+    context, push = bound(operator)
+    for key, timestamp in (("a", 5), ("b", 1), ("a", 3)):
+        push(key, "v", timestamp)
+    assert context.take() == []
+    assert operator.emit_held(1) == 1
+    assert operator.emit_held(1) == 0
+    assert context.take() == [("a", 2, 5), ("b", 1, 1)]
+
+
+def test_partial_aggregates_are_sent_when_there_are_too_many() -> None:
+    operator = Combine(Merge(None), Serdes.long())
+    context, push = bound(operator)
+    for key in range(MAX_PARTIALS):
+        push(key, "v", key)
+    assert len(context.take()) == MAX_PARTIALS
+    push(0, "v", 1)
+    drain(operator)
+    assert context.take() == [(0, 1, 1)]
+
+
+def test_combining_ignores_records_that_belong_to_no_group() -> None:
+    operator = Combine(Merge(None), Serdes.string())
+    context, push = bound(operator)
+    push(None, "v", 1)
+    push("a", None, 1)
+    assert operator.emit_held(10) == 0
+    assert context.drops == ["null value"]
+
+
+def test_keys_that_can_change_in_place_are_combined_by_their_bytes() -> None:
+    operator = Combine(Merge(lambda one, two: one + two), Serdes.json())
+    context, push = bound(operator)
+    for key, value in (({"k": 1}, "x"), (True, "t"), (1, "one"), ({"k": 1}, "y")):
+        push(key, value, 1)
+    drain(operator)
+    assert context.take() == [({"k": 1}, "xy", 1), (True, "t", 1), (1, "one", 1)]
+
+
+def test_a_reducer_that_raises_loses_only_the_record_it_raised_for() -> None:
+    operator = Combine(Merge(lambda one, two: one + two), Serdes.string())
+    context, push = bound(operator)
+    push("a", "x", 1)
+    push("a", 2, 2)
+    push("a", "y", 3)
+    drain(operator)
+    assert context.take() == [("a", "xy", 3)]
+    assert len(context.errors) == 1
