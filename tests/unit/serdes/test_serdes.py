@@ -270,9 +270,7 @@ def test_a_plain_function_stands_for_a_serde_in_its_own_direction() -> None:
 def test_something_that_is_no_serde_is_refused_with_the_field() -> None:
     assert as_serializer(Serdes.long(), "f") is Serdes.long()
     assert as_deserializer(None, "f") is None
-    with pytest.raises(
-        TopologyError, match="value_serializer of sink k must be a serde or a function of a value, got str"
-    ):
+    with pytest.raises(TopologyError, match="value_serializer of sink k must be a serde or a function of a value"):
         as_serializer("string", "value_serializer of sink k")  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="key_deserializer must be a serde or a function of bytes, got int"):
         as_deserializer(1, "key_deserializer")  # type: ignore[arg-type]

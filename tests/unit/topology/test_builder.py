@@ -197,7 +197,7 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda t: t.add_source("x", pattern="("), r"source x: '\(' is not a regular expression: missing \)"),
     (
         lambda t: t.add_source("x", "c", key_deserializer=5),
-        "key_deserializer of source x must be a serde or a function",
+        "key_deserializer of source x must be a serde",
     ),
     (lambda t: t.add_source("x", "c", "c"), "source x names a topic twice: c, c"),
     (lambda t: t.add_source("x", "c", "a"), "topic a is already read by source in"),
