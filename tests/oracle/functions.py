@@ -154,7 +154,7 @@ EXTRACTORS: dict[str, Callable[[InputRecord, Any, Any, int], int]] = {
 
 
 def by_source_topic(key: Any, value: Any, metadata: RecordMetadata | None) -> str:
-    return f"out-of-{None if metadata is None else metadata.topic}"
+    return f"out-of-{'null' if metadata is None else metadata.topic}"
 
 
 TOPIC_EXTRACTORS: dict[str, Callable[[Any, Any, RecordMetadata | None], str]] = {

@@ -11,42 +11,47 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
+
+from streamsapp.local.jars import cache_dir
+from streamsapp.local.java import find_java, find_maven
 
 HERE = Path(__file__).parent
-KAFKA_VERSION = "4.3.1"
+#: Programs are small and many: a quick start counts more than peak speed. State goes to memory where there is a disk of it.
+_JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+if Path("/dev/shm").is_dir():
+    _JVM_OPTIONS.append("-Djava.io.tmpdir=/dev/shm")
 
 
 class OracleError(Exception):
     """The oracle cannot be built or does not answer."""
 
 
-def cache_directory() -> Path:
-    """Where jars and classes are kept, outside of the tree."""
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "streamsapp" / f"oracle-{KAFKA_VERSION}"
-
-
 def _run(command: list[str]) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise OracleError(f"{command[0]} is missing: the oracle needs a JDK (17 or newer) and Maven") from error
+        raise OracleError(f"{command[0]} is missing: the oracle needs a whole JDK, not only Java's runtime") from error
     if done.returncode != 0:
         raise OracleError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
 
 
-def _stage(target: Path, make: list[str], inputs: list[Path]) -> Path:
-    """Run ``make + [directory]`` unless it ran before for the same inputs; processes may race, the last one wins."""
-    digest = hashlib.sha256()
-    for path in inputs:
-        digest.update(path.read_bytes())
-    done = target.with_name(f"{target.name}-{digest.hexdigest()[:12]}")
+def _stage(name: str, inputs: list[Path], make: Callable[[Path], list[str]]) -> Path:
+    """The directory that the command ``make(directory)`` fills; made anew only when an input changes.
+
+    Processes may race: each fills a directory of its own, and the first to finish gives its one the name.
+    """
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in inputs)).hexdigest()
+    done = cache_dir() / f"oracle-{name}-{digest[:12]}"
     if not done.is_dir():
         unfinished = done.with_name(f"{done.name}.{os.getpid()}")
-        _run([*make, str(unfinished)])
+        unfinished.mkdir(parents=True, exist_ok=True)
+        _run(make(unfinished))
         try:
             unfinished.rename(done)
         except OSError:
@@ -56,15 +61,12 @@ def _stage(target: Path, make: list[str], inputs: list[Path]) -> Path:
 
 def class_path() -> str:
     """Fetch the jars and compile the oracle where that is not done yet."""
-    cache = cache_directory()
-    cache.mkdir(parents=True, exist_ok=True)
     pom = HERE / "pom.xml"
-    # Maven wants its directory as part of an option, so a shell joins the two.
-    copy = f"exec mvn -q -B -f '{pom}' dependency:copy-dependencies -DoutputDirectory=\"$0\""
-    libraries = _stage(cache / "libs", ["sh", "-c", copy], [pom])
+    copy = [str(find_maven()), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    libraries = _stage("libraries", [pom], lambda into: [*copy, f"-DoutputDirectory={into}"])
     sources = sorted((HERE / "java").glob("*.java"))
-    compiler = ["javac", "-cp", f"{libraries}/*", *map(str, sources), "-d"]
-    classes = _stage(cache / "classes", compiler, [pom, *sources])
+    compiler = [str(find_java().with_name("javac")), "-cp", f"{libraries}/*"]
+    classes = _stage("classes", [pom, *sources], lambda into: [*compiler, "-d", str(into), *map(str, sources)])
     return f"{classes}:{libraries}/*"
 
 
@@ -72,32 +74,40 @@ class Oracle:
     """A running Kafka Streams that answers requests; README.md lists them."""
 
     def __init__(self) -> None:
-        log: IO[str] = (cache_directory() / "oracle.log").open("w") if cache_directory().is_dir() else sys.stderr
-        self._process = subprocess.Popen(
-            ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-cp", class_path(), "Oracle"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            encoding="utf-8",
-        )
+        command = [str(find_java()), *_JVM_OPTIONS, "-cp", class_path(), "Oracle"]
+        with ExitStack() as undo:
+            self._log = undo.enter_context(tempfile.TemporaryFile())
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8"
+            )
+            undo.pop_all()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """The answer to one request."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        try:
+            self._requests.write(json.dumps(request) + "\n")
+            self._requests.flush()
+        except BrokenPipeError as error:
+            raise self._died() from error
+        line = self._answers.readline()
         if not line:
-            raise OracleError(f"the oracle died; {cache_directory() / 'oracle.log'} says why")
+            raise self._died()
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
         """End the Java process."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._requests.close()
         self._process.wait(timeout=30)
+        self._answers.close()
+        self._log.close()
+
+    def _died(self) -> OracleError:
+        self._log.seek(0)
+        return OracleError(f"the oracle died; it last said:\n{self._log.read()[-4000:].decode(errors='replace')}")
 
     def __enter__(self) -> Oracle:
         return self

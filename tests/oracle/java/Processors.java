@@ -19,6 +19,7 @@ import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.processor.api.RecordMetadata;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
@@ -67,7 +68,9 @@ final class Processors {
 
     private static Stepped metadata(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
                                     Headers headers) {
+        // Kafka Streams gives punctuations a record's place with a null topic, streamsapp gives them none.
         String where = context.recordMetadata()
+            .filter(at -> at.topic() != null)
             .map(at -> at.topic() + "-" + at.partition() + "@" + at.offset())
             .orElse("nowhere");
         List<String> names = new ArrayList<>();
@@ -286,7 +289,7 @@ final class Processors {
             if (ticks == 3) {
                 schedule.cancel();
             }
-            String where = context().recordMetadata().isPresent() ? "somewhere" : "nowhere";
+            String where = context().recordMetadata().map(RecordMetadata::topic).isPresent() ? "somewhere" : "nowhere";
             context().forward(new Record<>("tick", "tick " + ticks + " " + where + " stream "
                 + context().currentStreamTimeMs() + " now " + context().currentSystemTimeMs(), timestamp));
         }

@@ -1,0 +1,175 @@
+"""Programs everybody writes, by hand: what the random ones may miss by chance is certain to be seen here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Program = dict[str, Any]
+
+TEXTS = {"key": "string", "value": "string"}
+TEXT_TO_LONG = {"key": "string", "value": "long"}
+
+_WORDS = [
+    {"topic": "lines", "key": None, "value": "all streams lead to kafka", "ts": 100},
+    {"topic": "lines", "key": "k", "value": "hello kafka streams", "ts": 90, "headers": [["trace", "AQ=="]]},
+    {"topic": "lines", "key": "k", "value": None, "ts": 110},
+    {"topic": "lines", "key": "k", "value": "", "ts": 110},
+    {"topic": "lines", "key": "k", "value": "kafka kafka", "ts": 110},
+]
+
+_ROWS = [
+    {"topic": "rows", "key": "anna", "value": "berlin", "ts": 10},
+    {"topic": "rows", "key": "ben", "value": "berlin", "ts": 20},
+    {"topic": "rows", "key": "anna", "value": "paris", "ts": 15},
+    {"topic": "rows", "key": None, "value": "rome", "ts": 30},
+    {"topic": "rows", "key": "ben", "value": None, "ts": 30},
+    {"topic": "rows", "key": "carl", "value": None, "ts": 30},
+    {"topic": "rows", "key": "anna", "value": "paris", "ts": 40},
+]
+
+
+def _program(steps: list[dict[str, Any]], inputs: dict[str, Any], events: list[dict[str, Any]]) -> Program:
+    return {"api": "dsl", "optimize": False, "steps": steps, "inputs": inputs, "events": events}
+
+
+def _word_count() -> Program:
+    steps = [
+        {"op": "stream", "id": "lines", "topics": ["lines"], "consumed": TEXTS},
+        {"op": "flat_map_values", "id": "words", "of": "lines", "fn": "words"},
+        {"op": "group_by", "id": "groups", "of": "words", "fn": "text_of_value", "grouped": TEXTS},
+        {"op": "count", "id": "counts", "of": "groups", "materialized": {"name": "counts"}},
+        {"op": "to_stream", "id": "updates", "of": "counts"},
+        {"op": "to", "of": "updates", "topic": "counts-out", "produced": TEXT_TO_LONG},
+    ]
+    return _program(steps, {"lines": TEXTS}, _WORDS)
+
+
+def _table_counted_by_value() -> Program:
+    steps = [
+        {"op": "table", "id": "rows", "topic": "rows", "consumed": TEXTS, "materialized": {"name": "rows"}},
+        {"op": "group_by", "id": "cities", "of": "rows", "fn": "value_as_key", "grouped": TEXTS},
+        {"op": "count", "id": "counts", "of": "cities"},
+        {"op": "to_stream", "id": "updates", "of": "counts"},
+        {"op": "to", "of": "updates", "topic": "counts-out", "produced": TEXT_TO_LONG},
+    ]
+    return _program(steps, {"rows": TEXTS}, _ROWS)
+
+
+def _table_aggregated_by_letter() -> Program:
+    steps = [
+        {"op": "table", "id": "rows", "topic": "rows", "consumed": TEXTS},
+        {"op": "filter", "id": "kept", "of": "rows", "fn": "value_even", "materialized": {"name": "kept", **TEXTS}},
+        {"op": "group_by", "id": "letters", "of": "kept", "fn": "first_letter", "grouped": {"name": "letters", **TEXTS}},
+        {
+            "op": "aggregate",
+            "id": "joined",
+            "of": "letters",
+            "init": "empty",
+            "fn": "join",
+            "subtract": "unjoin",
+            "materialized": {"value": "string"},
+        },
+        {"op": "to_stream", "id": "updates", "of": "joined"},
+        {"op": "to", "of": "updates", "topic": "joined-out", "produced": {}},
+    ]
+    return _program(steps, {"rows": TEXTS}, _ROWS)
+
+
+def _branches_of_a_pattern() -> Program:
+    steps = [
+        {"op": "stream", "id": "all", "pattern": "in-.*", "consumed": TEXTS},
+        {
+            "op": "split",
+            "of": "all",
+            "name": "by-",
+            "branches": [{"id": "even", "fn": "value_even", "name": "even"}, {"id": "key", "fn": "key_present"}],
+            "default": {"id": "rest", "name": "rest"},
+        },
+        {"op": "merge", "id": "merged", "of": "even", "with": "rest"},
+        {"op": "to", "of": "merged", "topic": "merged-out", "produced": TEXTS},
+        {"op": "to", "of": "key", "extractor": "by_source_topic", "produced": TEXTS},
+    ]
+    events = [
+        {"topic": "in-b", "key": "k", "value": "odd", "ts": 5},
+        {"topic": "in-a", "key": None, "value": "even", "ts": 3},
+        {"topic": "in-b", "key": None, "value": "odd", "ts": 3},
+        {"topic": "in-a", "key": "", "value": "", "ts": 4},
+    ]
+    return _program(steps, {"in-a": TEXTS, "in-b": TEXTS}, events)
+
+
+def _keys_changed_twice() -> Program:
+    steps = [
+        {"op": "stream", "id": "lines", "topics": ["lines"], "consumed": TEXTS},
+        {"op": "select_key", "id": "keyed", "of": "lines", "fn": "first_letter"},
+        {"op": "group_by_key", "id": "first", "of": "keyed", "grouped": TEXTS},
+        {"op": "count", "id": "counts", "of": "first", "materialized": {"name": "first-count"}},
+        {"op": "map_values", "id": "sized", "of": "keyed", "fn": "length"},
+        {"op": "group_by_key", "id": "second", "of": "sized", "grouped": TEXT_TO_LONG},
+        {"op": "reduce", "id": "sums", "of": "second", "fn": "sum", "materialized": {"name": "sums"}},
+        {"op": "to_stream", "id": "updates", "of": "sums"},
+        {"op": "to", "of": "updates", "topic": "sums-out", "produced": {}},
+    ]
+    return _program(steps, {"lines": TEXTS}, _WORDS)
+
+
+def _user_code_that_fails() -> Program:
+    steps = [
+        {"op": "stream", "id": "lines", "topics": ["lines"], "consumed": TEXTS},
+        {"op": "filter", "id": "checked", "of": "lines", "fn": "fail_on_boom"},
+        {"op": "to", "of": "checked", "topic": "checked-out", "produced": TEXTS},
+    ]
+    events = [
+        {"topic": "lines", "key": "k", "value": "fine", "ts": 1},
+        {"topic": "lines", "key": "k", "value": "boom", "ts": 2},
+        {"topic": "lines", "key": "k", "value": "never seen", "ts": 3},
+    ]
+    return _program(steps, {"lines": TEXTS}, events)
+
+
+def _bytes_that_are_no_long() -> Program:
+    steps = [
+        {"op": "stream", "id": "numbers", "topics": ["numbers"], "consumed": TEXT_TO_LONG},
+        {"op": "to", "of": "numbers", "topic": "numbers-out", "produced": {}},
+    ]
+    events = [
+        {"topic": "numbers", "key": "k", "value": 7, "ts": 1},
+        {"topic": "numbers", "key": "k", "value_raw": "AQID", "ts": 2},
+    ]
+    return _program(steps, {"numbers": TEXT_TO_LONG}, events)
+
+
+def _punctuated_store() -> Program:
+    steps = [
+        {"op": "stream", "id": "rows", "topics": ["rows"], "consumed": TEXTS},
+        {"op": "store", "name": "last", "kind": "kv", **TEXTS},
+        {
+            "op": "process",
+            "id": "dumped",
+            "of": "rows",
+            "processor": "dump_stream_time",
+            "interval": 10,
+            "stores": ["last"],
+        },
+        {"op": "process", "id": "ticks", "of": "rows", "processor": "tick_wall_clock", "interval": 7},
+        {"op": "process", "id": "stream-ticks", "of": "rows", "processor": "tick_stream_time", "interval": 4},
+        {"op": "to", "of": "dumped", "topic": "dumped-out", "produced": TEXTS},
+        {"op": "to", "of": "ticks", "topic": "ticks-out", "produced": TEXTS},
+        {"op": "to", "of": "stream-ticks", "topic": "stream-ticks-out", "produced": TEXTS},
+    ]
+    return _program(steps, {"rows": TEXTS}, [*_ROWS[:3], {"advance": 5}, {"advance": 30}, *_ROWS[3:], {"advance": 7}])
+
+
+CLASSICS: dict[str, Program] = {
+    "word count": _word_count(),
+    "word count, optimised": {**_word_count(), "optimize": True},
+    "table counted by value": _table_counted_by_value(),
+    "table counted by value, optimised": {**_table_counted_by_value(), "optimize": True},
+    "table aggregated by letter": _table_aggregated_by_letter(),
+    "branches of a pattern": _branches_of_a_pattern(),
+    "keys changed, grouped twice": _keys_changed_twice(),
+    "keys changed, grouped twice, optimised": {**_keys_changed_twice(), "optimize": True},
+    "user code that fails": _user_code_that_fails(),
+    "bytes that are no long": _bytes_that_are_no_long(),
+    "store punctuated by stream time, ticks by both times": _punctuated_store(),
+}

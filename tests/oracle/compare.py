@@ -1,0 +1,273 @@
+"""Runs one program on both sides, says where they differ, and shrinks a program that does to its essence.
+
+Called by the tests of this folder, on the test's thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+from oracle import Oracle
+from programs import build, serde
+from streamsapp import Serdes, StreamsConfig
+from streamsapp.errors import StreamsAppError
+from streamsapp.record import Headers
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.testing import TestInputTopic, TopologyTestDriver
+
+Program = dict[str, Any]
+Outcome = dict[str, Any]
+
+_EXTRACTOR = re.compile(r"\(extractor class: .*\)")
+
+
+def _encoded(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _headers(event: dict[str, Any]) -> Headers | None:
+    return [(name, _decoded(value)) for name, value in event.get("headers", [])] or None
+
+
+class _DriverRun:
+    """One program through our TopologyTestDriver; the answer has the form of the oracle's."""
+
+    def __init__(self, program: Program, driver: TopologyTestDriver) -> None:
+        self.program = program
+        self.driver = driver
+        self.inputs: dict[str, TestInputTopic] = {}
+
+    def outcome(self) -> Outcome:
+        outcome: Outcome = {}
+        for index, event in enumerate(self.program["events"]):
+            try:
+                self._play(event)
+            except StreamsAppError as error:
+                outcome |= {"failed_at": index, "error": type(error).__name__, "message": str(error)}
+                break
+        outcome["outputs"] = {topic: self._read(topic) for topic in sorted(self.driver.produced_topic_names)}
+        outcome["stores"] = {name: self._entries(name) for name in self._store_names()}
+        return outcome
+
+    def _play(self, event: dict[str, Any]) -> None:
+        if "advance" in event:
+            self.driver.advance_wall_clock_time(event["advance"])
+            return
+        topic = event["topic"]
+        if topic not in self.inputs:
+            self.inputs[topic] = self.driver.create_input_topic(topic, Serdes.bytes(), Serdes.bytes())
+        key, value = (self._bytes(event, side) for side in ("key", "value"))
+        self.inputs[topic].pipe_input(key, value, event["ts"], _headers(event))
+
+    def _bytes(self, event: dict[str, Any], side: str) -> bytes | None:
+        if f"{side}_raw" in event:
+            return _decoded(event[f"{side}_raw"])
+        value = event[side]
+        return None if value is None else serde(self.program["inputs"][event["topic"]][side]).serialize(value)
+
+    def _read(self, topic: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "key": _encoded(record.key),
+                "value": _encoded(record.value),
+                "ts": record.timestamp,
+                "headers": [[name, _encoded(value)] for name, value in record.headers],
+            }
+            for record in self.driver.create_output_topic(topic, Serdes.bytes(), Serdes.bytes()).read_records()
+        ]
+
+    def _store_names(self) -> list[str]:
+        """Every store a program names, wherever it does."""
+        steps = self.program["steps"]
+        named = [step["materialized"].get("name") for step in steps if "materialized" in step]
+        return sorted({step["name"] for step in steps if step["op"] == "store"} | set(filter(None, named)))
+
+    def _entries(self, name: str) -> list[list[Any]]:
+        return [
+            [key, {"value": value.value, "timestamp": value.timestamp}]
+            if isinstance(value, ValueAndTimestamp)
+            else [key, value]
+            for key, value in self.driver.get_state_store(name).all()
+        ]
+
+
+def run_here(program: Program) -> Outcome:
+    """What streamsapp makes of a program."""
+    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092")
+    try:
+        topology = build(program)
+    except StreamsAppError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+    with TopologyTestDriver(topology, config) as driver:
+        return _DriverRun(program, driver).outcome() | {"describe": str(topology.describe())}
+
+
+def describe_here(program: Program) -> str:
+    """Our description of a program, or why there is none."""
+    try:
+        return str(build(program).describe())
+    except StreamsAppError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _masked(description: str) -> str:
+    """Functions have other names on the other side."""
+    return _EXTRACTOR.sub("(extractor class: ...)", description)
+
+
+def _diff(theirs: list[str], ours: list[str]) -> str:
+    return "\n".join(difflib.unified_diff(theirs, ours, "Kafka Streams", "streamsapp", lineterm="", n=3))
+
+
+def description_difference(oracle: Oracle, program: Program) -> str | None:
+    """Where the two descriptions differ; ``None`` also for a program that Kafka Streams refuses."""
+    answer = oracle.ask(kind="describe", **program)
+    if "error" in answer:
+        return None
+    theirs, ours = _masked(answer["describe"]), _masked(describe_here(program))
+    return None if theirs == ours else _diff(theirs.split("\n"), ours.split("\n"))
+
+
+def _last_per_key(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a compacted topic amounts to; a commit may leave out what a later record of it overwrites."""
+    last = {record["key"]: record for record in records}
+    return sorted(last.values(), key=json.dumps)
+
+
+def _lines(outcome: Outcome, stores: list[str]) -> list[str]:
+    """An outcome in lines: one for each record, entry and failure."""
+    lines = []
+    if "error" in outcome:
+        lines.append(f"failed at event {outcome.get('failed_at')}")
+    for topic, records in sorted(outcome.get("outputs", {}).items()):
+        shown = _last_per_key(records) if topic.endswith("-changelog") else records
+        lines += [f"topic {topic}: {_readable(record)}" for record in shown]
+    lines += [f"store {name}: {json.dumps(entry)}" for name in stores for entry in outcome.get("stores", {})[name]]
+    return lines
+
+
+def _readable(record: dict[str, Any]) -> str:
+    key, value = (_decoded(record[side]) for side in ("key", "value"))
+    return f"key {key!r} value {value!r} at {record['ts']} headers {record['headers']}"
+
+
+def outcome_difference(oracle: Oracle, program: Program) -> str | None:
+    """Where records, times, order or state differ; ``None`` also for a program that Kafka Streams refuses."""
+    theirs = oracle.ask(kind="run", **program)
+    if "error" in theirs and "failed_at" not in theirs:
+        return None
+    ours = run_here(program)
+    stores = sorted(ours.get("stores", {}))
+    their_lines, our_lines = _lines(theirs, stores), _lines(ours, stores)
+    if their_lines == our_lines:
+        return None
+    failures = [f"{side}: {each['error']}: {each['message']}" for side, each in
+                (("Kafka Streams", theirs), ("streamsapp", ours)) if "error" in each]
+    return "\n".join([*failures, _diff(their_lines, our_lines)])
+
+
+# ---- shrinking ---------------------------------------------------------------------------------------------------
+
+
+def _references(step: dict[str, Any]) -> set[str]:
+    """The ids, stores and nodes that a step needs."""
+    found = {step[field] for field in ("of", "with", "processor") if field in step}
+    return found | set(step.get("parents", ())) | set(step.get("stores", ())) | set(step.get("processors", ()))
+
+
+def _names(step: dict[str, Any]) -> set[str]:
+    branches = [*step.get("branches", ()), *([step["default"]] if "default" in step else [])]
+    own = {step.get("id"), step.get("name"), step.get("materialized", {}).get("name")}
+    return {name for name in own | {branch["id"] for branch in branches} if name is not None}
+
+
+def _without_step(program: Program, index: int) -> Program:
+    """The program without a step and whatever needs it."""
+    gone = _names(program["steps"][index])
+    steps = program["steps"][:index]
+    for step in program["steps"][index + 1 :]:
+        if _references(step) & gone:
+            gone |= _names(step)
+        else:
+            steps.append(step)
+    return {**program, "steps": steps}
+
+
+def _bypassed(program: Program, index: int) -> Program:
+    """The program whose later steps build on the parent of a step instead of on the step."""
+    step = program["steps"][index]
+    text = json.dumps(program["steps"][index + 1 :]).replace(json.dumps(step["id"]), json.dumps(step["of"]))
+    return {**program, "steps": program["steps"][:index] + json.loads(text)}
+
+
+def _smaller(program: Program) -> Iterator[Program]:
+    """Programs with a little less in them, the boldest first."""
+    events = program["events"]
+    for size in (len(events) // 2, len(events) // 4, 1):
+        for start in range(0, len(events), size or 1):
+            yield {**program, "events": events[:start] + events[start + (size or 1) :]}
+    for index in reversed(range(len(program["steps"]))):
+        yield _without_step(program, index)
+        step = program["steps"][index]
+        if "of" in step and "id" in step:
+            yield _bypassed(program, index)
+        for option in ("name", "materialized", "grouped", "default"):
+            if option in step and step["op"] not in ("store", "source", "processor", "sink"):
+                fewer = deepcopy(program)
+                del fewer["steps"][index][option]
+                yield fewer
+        for part in ("consumed", "produced", "materialized", "grouped"):
+            for option in step.get(part, {}):
+                fewer = deepcopy(program)
+                del fewer["steps"][index][part][option]
+                yield fewer
+    if program["optimize"]:
+        yield {**program, "optimize": False}
+
+
+def _reads_something(program: Program) -> bool:
+    return any(step["op"] in ("stream", "table", "source") for step in program["steps"])
+
+
+def shrink(program: Program, differs: Callable[[Program], bool]) -> Program:
+    """The smallest program found that still differs."""
+    smallest = program
+    while True:
+        candidates = (each for each in _smaller(smallest) if each != smallest and _reads_something(each))
+        found = next((each for each in candidates if _still(each, differs)), None)
+        if found is None:
+            return smallest
+        smallest = found
+
+
+def _still(program: Program, differs: Callable[[Program], bool]) -> bool:
+    try:
+        return differs(program)
+    except (LookupError, AttributeError, TypeError):
+        return False  # cut apart in a way that makes no sense
+
+
+def readable(program: Program) -> str:
+    """A program to read, and to run by hand."""
+    lines = [f"optimize: {program['optimize']}"]
+    lines += ["  " + json.dumps(step) for step in program["steps"]]
+    lines += ["  <- " + json.dumps(event) for event in program["events"]]
+    return "\n".join(lines)
+
+
+def report(oracle: Oracle, program: Program, difference: Callable[[Oracle, Program], str | None]) -> str | None:
+    """``None`` where the sides agree, else the smallest program on which they do not, with both results."""
+    if difference(oracle, program) is None:
+        return None
+    smallest = shrink(program, lambda each: difference(oracle, each) is not None)
+    return f"{readable(smallest)}\n{difference(oracle, smallest)}"

@@ -1,0 +1,297 @@
+"""Builds a program (see README.md) with streamsapp: what java/DslProgram.java and java/RawProgram.java do with Kafka Streams.
+
+Called by the tests of this folder, on the test's thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import functions
+from processors import supplier
+from streamsapp import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Named,
+    Produced,
+    Repartitioned,
+    Serdes,
+    Topology,
+)
+from streamsapp.dsl.builder import StreamsBuilder
+from streamsapp.dsl.options import Branched
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+
+Step = dict[str, Any]
+
+_SERDES: dict[str, Callable[[], AnySerde]] = {
+    "string": Serdes.string,
+    "long": Serdes.long,
+    "integer": Serdes.integer,
+    "short": Serdes.short,
+    "double": Serdes.double,
+    "float": Serdes.float,
+    "boolean": Serdes.boolean,
+    "uuid": Serdes.uuid,
+    "bytes": Serdes.bytes,
+    "void": Serdes.void,
+}
+
+
+def serde(name: str) -> AnySerde:
+    """The serde of a name as java/SerdeTable.java reads it."""
+    kind, _, inside = name.removesuffix(")").partition("(")
+    if kind == "list":
+        return Serdes.list_(serde(inside))
+    if kind == "time_windowed":
+        inner, _, size = inside.rpartition(",")
+        return Serdes.time_windowed(serde(inner), int(size))
+    if kind == "session_windowed":
+        return Serdes.session_windowed(serde(inside))
+    return _SERDES[name]()
+
+
+def _option(options: Step, side: str) -> AnySerde | None:
+    return serde(options[side]) if side in options else None
+
+
+def _serdes(options: Step) -> dict[str, Any]:
+    return {"key_serde": _option(options, "key"), "value_serde": _option(options, "value")}
+
+
+def consumed(step: Step) -> Consumed[Any, Any]:
+    options = step.get("consumed", {})
+    extractor = functions.EXTRACTORS[options["extractor"]] if "extractor" in options else None
+    return Consumed(
+        **_serdes(options),
+        timestamp_extractor=extractor,
+        offset_reset=options.get("reset"),
+        name=options.get("name"),
+    )
+
+
+def produced(step: Step) -> Produced[Any, Any]:
+    options = step.get("produced", {})
+    partitioner = functions.PARTITIONERS[options["partitioner"]] if "partitioner" in options else None
+    return Produced(**_serdes(options), partitioner=partitioner, name=options.get("name"))
+
+
+def grouped(step: Step) -> Grouped[Any, Any] | None:
+    if "grouped" not in step:
+        return None
+    return Grouped(**_serdes(step["grouped"]), name=step["grouped"].get("name"))
+
+
+def materialized(step: Step) -> Materialized[Any, Any] | None:
+    if "materialized" not in step:
+        return None
+    options = step["materialized"]
+    return Materialized(
+        store_name=options.get("name"),
+        **_serdes(options),
+        store=options.get("engine", "rocksdb"),
+        logging=options.get("logging", True),
+        caching=options.get("caching", True),
+    )
+
+
+def store_builder(step: Step) -> StoreBuilder:
+    return StoreBuilder(
+        name=step["name"],
+        kind=StoreKind.TIMESTAMPED_KEY_VALUE if step.get("kind") == "timestamped" else StoreKind.KEY_VALUE,
+        engine=Engine.MEMORY if step.get("engine") == "memory" else Engine.ROCKSDB,
+        key_serde=serde(step["key"]),
+        value_serde=serde(step["value"]),
+        logging=step.get("logging", True),
+        caching=step.get("caching", False),
+    )
+
+
+class _Dsl:
+    """A program of the DSL: each step makes one stream, table or grouping, and later steps name it by its id."""
+
+    def __init__(self, builder: StreamsBuilder) -> None:
+        self.builder = builder
+        self.made: dict[str, Any] = {}
+
+    def step(self, step: Step) -> None:
+        result = getattr(self, "on_" + step["op"])(step, self.made.get(step.get("of", "")))
+        if "id" in step:
+            self.made[step["id"]] = result
+
+    @staticmethod
+    def named(step: Step) -> Named | None:
+        return Named(step["name"]) if "name" in step else None
+
+    def named_and_materialized(self, step: Step) -> dict[str, Any]:
+        return {"named": self.named(step), "materialized": materialized(step)}
+
+    def on_store(self, step: Step, of: None) -> None:
+        self.builder.add_state_store(store_builder(step))
+
+    def on_global_store(self, step: Step, of: None) -> None:
+        keep = supplier({"processor": "keep", "stores": [step["store"]["name"]]})
+        self.builder.add_global_store(store_builder(step["store"]), step["topic"], consumed(step), keep)
+
+    def on_stream(self, step: Step, of: None) -> Any:
+        topics = re.compile(step["pattern"]) if "pattern" in step else step["topics"]
+        return self.builder.stream(topics, consumed(step))
+
+    def on_table(self, step: Step, of: None) -> Any:
+        return self.builder.table(step["topic"], consumed(step), materialized(step))
+
+    def on_filter(self, step: Step, of: Any) -> Any:
+        return self._filter(of.filter, step)
+
+    def on_filter_not(self, step: Step, of: Any) -> Any:
+        return self._filter(of.filter_not, step)
+
+    def _filter(self, method: Callable[..., Any], step: Step) -> Any:
+        options = self.named_and_materialized(step)
+        if options["materialized"] is None:
+            del options["materialized"]
+        return method(functions.PREDICATES[step["fn"]], **options)
+
+    def on_map(self, step: Step, of: Any) -> Any:
+        return of.map(functions.PAIR_MAPPERS[step["fn"]], self.named(step))
+
+    def on_flat_map(self, step: Step, of: Any) -> Any:
+        return of.flat_map(functions.FLAT_MAPPERS[step["fn"]], self.named(step))
+
+    def on_map_values(self, step: Step, of: Any) -> Any:
+        table: Any = functions.VALUE_MAPPERS_WITH_KEY if step.get("args") == 2 else functions.VALUE_MAPPERS
+        options = self.named_and_materialized(step)
+        if options["materialized"] is None:
+            del options["materialized"]
+        return of.map_values(table[step["fn"]], **options)
+
+    def on_flat_map_values(self, step: Step, of: Any) -> Any:
+        with_key = step.get("args") == 2
+        table: Any = functions.FLAT_VALUE_MAPPERS_WITH_KEY if with_key else functions.FLAT_VALUE_MAPPERS
+        return of.flat_map_values(table[step["fn"]], self.named(step))
+
+    def on_select_key(self, step: Step, of: Any) -> Any:
+        return of.select_key(functions.KEY_SELECTORS[step["fn"]], self.named(step))
+
+    def on_peek(self, step: Step, of: Any) -> Any:
+        return of.peek(lambda k, v: None, self.named(step))
+
+    def on_foreach(self, step: Step, of: Any) -> Any:
+        return of.foreach(lambda k, v: None, self.named(step))
+
+    def on_merge(self, step: Step, of: Any) -> Any:
+        return of.merge(self.made[step["with"]], self.named(step))
+
+    def on_split(self, step: Step, of: Any) -> None:
+        split = of.split(self.named(step))
+        for branch in step["branches"]:
+            split.branch(functions.PREDICATES[branch["fn"]], self._branched(branch))
+        if "default" in step:
+            split.default_branch(self._branched(step["default"]))
+        else:
+            split.no_default_branch()
+
+    def _branched(self, branch: Step) -> Branched[Any, Any]:
+        return Branched(branch.get("name"), function=lambda stream: self.made.setdefault(branch["id"], stream))
+
+    def on_repartition(self, step: Step, of: Any) -> Any:
+        return of.repartition(
+            Repartitioned(**_serdes(step), name=step.get("name"), partitions=step.get("partitions"))
+        )
+
+    def on_process(self, step: Step, of: Any) -> Any:
+        return of.process(supplier(step), *step.get("stores", []), named=self.named(step))
+
+    def on_process_values(self, step: Step, of: Any) -> Any:
+        return of.process_values(supplier(step), *step.get("stores", []), named=self.named(step))
+
+    def on_group_by(self, step: Step, of: Any) -> Any:
+        pairs: Any = functions.PAIR_MAPPERS if step["fn"] in functions.PAIR_MAPPERS and not hasattr(of, "map") else None
+        table: Any = functions.KEY_SELECTORS if pairs is None else pairs
+        return of.group_by(table[step["fn"]], grouped(step))
+
+    def on_group_by_key(self, step: Step, of: Any) -> Any:
+        return of.group_by_key(grouped(step))
+
+    def on_count(self, step: Step, of: Any) -> Any:
+        return of.count(**self.named_and_materialized(step))
+
+    def on_reduce(self, step: Step, of: Any) -> Any:
+        reducers = [functions.REDUCERS[step[field]] for field in ("fn", "subtract") if field in step]
+        return of.reduce(*reducers, **self.named_and_materialized(step))
+
+    def on_aggregate(self, step: Step, of: Any) -> Any:
+        aggregators = [functions.AGGREGATORS[step[field]] for field in ("fn", "subtract") if field in step]
+        initializer = functions.INITIALIZERS[step["init"]]
+        return of.aggregate(initializer, *aggregators, **self.named_and_materialized(step))
+
+    def on_to_table(self, step: Step, of: Any) -> Any:
+        return of.to_table(**self.named_and_materialized(step))
+
+    def on_to_stream(self, step: Step, of: Any) -> Any:
+        selector = functions.KEY_SELECTORS[step["fn"]] if "fn" in step else None
+        return of.to_stream(selector, self.named(step))
+
+    def on_to(self, step: Step, of: Any) -> None:
+        topic: Any = functions.TOPIC_EXTRACTORS[step["extractor"]] if "extractor" in step else step["topic"]
+        of.to(topic, produced(step))
+
+
+def _raw_step(topology: Topology, step: Step) -> None:
+    """One call of the Topology API."""
+    op = step["op"]
+    if op == "source":
+        extractor = functions.EXTRACTORS[step["extractor"]] if "extractor" in step else None
+        topology.add_source(
+            step["name"],
+            *step.get("topics", []),
+            pattern=step.get("pattern"),
+            key_deserializer=_option(step, "key"),
+            value_deserializer=_option(step, "value"),
+            timestamp_extractor=extractor,
+            offset_reset=step.get("reset"),
+        )
+    elif op == "processor":
+        topology.add_processor(step["name"], supplier(step), *step["parents"])
+    elif op == "sink":
+        topic: Any = functions.TOPIC_EXTRACTORS[step["extractor"]] if "extractor" in step else step["topic"]
+        topology.add_sink(
+            step["name"],
+            topic,
+            *step["parents"],
+            key_serializer=_option(step, "key"),
+            value_serializer=_option(step, "value"),
+        )
+    elif op == "store":
+        topology.add_state_store(store_builder(step), *step.get("processors", []))
+    elif op == "connect":
+        topology.connect_processor_and_state_stores(step["processor"], *step["stores"])
+    else:
+        keep = supplier({"processor": "keep", "stores": [step["store"]["name"]]})
+        topology.add_global_store(
+            store_builder(step["store"]),
+            step["source"],
+            step["topic"],
+            step["processor"],
+            keep,
+            key_deserializer=_option(step, "key"),
+            value_deserializer=_option(step, "value"),
+        )
+
+
+def build(program: Step) -> Topology:
+    """The topology of a program."""
+    if program.get("api") == "topology":
+        topology = Topology()
+        for step in program["steps"]:
+            _raw_step(topology, step)
+        return topology
+    builder = StreamsBuilder()
+    dsl = _Dsl(builder)
+    for step in program["steps"]:
+        dsl.step(step)
+    return builder.build(optimize=bool(program.get("optimize")))

@@ -1,0 +1,34 @@
+"""Our topologies describe themselves byte for byte as Kafka Streams' do (but for the names of user functions)."""
+
+from __future__ import annotations
+
+import pytest
+
+from classics import CLASSICS
+from compare import description_difference, report
+from generate import dsl_program, raw_program
+from oracle import Oracle
+
+#: Small programs shrink faster and large ones find more.
+SIZES = (6, 12, 25, 50)
+SEEDS_OF_A_TEST = 50
+
+
+@pytest.mark.parametrize("name", CLASSICS)
+def test_describe_matches_kafka_streams_for_the_classic(name: str, oracle: Oracle) -> None:
+    difference = description_difference(oracle, CLASSICS[name])
+    assert difference is None, difference
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_describe_matches_kafka_streams_for_random_programs_of_the_dsl(size: int, oracle: Oracle) -> None:
+    for seed in range(SEEDS_OF_A_TEST):
+        difference = report(oracle, dsl_program(seed, size, events=0), description_difference)
+        assert difference is None, f"seed {seed}, size {size}\n{difference}"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_describe_matches_kafka_streams_for_random_programs_of_the_topology_api(size: int, oracle: Oracle) -> None:
+    for seed in range(SEEDS_OF_A_TEST):
+        difference = report(oracle, raw_program(seed, size, events=0), description_difference)
+        assert difference is None, f"seed {seed}, size {size}\n{difference}"
