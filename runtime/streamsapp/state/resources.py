@@ -13,7 +13,7 @@ _MIB = 1 << 20
 _MEMTABLE_BYTES = 16 * _MIB
 
 #: Memtables grow in steps of this: small, as the shared budget counts whole steps and a task may hold few records.
-_ARENA_BYTES = 64 * 1024
+_ARENA_BYTES = 8 * 1024
 
 
 class StateResources:

@@ -12,7 +12,7 @@ import os
 import shutil
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
@@ -33,6 +33,10 @@ class TaskDatabase:
 
     def __init__(self, directory: Path, families: Sequence[str], resources: StateResources) -> None:
         """Open or create; families that are not listed belong to stores the topology no longer has, and are dropped."""
+        self._unlogged = WriteOptions()
+        self._unlogged.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; the stubs are wrong
+        self._write_lock = Lock()
+        self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
         self._directory = directory
         options = resources.options
         with translated_errors(directory):
@@ -41,12 +45,8 @@ class TaskDatabase:
             every = {name: options for name in {*families, *existing} - {_METADATA_FAMILY}}
             self._db = Rdict(str(directory), options, column_families=every)
             for name in every.keys() - set(families):
-                self._db.drop_column_family(name)
+                self._drop(name)
             self._families = {name: self._db.get_column_family(name) for name in families}
-        self._unlogged = WriteOptions()
-        self._unlogged.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; the stubs are wrong
-        self._write_lock = Lock()
-        self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
 
     def batch(self) -> DatabaseBatch:
         """An empty batch."""
@@ -110,14 +110,30 @@ class TaskDatabase:
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def close(self) -> None:
-        """Flush and give the directory back. Iterators hold the database open, so they end here."""
-        for scan in list(self._scans):
+        """Flush and give the directory back, also where the flush fails; that error is raised at the end."""
+        for scan in list(self._scans):  # they hold the database open
             scan.close()
-        with translated_errors(self._directory):
-            for family in self._families.values():
-                family.close()
-            self._families = {}
-            self._db.close()
+        try:
+            self.flush()
+        except StreamsError:
+            # Closing flushes once more, family by family; offsets must not get through where data did not.
+            self._db.cancel_all_background(True)
+            raise
+        finally:
+            for opened in (*self._families.values(), self._db):
+                with suppress(Exception):
+                    opened.close()
+
+    def _drop(self, family: str) -> None:
+        """The offset goes first, and durably: left behind, it would stand for an empty store one day."""
+        self._db.delete(offset_key(family), self._unlogged)
+        self._db.flush()
+        self._db.drop_column_family(family)
+
+
+def offset_key(family: str) -> bytes:
+    """Where the offset of a family's changelog is kept."""
+    return b"offset/" + family.encode()
 
 
 class DatabaseBatch:

@@ -25,13 +25,12 @@ from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, RawRecord,
 from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueStoreImpl
 from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, remove
+from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, remove
 from streamsapp.state.write_back import WriteBack
 
 #: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
 _SLICE_SIZE = 2000
 
-_OFFSET_PREFIX = b"offset/"
 _TASK_PREFIX = b"task/"
 
 
@@ -225,7 +224,7 @@ class TaskStores:
     def _load_metadata(self, database: TaskDatabase, persistent: Sequence[_Slot]) -> None:
         found = database.metadata()
         for slot in persistent:
-            offset = found.get(_offset_key(slot))
+            offset = found.get(offset_key(slot.family))
             if offset is not None:
                 self._offsets[slot.builder.name] = int.from_bytes(offset, "big", signed=True)
         prefix = len(_TASK_PREFIX)
@@ -240,7 +239,7 @@ class TaskStores:
             if len(chunk) == _SLICE_SIZE:
                 database.write(batch)
                 batch = database.batch()
-        batch.put_metadata(_offset_key(slot), _offset_value(next_offset))
+        batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
         database.write(batch)
 
     def _persistent(self, slot: _Slot) -> tuple[RocksDBStore, TaskDatabase]:
@@ -269,7 +268,7 @@ class TaskStores:
             for store, offset in changelog_offsets.items():
                 slot = self._slots[store]
                 if isinstance(slot.engine, RocksDBStore):
-                    batch.put_metadata(_offset_key(slot), _offset_value(offset))
+                    batch.put_metadata(offset_key(slot.family), _offset_value(offset))
             for key, value in staged.items():
                 batch.put_metadata(_TASK_PREFIX + key.encode(), value)
             self._write(batch)
@@ -303,10 +302,6 @@ def _make_slot(
     layers = WriteBack(format, resources, keeps_timestamps=timestamped)
     facade = TimestampedKeyValueStoreImpl if timestamped else KeyValueStoreImpl
     return _Slot(builder, format, layers, facade(builder.name, key_serde, format, layers, context_timestamp))
-
-
-def _offset_key(slot: _Slot) -> bytes:
-    return _OFFSET_PREFIX + slot.family.encode()
 
 
 def _offset_value(offset: int) -> bytes:

@@ -179,7 +179,9 @@ def test_a_checkpoint_holds_what_was_applied_though_nothing_was_flushed(tmp_path
 
 
 def test_flush_makes_applied_epochs_survive_a_kill(tmp_path: Path) -> None:
-    script = WRITER.replace("pass\n", "pass\n    stores.flush()\n    print('flushed', flush=True)\n    sys.stdin.read()\n")
+    script = WRITER.replace(
+        "pass\n", "pass\n    stores.flush()\n    print('flushed', flush=True)\n    sys.stdin.read()\n"
+    )
     command = [sys.executable, "-c", script, str(tmp_path), "10", str(Path(__file__).parent)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None

@@ -1,0 +1,218 @@
+"""RocksDB on disks that fill up, directories that cannot be used, and stores that change between two starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamsapp.errors import StateStoreError, TaskCorruptedError
+from streamsapp.record import TaskId
+from streamsapp.serdes.api import Serde
+from streamsapp.state.api import StoreBuilder
+from streamsapp.state.builders import Stores
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+
+BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")
+LONG = Serde[int](struct.Struct(">q").pack, lambda raw: struct.unpack(">q", raw)[0], immutable=True, name="long")
+
+
+def plain(name: str) -> StoreBuilder:
+    return Stores.key_value_store_builder(Stores.persistent_key_value_store(name), BYTES, BYTES)
+
+
+def timestamped(name: str) -> StoreBuilder:
+    return Stores.timestamped_key_value_store_builder(Stores.persistent_key_value_store(name), BYTES, BYTES)
+
+
+def opened(directory: Path, *builders: StoreBuilder) -> TaskStores:
+    stores = TaskStores(
+        TaskId(0, 0),
+        directory,
+        builders,
+        StateResources(16 << 20),
+        default_key_serde=BYTES,
+        default_value_serde=BYTES,
+        context_timestamp=lambda: 0,
+    )
+    stores.open()
+    return stores
+
+
+def commit(stores: TaskStores, offset: int) -> None:
+    for _ in stores.apply(stores.freeze(), dict.fromkeys(stores.stores, offset)):
+        pass
+
+
+def fill_until_it_fails(stores: TaskStores) -> tuple[int, StateStoreError]:
+    """Commits a megabyte at a time; gives the number of the commit that failed."""
+    store = stores.stores["store"]
+    for epoch in range(1, 200):
+        for i in range(16):
+            store.put(b"%d-%d" % (epoch, i), os.urandom(1 << 16))
+        try:
+            commit(stores, epoch)
+            stores.flush()
+        except StateStoreError as error:
+            return epoch, error
+    raise AssertionError("the disk never filled up")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"mounting a small disk is not allowed here: {mounted.stderr.strip()}")
+    yield tmp_path
+    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_full_disk_is_named_and_loses_nothing_that_was_committed(small_disk: Path) -> None:
+    stores = opened(small_disk / "0_0", plain("store"))
+    failed, error = fill_until_it_fails(stores)
+    assert str(small_disk / "0_0") in str(error)
+    assert "free or enlarge the disk" in str(error)
+    store = stores.stores["store"]
+    assert all(store.get(b"%d-%d" % (epoch, i)) is not None for epoch in range(1, failed) for i in range(16))
+    with pytest.raises(StateStoreError, match="free or enlarge the disk"):
+        stores.close()
+
+    reopened = opened_with_room(small_disk)
+    offset = reopened.changelog_offset("store") or 0
+    assert 0 < offset <= failed
+    found = {key for key, _ in reopened.stores["store"].all()}
+    assert found >= {b"%d-%d" % (epoch, i) for epoch in range(1, offset + 1) for i in range(16)}
+    reopened.close()
+
+
+def opened_with_room(disk: Path) -> TaskStores:
+    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    return opened(disk / "0_0", plain("store"))
+
+
+def test_a_file_size_limit_is_named_too(tmp_path: Path) -> None:
+    script = f"""
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import test_rocksdb_faults as t
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+stores = t.opened(Path({str(tmp_path)!r}), t.plain("store"))
+print(t.fill_until_it_fails(stores)[1])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert str(tmp_path) in done.stdout
+    assert "free or enlarge the disk" in done.stdout
+
+
+def test_options_of_every_column_family_survive_a_restart(tmp_path: Path) -> None:
+    for _ in range(3):
+        stores = opened(tmp_path, plain("one"), timestamped("two"))
+        stores.stores["one"].put(b"key", b"value")
+        commit(stores, 1)
+        stores.close()
+    newest = max((tmp_path / "rocksdb").glob("OPTIONS-*"), key=lambda path: path.name)
+    text = newest.read_text()
+    assert text.count("[CFOptions ") == 3
+    assert len(re.findall(r"filter_policy=bloomfilter", text)) == 3
+    assert len(re.findall(r"^  compression=kLZ4Compression", text, re.MULTILINE)) == 3
+    assert "atomic_flush=true" in text
+
+
+def test_a_store_that_left_the_topology_is_dropped_and_starts_over_when_it_returns(tmp_path: Path) -> None:
+    stores = opened(tmp_path, plain("stays"), plain("goes"))
+    for store in stores.stores.values():
+        store.put(b"key", b"value")
+    commit(stores, 7)
+    stores.close()
+
+    without = opened(tmp_path, plain("stays"))
+    assert without.stores["stays"].get(b"key") == b"value"
+    without.close()
+
+    again = opened(tmp_path, plain("stays"), plain("goes"))
+    assert (again.changelog_offset("stays"), again.changelog_offset("goes")) == (7, None)
+    assert again.stores["goes"].get(b"key") is None
+    again.close()
+
+
+def test_a_store_whose_kind_changed_starts_over_instead_of_misreading_its_bytes(tmp_path: Path) -> None:
+    stores = opened(tmp_path, plain("store"))
+    stores.stores["store"].put(b"key", b"a value longer than a timestamp")
+    commit(stores, 7)
+    stores.close()
+    changed = opened(tmp_path, timestamped("store"))
+    assert changed.changelog_offset("store") is None
+    assert list(changed.stores["store"].all()) == []
+    changed.close()
+
+
+def test_a_damaged_database_asks_to_be_wiped_and_can_be(tmp_path: Path) -> None:
+    stores = opened(tmp_path, plain("store"))
+    stores.stores["store"].put(b"key", b"value")
+    commit(stores, 1)
+    stores.close()
+    (tmp_path / "rocksdb" / "CURRENT").write_text("nonsense")
+    with pytest.raises(TaskCorruptedError, match=re.escape(str(tmp_path))):
+        opened(tmp_path, plain("store"))
+    stores.wipe()
+    fresh = opened(tmp_path, plain("store"))
+    assert fresh.changelog_offset("store") is None
+    fresh.close()
+
+
+def test_a_table_file_that_is_gone_asks_to_be_wiped(tmp_path: Path) -> None:
+    stores = opened(tmp_path, plain("store"))
+    stores.stores["store"].put(b"key", b"value")
+    commit(stores, 1)
+    stores.close()
+    for table in (tmp_path / "rocksdb").glob("*.sst"):
+        table.unlink()
+    with pytest.raises(TaskCorruptedError, match="restored"):
+        opened(tmp_path, plain("store"))
+
+
+def test_a_directory_in_use_says_so(tmp_path: Path) -> None:
+    stores = opened(tmp_path, plain("store"))
+    with pytest.raises(StateStoreError, match="another instance uses it"):
+        opened(tmp_path, plain("store"))
+    stores.close()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateStoreError, match=re.escape(str(tmp_path / "file"))):
+        opened(tmp_path / "file", plain("store"))
+
+
+def test_an_open_scan_does_not_hold_the_directory_after_close(tmp_path: Path) -> None:
+    stores = opened(tmp_path, plain("store"))
+    stores.stores["store"].put_all([(b"1", b"a"), (b"2", b"b")])
+    commit(stores, 1)
+    scan = stores.stores["store"].all()
+    next(scan)
+    stores.close()
+    opened(tmp_path, plain("store")).close()
+    assert list(scan) == []
+
+
+def test_a_closed_store_refuses_reads_and_writes(tmp_path: Path) -> None:
+    stores = opened(tmp_path, plain("store"))
+    store = stores.stores["store"]
+    store.put(b"key", b"value")
+    stores.close()
+    with pytest.raises(StateStoreError, match="closed"):
+        store.get(b"key")
+    with pytest.raises(StateStoreError, match="'store' is closed"):
+        store.put(b"key", b"value")
+    with pytest.raises(StateStoreError, match="closed"):
+        store.all()
