@@ -79,9 +79,10 @@ class RecordCollector:
             self._current.extend(self._next)
             self._next.clear()
 
-    def clear(self) -> None:
-        """Drop everything: the transaction is aborted, or the instance closes without committing."""
+    def reset(self, epoch: int) -> None:
+        """Drop everything and begin at ``epoch``: all tasks go on from the last commit."""
         with self._room:
+            self._epoch = epoch
             self._current.clear()
             self._next.clear()
             self._buffered = 0

@@ -96,6 +96,8 @@ def _consumer_owned(config: StreamsConfig, role: str) -> ClientProperties:
         "auto.offset.reset": "error",
         "isolation.level": "read_committed" if config.exactly_once else "read_uncommitted",
         "allow.auto.create.topics": False,
+        # Positions alone never say that the end is reached: control and compacted records leave gaps.
+        "enable.partition.eof": True,
         "queued.max.messages.kbytes": config.memory.consumer_queue // 1024,
     }
 

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import StreamsError, TopicError
+from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,8 @@ class PartitionConsumer:
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
         """Committed offset and metadata of the group, for the partitions that have one."""
-        answer = self._consumer.committed([KafkaPartition(*each) for each in partitions], REQUEST_TIMEOUT)
+        asked = [KafkaPartition(*each) for each in partitions]
+        answer = repeated(lambda: self._consumer.committed(asked, REQUEST_TIMEOUT)) if asked else []
         for each in answer:
             if each.error is not None:
                 raise StreamsError(f"cannot read the committed offset of {each.topic}-{each.partition}: {each.error}")
@@ -147,8 +149,9 @@ class PartitionConsumer:
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""
-        low, high = self._consumer.get_watermark_offsets(
-            KafkaPartition(*partition), timeout=REQUEST_TIMEOUT, cached=cached
+        asked = KafkaPartition(*partition)
+        low, high = repeated(
+            lambda: self._consumer.get_watermark_offsets(asked, timeout=REQUEST_TIMEOUT, cached=cached)
         )
         return None if high < 0 else (max(low, 0), high)
 
@@ -157,7 +160,7 @@ class PartitionConsumer:
         asked = [KafkaPartition(*each, timestamp_ms) for each in partitions]
         return {
             TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else END
-            for each in self._consumer.offsets_for_times(asked, REQUEST_TIMEOUT)
+            for each in repeated(lambda: self._consumer.offsets_for_times(asked, REQUEST_TIMEOUT))
         }
 
     def group_metadata(self) -> Any:

@@ -29,6 +29,8 @@ _EARLIEST = 1
 #: Decides about a record that could not be written: returns to drop it, raises to fail.
 OnFailure = Callable[[KafkaError, str, bytes | None, bytes | None], None]
 
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
 _FENCED = frozenset(
     {
         KafkaError._FENCED,
@@ -58,7 +60,6 @@ class RecordProducer:
     def __init__(self, properties: ClientProperties, on_failure: OnFailure) -> None:
         self._on_failure = on_failure
         self._failure: Exception | None = None
-        self._delivery_failed = False
         try:
             self._producer = Producer(
                 {**properties, "on_delivery": self._delivered, "error_cb": self._on_error}, logger=log
@@ -73,10 +74,10 @@ class RecordProducer:
         rest = iter(records)
         for record in rest:
             try:
-                if record[5]:
+                if record[6]:
                     produce(*record)
                 else:
-                    produce(*record[:5], _EARLIEST, record[6])
+                    produce(*record[:6], _EARLIEST, record[7])
             except BufferError:
                 self._producer.poll(0.005)
                 return [record, *rest]
@@ -112,8 +113,7 @@ class RecordProducer:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
-        if error is not None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
-            self._delivery_failed = True
+        if error is not None and error.code() not in _PURGED:
             self._report(error, message.topic() or "", message.key(), message.value())
 
     def _report(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
@@ -134,6 +134,8 @@ class RecordProducer:
 class AtLeastOnceProducer(RecordProducer):
     """Offsets are committed after everything sent was acknowledged."""
 
+    transactional = False
+
     def start(self) -> None:
         """Nothing to begin."""
 
@@ -142,18 +144,11 @@ class AtLeastOnceProducer(RecordProducer):
         if offsets:
             group.commit(offsets)
 
-    def abort(self) -> None:
-        """What was sent stays: at least once."""
-
-    #: Changelog offsets that a commit takes up beside the records themselves.
-    commit_markers = 0
-
 
 class ExactlyOnceProducer(RecordProducer):
     """One transaction per commit; it begins with the first record."""
 
-    #: A transaction ends with one control record in every partition it wrote to.
-    commit_markers = 1
+    transactional = True
 
     def __init__(self, properties: ClientProperties, on_failure: OnFailure) -> None:
         super().__init__(properties, on_failure)
@@ -189,15 +184,10 @@ class ExactlyOnceProducer(RecordProducer):
             raise _classified(error, "cannot commit the transaction") from error
         self._open = False
 
-    def abort(self) -> None:
-        """Abort what is open; raises ``FencedError`` or ``CommitError`` when the producer must be replaced."""
-        if not self._open:
-            return
-        try:
-            self._producer.abort_transaction(TRANSACTION_TIMEOUT)
-        except KafkaException as error:
-            raise _classified(error, "cannot abort the transaction") from error
-        self._open = False
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        """A record that was not delivered is part of the transaction: no handler can leave it out."""
+        if error is not None and error.code() not in _PURGED:
+            self._failure = self._failure or production_error(error, message.topic() or "")
 
     def _begin(self) -> None:
         if not self._open:

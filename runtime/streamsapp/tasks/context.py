@@ -30,6 +30,11 @@ class TaskContext:
         self.application_id = application_id
         self.task_id = task_id
         self.clock = clock
+        self.dropped_records = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """As before the first record: the task starts again from the last commit."""
         #: The raw record in process; ``None`` in punctuators and while results held for a commit are emitted.
         self.message: InputRecord | None = None
         #: Timestamp that plain stores log their writes with: that of the record at the node that writes.
@@ -37,7 +42,6 @@ class TaskContext:
         #: Highest timestamp processed so far; -1 before the first record.
         self.stream_time = -1
         self.commit_requested = False
-        self.dropped_records = 0
         self.stream_time_punctuation = PunctuationQueue()
         self.wall_clock_punctuation = PunctuationQueue()
 

@@ -104,7 +104,7 @@ class FailureHandling:
             )
         headers = dead_letter_headers(described, error, described.headers)
         timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
-        return (self._dead_letter_topic, described.value, described.key, -1, None, timestamp, headers)
+        return (self._dead_letter_topic, described.value, described.key, -1, None, None, timestamp, headers)
 
     def _describe(self, node: str, message: InputRecord | None, timestamp: int) -> ErrorContext:
         """The original bytes and place of the record in process; a punctuator has none."""

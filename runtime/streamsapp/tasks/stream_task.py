@@ -90,6 +90,9 @@ class StreamTask:
         self.touched = False
         #: When to look again at a task that waits for input of one of its partitions; ``None`` if only input helps.
         self.wake_at_ms: int | None = None
+        self.processed_records = 0
+        #: Records the broker has and the task has not processed, observed by the polling thread; ``None`` if unknown.
+        self.input_lag: int | None = None
         #: Set when processing failed: the task is not scheduled until it was revived.
         self.failed = False
         #: What was committed when the task was created: where it goes on.
@@ -205,7 +208,9 @@ class StreamTask:
     def process(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` buffered records; returns how many were taken."""
         self.touched = True
-        return self._group.run(control, limit)
+        taken = self._group.run(control, limit)
+        self.processed_records += taken
+        return taken
 
     def punctuate_wall_clock(self) -> None:
         """Fire the wall-clock callbacks that are due."""
@@ -261,3 +266,8 @@ class StreamTask:
             return None
         self._committed.update({partition: consumed.offset for partition, consumed in offsets.items()})
         return TaskEpoch(self, offsets, frozen)
+
+    @property
+    def committed_offsets(self) -> Mapping[TopicPartition, int]:
+        """How far the task had read at the last commit that was started."""
+        return self._committed

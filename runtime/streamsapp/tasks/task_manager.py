@@ -25,6 +25,8 @@ class EpochEnd:
     def __init__(self, waiting: set[TaskId]) -> None:
         self.waiting = waiting
         self.epochs: list[TaskEpoch] = []
+        #: A task failed before it ended its epoch: what it sent is out, how far it read is not.
+        self.broken = False
 
     @property
     def done(self) -> bool:
@@ -60,6 +62,22 @@ class TaskManager:
         with self._condition:
             return list(self._held.values())
 
+    def anything_touched(self) -> bool:
+        """Whether a commit would have anything to do."""
+        with self._condition:
+            return any(task.touched or task.id in self._held for task in self._tasks.values())
+
+    def abandon_commit(self) -> int:
+        """Nobody waits for the epochs to end any more; returns the epoch that tasks added from now on are in."""
+        with self._condition:
+            self._epoch_end = None
+            return self._epoch
+
+    def wait_for_progress(self, timeout: float) -> None:
+        """Let processing threads run: returns when one gives a task back, or after ``timeout`` seconds."""
+        with self._condition:
+            self._condition.wait(timeout)
+
     def add(self, task: StreamTask) -> None:
         """Take over a restored, initialised task."""
         with self._condition:
@@ -70,15 +88,17 @@ class TaskManager:
             self._ready[task.id] = task
             self._condition.notify()
 
-    def remove(self, task_id: TaskId) -> StreamTask | None:
-        """Give a task up; waits until no processing thread holds it. ``None`` if it is not here."""
+    def remove(self, task_id: TaskId, timeout: float) -> StreamTask | None:
+        """Give a task up; ``None`` if it is not here. Raises ``StreamsError`` when a processing thread still holds it
+        after ``timeout`` seconds."""
         with self._condition:
             task = self._tasks.pop(task_id, None)
             self._ready.pop(task_id, None)
             if task is None:
                 return None
             task.control.stop = True
-            self._condition.wait_for(lambda: task_id not in self._held)
+            if not self._condition.wait_for(lambda: task_id not in self._held, timeout):
+                raise StreamsError(f"task {task_id} hangs in user code and cannot be taken away; restart the process")
             if self._epoch_end is not None:
                 self._epoch_end.waiting.discard(task_id)
             return task
@@ -178,8 +198,9 @@ class TaskManager:
         """A held task failed: it is not scheduled, and no commit waits for it, until it was revived."""
         with self._condition:
             task.failed = True
-            if self._epoch_end is not None:
+            if self._epoch_end is not None and task.id in self._epoch_end.waiting:
                 self._epoch_end.waiting.discard(task.id)
+                self._epoch_end.broken = True
 
     def _takeable(self) -> bool:
         return bool(self._ready) and not self._paused and not self._closed

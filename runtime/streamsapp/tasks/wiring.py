@@ -167,7 +167,7 @@ class _TopicSink:
             except Exception as error:
                 failures.serialization(node, topic, error, timestamp)
                 return
-            emit((topic, value_bytes, key_bytes, partition, None, timestamp, headers))
+            emit((topic, value_bytes, key_bytes, partition, None, None, timestamp, headers))
 
         return push
 

@@ -221,7 +221,7 @@ class TopologyTestDriver:
         for store, key, value, timestamp in epoch.frozen.changelog_records():
             changelog = self._task.plan.changelogs.get(store)
             if changelog is not None:
-                record = (changelog.topic, value, key, changelog.partition, None, timestamp, None)
+                record = (changelog.topic, value, key, changelog.partition, None, None, timestamp, None)
                 self._outputs[changelog.topic].append(record)
                 self._written.add(changelog.topic)
                 self._offsets[changelog] += 1
@@ -230,7 +230,7 @@ class TopologyTestDriver:
             pass
 
     def _deliver(self, record: OutputRecord) -> None:
-        topic, value, key, _, _, timestamp, headers = record
+        topic, value, key, _, _, _, timestamp, headers = record
         self._outputs[topic].append(record)
         self._written.add(topic)
         partition = TopicPartition(topic, 0)

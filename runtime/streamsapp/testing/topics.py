@@ -90,7 +90,7 @@ class TestOutputTopic:
         """The next record; ``LookupError`` when there is none."""
         if not self._records:
             raise LookupError(f"nothing (more) was written to topic {self._topic}")
-        _, value, key, _, _, timestamp, headers = self._records.popleft()
+        _, value, key, _, _, _, timestamp, headers = self._records.popleft()
         return Record(
             None if key is None else self._key.deserialize(key),
             None if value is None else self._value.deserialize(value),

@@ -1,0 +1,56 @@
+"""Repeats requests that fail for a passing reason: a topic just created, a leader just elected, a broker restarting.
+
+Called on the polling and restoration threads, for requests that block anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: How long a request is repeated, and the pauses in between, in seconds.
+GIVE_UP_AFTER = 120.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+
+_PASSING = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._WAIT_COORD,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+    }
+)
+
+
+def repeated(request: Callable[[], T]) -> T:
+    """The result of ``request``; what still fails after ``GIVE_UP_AFTER`` seconds, or for good, is raised."""
+    give_up = time.monotonic() + GIVE_UP_AFTER
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return request()
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > give_up:
+                raise
+            log.info("trying again in %.2f s: %s", pause, error.args[0].str())
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,89 @@
+"""Which topics exist, and creating the internal ones. Called on the polling thread when an instance starts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.errors import TopicError
+from streamsapp.record import TopicPartition
+from streamsapp.topology.internal_topics import InternalTopic
+
+log = logging.getLogger(__name__)
+
+#: How long a request may take, in seconds.
+TIMEOUT = 30.0
+
+
+class TopicAdmin:
+    """The instance's admin client."""
+
+    def __init__(self, properties: ClientProperties) -> None:
+        try:
+            self._admin = AdminClient(properties)
+        except KafkaException as error:
+            raise client_error(error) or error from error
+
+    def partition_counts(self) -> dict[str, int]:
+        """Every topic that this application may see, with its number of partitions."""
+        try:
+            metadata = self._admin.list_topics(timeout=TIMEOUT)
+        except KafkaException as error:
+            raise TopicError(
+                f"cannot read the list of topics: {error.args[0].str()}; check bootstrap_servers, the network and "
+                "the security settings"
+            ) from error
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def why_missing(self, topic: str) -> str:
+        """Why a topic cannot be seen, as a sentence that says what to do."""
+        try:
+            error = self._admin.list_topics(topic, timeout=TIMEOUT).topics[topic].error
+        except KafkaException as failure:
+            error = failure.args[0]
+        if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return f"not authorised to describe topic {topic}: grant DESCRIBE and READ on it"
+        return f"topic {topic} does not exist: create it before the application starts"
+
+    def create(self, topics: Sequence[InternalTopic], replication_factor: int) -> None:
+        """Create internal topics; raises ``TopicError`` that names the topic and the reason."""
+        if not topics:
+            return
+        log.info("creating internal topics: %s", ", ".join(topic.name for topic in topics))
+        new = [
+            NewTopic(each.name, each.partitions, replication_factor, config=dict(each.config)) for each in topics
+        ]
+        for name, future in self._admin.create_topics(new, operation_timeout=TIMEOUT).items():
+            _await_created(name, future)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged."""
+        asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
+        for partition, future in self._admin.delete_records(asked).items():
+            future.add_done_callback(partial(_log_failure, partition))
+
+
+def _await_created(name: str, future: Future[None]) -> None:
+    try:
+        future.result(TIMEOUT)
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        remedy = "grant CREATE on it, or create it" if "AUTHORIZATION" in cause.name() else "see the broker's log"
+        raise TopicError(f"cannot create internal topic {name}: {cause.str()}; {remedy}") from error
+
+
+def _log_failure(partition: KafkaPartition, done: Future[object]) -> None:
+    error = done.exception()
+    if error is not None:
+        log.warning("consumed records of %s-%d were not deleted: %s", partition.topic, partition.partition, error)
+

@@ -1,0 +1,101 @@
+"""The states of an instance (Kafka Streams' ``KafkaStreams.State``), and who hears of them.
+
+                 +---------+
+                 | CREATED |-------------+
+                 +----+----+             |
+                      |                  |
+               +------v------+           |
+               | REBALANCING |<---+      |
+               +--+-------+--+    |      |
+                  |       |       |      |
+                  |  +----v----+  |      |
+                  |  | RUNNING |--+      |
+                  |  +--+---+--+         |
+                  |     |   |            |
+       +----------v-----v-+ | +----------v-------+
+       |  PENDING_ERROR   | +>| PENDING_SHUTDOWN |
+       +--------+---------+   +--------+---------+
+                |                      |
+            +---v---+            +-----v-------+
+            | ERROR |            | NOT_RUNNING |
+            +-------+            +-------------+
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from enum import Enum
+
+log = logging.getLogger(__name__)
+
+
+class ClientState(Enum):
+    """Where an instance stands."""
+
+    CREATED = "CREATED"
+    REBALANCING = "REBALANCING"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    PENDING_ERROR = "PENDING_ERROR"
+    ERROR = "ERROR"
+
+    @property
+    def ended(self) -> bool:
+        """Nothing will happen any more."""
+        return self in (ClientState.NOT_RUNNING, ClientState.ERROR)
+
+    @property
+    def ending(self) -> bool:
+        """Closing or closed."""
+        return self.ended or self in (ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR)
+
+
+_ALLOWED: dict[ClientState, frozenset[ClientState]] = {
+    ClientState.CREATED: frozenset(
+        {ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}
+    ),
+    ClientState.REBALANCING: frozenset(
+        {ClientState.RUNNING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}
+    ),
+    ClientState.RUNNING: frozenset(
+        {ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}
+    ),
+    ClientState.PENDING_SHUTDOWN: frozenset({ClientState.NOT_RUNNING, ClientState.PENDING_ERROR}),
+    ClientState.PENDING_ERROR: frozenset({ClientState.ERROR}),
+    ClientState.NOT_RUNNING: frozenset(),
+    ClientState.ERROR: frozenset(),
+}
+
+
+class StateHolder:
+    """The current state; waits and listeners."""
+
+    def __init__(self) -> None:
+        self._state = ClientState.CREATED
+        self._changed = threading.Condition()
+        self.listener: Callable[[ClientState, ClientState], None] | None = None
+
+    @property
+    def state(self) -> ClientState:
+        return self._state
+
+    def to(self, target: ClientState) -> bool:
+        """Change state; ``False`` (and nothing happens) when the change is not legal from where we are."""
+        with self._changed:
+            old = self._state
+            if target not in _ALLOWED[old]:
+                return False
+            self._state = target
+            self._changed.notify_all()
+        log.info("state changed from %s to %s", old.value, target.value)
+        if self.listener is not None:
+            self.listener(target, old)
+        return True
+
+    def wait_for(self, predicate: Callable[[ClientState], bool], timeout: float | None) -> bool:
+        """Block until the state satisfies ``predicate``; ``False`` on time-out (seconds)."""
+        with self._changed:
+            return self._changed.wait_for(lambda: predicate(self._state), timeout)

@@ -1,0 +1,179 @@
+"""The commit: all tasks at once (seed 000), without stopping them (docs/decisions/0001-rolling-epochs.md).
+
+Runs on the polling thread as a generator that is advanced between fetches, so that input keeps flowing meanwhile:
+
+    1. every task that did something ends its epoch at its next record boundary: it emits what it held back, fixes its
+       offsets and swaps in a fresh write-back layer (microseconds; processing goes on in the next epoch)
+    2. what the tasks sent in the ended epoch is drained into the producer
+    3. so is the last value per key of every changed store, to its changelog
+    4. the producer is flushed, the offsets are committed (in the transaction, under exactly once)
+    5. the changes go to RocksDB, the changelog offset they stand for with the last slice
+
+A crash before 4 is through leaves RocksDB at the commit before; a crash after it leaves RocksDB behind the changelog,
+from which the missing tail is replayed. RocksDB is never ahead of Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from confluent_kafka import KafkaException
+
+from streamsapp.clock import Clock
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.errors import CommitError
+from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, ExactlyOnceProducer
+from streamsapp.membership.api import Membership
+from streamsapp.record import TopicPartition
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.stream_task import TaskEpoch
+from streamsapp.tasks.task_manager import EpochEnd, TaskManager
+
+log = logging.getLogger(__name__)
+
+#: Records handed to the producer between two looks at the consumer.
+SLICE = 2000
+#: How long one step may wait for acknowledgements, in seconds.
+STEP_PATIENCE = 0.005
+#: First and longest pause between two tries at a commit the broker could not take, in seconds.
+RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
+
+
+class Commit:
+    """One commit under way."""
+
+    def __init__(
+        self,
+        tasks: TaskManager,
+        collector: RecordCollector,
+        producer: AtLeastOnceProducer | ExactlyOnceProducer,
+        membership: Membership,
+        clock: Clock,
+        give_up_after: float,
+    ) -> None:
+        self._tasks = tasks
+        self._collector = collector
+        self._producer = producer
+        self._membership = membership
+        self._clock = clock
+        self._give_up_after = give_up_after
+        self.end: EpochEnd | None = None
+        self._steps = self._run()
+
+    def advance(self) -> bool:
+        """Do one bounded piece of work; whether the commit is through."""
+        return next(self._steps, "done") == "done"
+
+    def _run(self) -> Iterator[None]:
+        self.end = self._tasks.end_epochs()
+        while not self.end.done:
+            self._collector.drain(self._producer.send, SLICE)
+            yield
+        if self.end.broken and self._producer.transactional:
+            raise AbortableError("a task failed in the middle of a transaction")
+        while not self._collector.drained:
+            if not self._collector.drain(self._producer.send, SLICE):
+                self._producer.poll()
+            yield
+        positions = []
+        for epoch in self.end.epochs:
+            written: dict[str, int] = {}
+            yield from self._write_changelog(epoch, written)
+            positions.append(written)
+        while not self._producer.flush(STEP_PATIENCE):
+            yield
+        yield from self._commit_offsets(self.end.epochs)
+        self._collector.roll()
+        for epoch, written in zip(self.end.epochs, positions, strict=True):
+            yield from self._apply(epoch, written)
+
+    def _write_changelog(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
+        """Send the last value per key of every logged store, counting the records per store."""
+        if epoch.frozen is None:
+            return
+        changelogs = epoch.task.plan.changelogs
+        records = self._counted(epoch, changelogs, written)
+        while batch := list(islice(records, SLICE)):
+            while batch:
+                batch = self._producer.send(batch)
+                self._producer.poll()
+                yield
+
+    @staticmethod
+    def _counted(
+        epoch: TaskEpoch, changelogs: Mapping[str, TopicPartition], written: dict[str, int]
+    ) -> Iterator[OutputRecord]:
+        assert epoch.frozen is not None
+        for store, key, value, timestamp in epoch.frozen.changelog_records():
+            changelog = changelogs.get(store)
+            if changelog is not None:
+                written[store] = written.get(store, 0) + 1
+                yield (changelog.topic, value, key, changelog.partition, None, None, timestamp, None)
+
+    def _commit_offsets(self, epochs: list[TaskEpoch]) -> Iterator[None]:
+        """Commit; what the broker cannot take now is tried again until the task time-out."""
+        offsets = {
+            partition: (consumed.offset, consumed.metadata)
+            for epoch in epochs
+            for partition, consumed in epoch.offsets.items()
+        }
+        give_up = self._clock.monotonic() + self._give_up_after
+        pause = RETRY_FIRST
+        while True:
+            try:
+                self._producer.commit(offsets, self._membership)
+                return
+            except KafkaException as error:
+                if self._clock.monotonic() > give_up:
+                    raise CommitError(
+                        f"no commit went through for {self._give_up_after:.0f} s: {error}; is the broker reachable?"
+                    ) from error
+                log.warning("the commit did not go through, trying again in %.1f s: %s", pause, error)
+            again = self._clock.monotonic() + pause
+            pause = min(2 * pause, RETRY_LONGEST)
+            while self._clock.monotonic() < again:
+                yield
+
+    def _apply(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
+        """After the commit: the ended epoch's writes go to RocksDB, in slices."""
+        task = epoch.task
+        for store, count in written.items():
+            # A transaction ends with one control record in every partition it wrote to.
+            task.changelog_positions[store] += count + (1 if self._producer.transactional else 0)
+        for store, partition in task.plan.source_changelogs.items():
+            if partition in epoch.offsets:
+                task.changelog_positions[store] = epoch.offsets[partition].offset
+        if epoch.frozen is not None:
+            yield from task.stores.apply(epoch.frozen, task.changelog_positions)
+
+
+class CommitSchedule:
+    """When the next commit is due: by interval, on request of user code, or when uncommitted writes grow large."""
+
+    def __init__(self, interval: float, clock: Clock, uncommitted_limit: int) -> None:
+        self._interval = interval
+        self._clock = clock
+        self._uncommitted_limit = uncommitted_limit
+        self._due = clock.monotonic() + interval
+        self._check_at = 0.0
+
+    def due(self, tasks: TaskManager) -> bool:
+        """Whether to start a commit now."""
+        now = self._clock.monotonic()
+        if now >= self._due:
+            return True
+        if now < self._check_at:
+            return False
+        self._check_at = now + min(self._interval, 0.05)
+        running = tasks.tasks.values()
+        if any(task.context.commit_requested for task in running):
+            return True
+        return sum(task.stores.uncommitted_bytes for task in running) > self._uncommitted_limit
+
+    def restart(self) -> None:
+        """A commit has ended: the interval begins anew."""
+        self._due = self._clock.monotonic() + self._interval
+
+

@@ -1,0 +1,123 @@
+"""From a topology and the topics that exist to the tasks an application consists of.
+
+Runs on the polling thread when an instance starts; afterwards the layout is fixed. ``changes`` tells later whether the
+source topics still have the partitions that the layout was made from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import TopicError, TopologyError
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.topology.builder import Topology
+from streamsapp.topology.groups import group_by_partition
+from streamsapp.topology.internal_topics import changelog_topic, internal_topics, missing_topics
+from streamsapp.topology.nodes import SourceNode, SubTopology
+from streamsapp.topology.partitioning import partition_counts, repartition_topic, source_topics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All tasks of an application, and the topics they were derived from."""
+
+    plans: Mapping[TaskId, TaskPlan]
+    #: Source topics (user's, not internal) with the number of partitions each had.
+    sources: Mapping[str, int]
+    #: Repartition topics, whose consumed records are deleted.
+    repartition_topics: frozenset[str]
+
+    def changes(self, existing: Mapping[str, int]) -> str | None:
+        """What happened to the source topics since, as a sentence; ``None`` when nothing did."""
+        for topic, count in self.sources.items():
+            now = existing.get(topic)
+            if now is None:
+                return f"source topic {topic} is gone: create it again with {count} partitions, then restart"
+            if now != count:
+                return (
+                    f"source topic {topic} had {count} partitions when the application started and now has {now}: "
+                    "keys have moved between partitions, so state would be wrong; restart to read the new partitions "
+                    "(stateless), or use a new application id or `streamsapp reset` to rebuild the state"
+                )
+        return None
+
+
+def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> Layout:
+    """Check the source topics, create what internal topics are missing, and derive the tasks."""
+    topology.validate()
+    if topology.global_stores():
+        raise TopologyError("global stores are not supported yet; remove add_global_store and global_table")
+    existing = admin.partition_counts()
+    parts = topology.sub_topologies(existing)
+    application_id = config.application_id
+    names = _Names(application_id, parts)
+    sources = _source_counts(parts, names, existing, admin)
+    counts = partition_counts(parts, application_id, sources)
+    grouper = config.partition_grouper or group_by_partition
+    groups = grouper(source_topics(parts, application_id), counts)
+    if not groups:
+        raise TopicError("no topic matches the topology's patterns yet, so there is nothing to read")
+    needed = internal_topics(parts, application_id, counts, groups, config.topic_properties)
+    admin.create(missing_topics(needed, existing), config.replication_factor)
+    by_id = {part.id: part for part in parts}
+    plans = {
+        task_id: _plan(task_id, by_id[task_id.subtopology], partitions, names, {**existing, **counts})
+        for task_id, partitions in groups.items()
+    }
+    return Layout(plans, sources, frozenset(names.full(topic) for topic in names.internal))
+
+
+class _Names:
+    """Full names of topics: internal ones carry the application id."""
+
+    def __init__(self, application_id: str, parts: tuple[SubTopology, ...]) -> None:
+        self.application_id = application_id
+        self.internal = {topic.name for part in parts for topic in part.repartition_sources}
+
+    def full(self, topic: str) -> str:
+        return repartition_topic(self.application_id, topic) if topic in self.internal else topic
+
+
+def _source_counts(
+    parts: tuple[SubTopology, ...], names: _Names, existing: Mapping[str, int], admin: TopicAdmin
+) -> dict[str, int]:
+    wanted = {topic for part in parts for node in part.sources for topic in node.topics} - names.internal
+    missing = sorted(wanted - existing.keys())
+    if missing:
+        raise TopicError("; ".join(admin.why_missing(topic) for topic in missing))
+    return {topic: existing[topic] for topic in sorted(wanted)}
+
+
+def _plan(
+    task_id: TaskId,
+    part: SubTopology,
+    partitions: frozenset[TopicPartition],
+    names: _Names,
+    counts: Mapping[str, int],
+) -> TaskPlan:
+    owners: dict[str, SourceNode] = {names.full(topic): node for node in part.sources for topic in node.topics}
+    # In the order of the sources: at equal timestamps, that is the order in which inputs are read.
+    ranks = {topic: rank for rank, topic in enumerate(owners)}
+    ordered = sorted(partitions, key=lambda each: (ranks[each.topic], each.partition))
+    changelogs = {
+        store.name: TopicPartition(changelog_topic(names.application_id, store), task_id.partition)
+        for store in part.stores
+        if store.logging or store.changelog_topic is not None
+    }
+    shared = {store.name for store in part.stores if store.changelog_topic is not None}
+    return TaskPlan(
+        id=task_id,
+        sub_topology=part,
+        inputs={each: owners[each.topic] for each in ordered},
+        changelogs={store: each for store, each in changelogs.items() if store not in shared},
+        source_changelogs={store: each for store, each in changelogs.items() if store in shared},
+        topic_name=names.full,
+        partition_count=lambda topic: counts[topic],
+    )

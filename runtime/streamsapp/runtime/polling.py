@@ -1,0 +1,212 @@
+"""The polling thread: the only one that touches the main consumer, the producer and the membership (seed 000).
+
+One pass of its loop:
+
+    1. take what others left: failures of threads, requests of the user, a new assignment, restored tasks
+    2. fetch records into the tasks' input buffers
+    3. drain the record collector into the producer
+    4. start a commit when one is due, advance the one under way
+    5. wake tasks whose wall-clock callbacks or idle waits are due
+
+It waits in the fetch, and only as long as nothing else is to be done.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from streamsapp.clock import Clock
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.producer import AbortableError
+from streamsapp.metrics.samples import Histogram
+from streamsapp.runtime.commit import Commit, CommitSchedule
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.input import InputFeeder
+from streamsapp.runtime.lifecycle import Lifecycle
+from streamsapp.runtime.watch import HangWatch
+from streamsapp.tasks.task_manager import TaskManager
+
+log = logging.getLogger(__name__)
+
+#: Records drained into the producer in one pass.
+DRAIN = 4000
+#: Longest waits for input, in seconds: while records flow, and when nothing has happened for a while.
+BUSY_WAIT, IDLE_WAIT = 0.002, 0.05
+IDLE_AFTER = 1.0
+#: How often due callbacks are looked for, in seconds.
+TICK = 0.01
+
+
+class PollingThread(threading.Thread):
+    """Runs the loop until the instance ends."""
+
+    def __init__(
+        self,
+        name: str,
+        life: Lifecycle,
+        tasks: TaskManager,
+        collector: RecordCollector,
+        feeder: InputFeeder,
+        schedule: CommitSchedule,
+        failures: SimpleQueue[ThreadFailure],
+        watch: HangWatch,
+        clock: Clock,
+        on_end: Callable[[], None],
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._life = life
+        self._tasks = tasks
+        self._collector = collector
+        self._feeder = feeder
+        self._schedule = schedule
+        self._failures = failures
+        self._watch = watch
+        self._clock = clock
+        self._on_end = on_end
+        self._commit: Commit | None = None
+        self._next_tick = 0.0
+        self._last_activity = 0.0
+        self._close_within: float | None = None
+        self._pause_wanted = False
+        self._paused = False
+        self._commit_began = 0.0
+        self.commit_latency = Histogram()
+
+    # ---- any thread --------------------------------------------------------------------------------------------
+
+    def close(self, within: float) -> None:
+        """End after a last commit, or without one when that takes longer than ``within`` seconds."""
+        self._close_within = within
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop or resume processing; commits go on."""
+        self._pause_wanted = paused
+
+    # ---- polling thread ----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._life.start()
+            while self._close_within is None and not self._life.ended:
+                self._pass()
+            if not self._life.ended:
+                self._finish(self._clock.monotonic() + (self._close_within or 0.0))
+        except BaseException as failure:
+            error = failure
+        try:
+            self._life.close(error)
+        finally:
+            self._on_end()
+
+    def _pass(self) -> None:
+        """One pass; what it raises is put to the uncaught exception handler as any other thread's failure is."""
+        try:
+            self._run_once()
+        except AbortableError as error:
+            self._commit = None
+            self._life.abort(error)
+        except StreamsError as error:
+            self._commit = None
+            self._life.failed(ThreadFailure(self.name, error))
+
+    def _run_once(self) -> None:
+        self._take_failures()
+        self._take_pause()
+        self._life.advance(self._commit is not None)
+        self._feed()
+        self._send()
+        self._advance_commit()
+        self._tick()
+
+    def _take_failures(self) -> None:
+        while True:
+            try:
+                failure = self._failures.get_nowait()
+            except Empty:
+                return
+            self._life.failed(failure)
+
+    def _take_pause(self) -> None:
+        if self._pause_wanted == self._paused:
+            return
+        if self._pause_wanted:
+            self._paused = self._tasks.pause(BUSY_WAIT)
+        else:
+            self._tasks.resume()
+            self._paused = False
+
+    def _feed(self) -> None:
+        if self._feeder.full:
+            self._clock_wait()
+            return
+        now = self._clock.monotonic()
+        working = self._commit is not None or len(self._collector) > 0
+        idle = now - self._last_activity > IDLE_AFTER
+        timeout = 0.0 if working else IDLE_WAIT if idle else BUSY_WAIT
+        fetched = self._feeder.feed(timeout)
+        if fetched.records or working:
+            self._last_activity = now
+        self._life.out_of_range(fetched.out_of_range)
+
+    def _clock_wait(self) -> None:
+        """Buffers are full: yield to the processing threads unless there is something to send."""
+        if not len(self._collector) and self._commit is None:
+            self._tasks.wait_for_progress(BUSY_WAIT)
+
+    def _send(self) -> None:
+        self._collector.drain(self._life.producer.send, DRAIN)
+        self._life.producer.poll()
+
+    def _advance_commit(self) -> None:
+        if self._commit is None and self._life.may_commit and self._schedule.due(self._tasks):
+            self._schedule.restart()
+            if self._tasks.anything_touched():
+                self._start_commit()
+        if self._commit is not None and self._commit.advance():
+            self._commit_ended()
+
+    def _start_commit(self) -> None:
+        self._commit = self._life.make_commit()
+        self._commit_began = self._clock.monotonic()
+
+    def _commit_ended(self) -> None:
+        self.commit_latency.observe(self._clock.monotonic() - self._commit_began)
+        self._commit = None
+        self._schedule.restart()
+        self._life.committed(self._clock.monotonic())
+
+    def _tick(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._next_tick:
+            return
+        self._next_tick = now + TICK
+        now_ms = self._clock.now_ms()
+        due = [
+            task
+            for task in self._tasks.tasks.values()
+            if task.context.wall_clock_punctuation.next_due <= now_ms
+            or (task.wake_at_ms is not None and task.wake_at_ms <= now_ms)
+        ]
+        if due:
+            self._tasks.mark_ready(due)
+        self._watch.look(now)
+        self._feeder.observe_lag(now)
+
+    def _finish(self, deadline: float) -> None:
+        """Commit what was processed, then end; records that are buffered and not processed stay for the next start."""
+        while self._clock.monotonic() < deadline and not self._life.ended:
+            self._take_failures()
+            if self._commit is None:
+                if not (self._life.may_commit and self._tasks.anything_touched()):
+                    return
+                self._start_commit()
+            self._send()
+            if self._commit is not None and self._commit.advance():
+                self._commit_ended()
+                return
+        log.warning("closing took too long: what was not committed is processed again after the next start")

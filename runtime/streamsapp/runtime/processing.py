@@ -1,0 +1,107 @@
+"""A processing thread: takes a task, runs it for a time slice, gives it back. Never touches a Kafka client.
+
+The only callers of user code (seed 000). Whatever a task raises goes to the exception queue, which the polling thread
+reads; the thread itself goes on with the other tasks.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from queue import SimpleQueue
+
+from streamsapp.clock import Clock
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.metrics.samples import Histogram
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+
+#: How long a thread stays with a task while others wait, in seconds.
+TIME_SLICE = 0.1
+#: Records between two looks at the clock and the outgoing buffers.
+BATCH = 512
+#: Results held for the commit that are emitted at a time, and how many may be left for the moment the epoch ends.
+EMIT_BATCH = 2000
+EMIT_REST = 500
+#: How long to wait for a task or for room before looking at the world again, in seconds.
+PATIENCE = 0.05
+
+
+class ProcessingThread(threading.Thread):
+    """One of the N threads that process tasks."""
+
+    def __init__(
+        self,
+        name: str,
+        tasks: TaskManager,
+        collector: RecordCollector,
+        failures: SimpleQueue[ThreadFailure],
+        clock: Clock,
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self._tasks = tasks
+        self._collector = collector
+        self._failures = failures
+        self._clock = clock
+        self._stopping = False
+        #: How long tasks stood still to end an epoch: the only time a commit stops processing.
+        self.epoch_end = Histogram()
+
+    def stop(self) -> None:
+        """Return after the slice under way."""
+        self._stopping = True
+
+    def run(self) -> None:
+        try:
+            while not self._stopping:
+                self._run_once()
+        except BaseException as error:  # a bug of ours: the handler decides, nothing dies silently
+            self._failures.put(ThreadFailure(self.name, error))
+
+    def _run_once(self) -> None:
+        task = self._tasks.take(PATIENCE)
+        if task is None:
+            return
+        more = False
+        try:
+            more = self._run_slice(task)
+        except BaseException as error:
+            self._tasks.failed(task)
+            self._failures.put(ThreadFailure(self.name, error, task.id))
+        finally:
+            self._tasks.give_back(task, more=more)
+
+    def _run_slice(self, task: StreamTask) -> bool:
+        """Work on a held task until its slice ends or it has nothing to do; whether it has more to do."""
+        clock = self._clock
+        ends = clock.monotonic() + TIME_SLICE
+        task.punctuate_wall_clock()
+        self._send(task)
+        while True:
+            if task.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:
+                self._end_epoch(task)
+            elif task.epoch_end_wanted:
+                task.control.stop = False
+            if not self._collector.wait_for_room(PATIENCE):
+                return True
+            wait = task.wait_ms(clock.now_ms())
+            if wait != 0:
+                task.wake_at_ms = None if wait is None else clock.now_ms() + wait
+                return task.epoch_end_wanted
+            taken = task.process(task.control, BATCH)
+            self._send(task)
+            if clock.monotonic() >= ends or self._stopping or (not taken and not task.epoch_end_wanted):
+                return True
+
+    def _end_epoch(self, task: StreamTask) -> None:
+        """The task stands still here, and only here, for a commit."""
+        began = self._clock.monotonic()
+        task.emit_held(sys.maxsize)
+        self._send(task)
+        self._tasks.epoch_ended(task, task.freeze())
+        self.epoch_end.observe(self._clock.monotonic() - began)
+
+    def _send(self, task: StreamTask) -> None:
+        if task.has_output:
+            self._collector.add(task.take_output(), task.epoch)

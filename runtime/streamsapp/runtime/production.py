@@ -1,0 +1,60 @@
+"""Records that the producer could not write: the production exception handler decides (KIP-210, KIP-1034).
+
+Called on the polling thread, for refusals at once and for failed deliveries when the client reports them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from confluent_kafka import KafkaError
+
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.kafka.producer import production_error
+from streamsapp.processor.handlers import ErrorContext, Response, dead_letter_headers
+from streamsapp.record import TaskId
+
+log = logging.getLogger(__name__)
+
+#: A record that failed to be written is no longer tied to a task.
+_NO_TASK = TaskId(-1, -1)
+
+
+class ProductionFailures:
+    """Applies the production exception handler."""
+
+    def __init__(self, config: StreamsConfig, collector: RecordCollector) -> None:
+        self._handler = config.on_production_error
+        self._dead_letter_topic = config.dead_letter_queue_topic
+        self._collector = collector
+        self._internal_prefix = f"{config.application_id}-"
+        self.dropped = 0
+
+    def failed(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+        """Returns to go on without the record; raises ``ProductionError`` to fail."""
+        failure = production_error(error, topic)
+        if topic == self._dead_letter_topic or self._is_changelog(topic):
+            raise failure  # dropping it would lose state, or the dead letter itself
+        described = ErrorContext(
+            task_id=_NO_TASK,
+            node="producer",
+            topic=topic,
+            partition=None,
+            offset=None,
+            timestamp=-1,
+            headers=[],
+            key=key,
+            value=value,
+        )
+        response = self._handler(described, failure)
+        if response is Response.FAIL:
+            raise failure
+        self.dropped += 1
+        log.warning("%s; the production exception handler answers %s", failure, response.value)
+        if response is Response.DEAD_LETTER and self._dead_letter_topic is not None:
+            headers = dead_letter_headers(described, failure, [])
+            self._collector.add([(self._dead_letter_topic, value, key, -1, None, None, 0, headers)], epoch=0)
+
+    def _is_changelog(self, topic: str) -> bool:
+        return topic.startswith(self._internal_prefix) and topic.endswith("-changelog")

@@ -1,0 +1,223 @@
+"""The life of this instance's tasks: created from an assignment, restored, run, revived after a failure, closed.
+
+Called on the polling thread only. A task goes to the restoration thread and comes back from it by queue; afterwards it
+is at the task manager (seed 000: never at both).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from queue import Empty
+
+from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import StateStoreError, TopicError
+from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.input import InputFeeder
+from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.topology.nodes import SourceNode
+
+log = logging.getLogger(__name__)
+
+#: How long the restoration thread may take to let go of a task, in seconds.
+LET_GO = 30.0
+
+
+class TasksLife:
+    """Every task this instance owns, wherever it is."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        resources: StateResources,
+        consumer: PartitionConsumer,
+        feeder: InputFeeder,
+        tasks: TaskManager,
+        restoration: RestorationThread,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._resources = resources
+        self._consumer = consumer
+        self._feeder = feeder
+        self._tasks = tasks
+        self._restoration = restoration
+        self._clock = clock
+        #: All tasks by id; read by status and metrics.
+        self.all: dict[TaskId, StreamTask] = {}
+        self._layout: Layout | None = None
+
+    @property
+    def application_directory(self) -> Path:
+        """Where the application's tasks keep their state."""
+        return self._config.state_dir / self._config.application_id
+
+    # ---- assigned ----------------------------------------------------------------------------------------------
+
+    def assign(self, layout: Layout, active: Iterable[TaskId]) -> None:
+        """Create the tasks that are new and close those that are no longer ours."""
+        self._layout = layout
+        wanted = set(active)
+        self.close([task for task_id, task in self.all.items() if task_id not in wanted])
+        created = [self._create(task_id) for task_id in sorted(wanted) if task_id not in self.all]
+        self._read_committed(created)
+        for task in created:
+            self.all[task.id] = task
+            self._restoration.add(task)
+
+    def _create(self, task_id: TaskId) -> StreamTask:
+        assert self._layout is not None
+        plan = self._layout.plans[task_id]
+        context = TaskContext(self._config.application_id, task_id, self._clock)
+        stores = TaskStores(
+            task_id,
+            self.application_directory / str(task_id),
+            plan.sub_topology.stores,
+            self._resources,
+            default_key_serde=self._config.default_key_serde,
+            default_value_serde=self._config.default_value_serde,
+            context_timestamp=lambda: context.timestamp,
+        )
+        return StreamTask(plan, stores, context, self._config)
+
+    def _read_committed(self, tasks: Iterable[StreamTask]) -> None:
+        """Where the tasks go on: offset and partition time as committed."""
+        tasks = list(tasks)
+        committed = self._consumer.committed([each for task in tasks for each in task.plan.inputs])
+        for task in tasks:
+            task.start_offsets = {
+                each: ConsumedOffset(committed[each][0], OffsetMetadata.decode(committed[each][1]).partition_time)
+                for each in task.plan.inputs
+                if each in committed
+            }
+
+    # ---- restored ----------------------------------------------------------------------------------------------
+
+    def take_restored(self) -> bool:
+        """Run the tasks whose stores are complete; whether there were any."""
+        any_restored = False
+        while True:
+            try:
+                task = self._restoration.restored.get_nowait()
+            except Empty:
+                return any_restored
+            if self.all.get(task.id) is task:
+                self._run(task)
+                any_restored = True
+
+    @property
+    def all_running(self) -> bool:
+        """Whether no task is being created or restored."""
+        return all(task.state is TaskState.RUNNING for task in self.all.values())
+
+    def _run(self, task: StreamTask) -> None:
+        task.initialize()
+        self._tasks.add(task)
+        self._feeder.add(task, self._positions(task, task.plan.inputs))
+
+    def _positions(self, task: StreamTask, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {
+            each: task.start_offsets[each].offset
+            if each in task.start_offsets
+            else self._reset_position(each, task.plan.inputs[each])
+            for each in partitions
+        }
+
+    def _reset_position(self, partition: TopicPartition, source: SourceNode) -> int:
+        """Where to begin without a committed offset (KIP-1106); the default is the earliest record."""
+        policy = source.offset_reset or "earliest"
+        if policy == "earliest":
+            return BEGINNING
+        if policy == "latest":
+            return END
+        if policy == "none":
+            raise TopicError(
+                f"source {source.name} has no committed offset for {partition} and offset_reset is 'none': "
+                "commit one for the group, or choose earliest or latest"
+            )
+        since = self._clock.now_ms() - _iso_duration_ms(policy.partition(":")[2])
+        return self._consumer.offsets_for_time([partition], since)[partition]
+
+    def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
+        """The broker no longer has what was to be read next: go on as for a partition without an offset, and say so."""
+        for partition in partitions:
+            for task in self.all.values():
+                source = task.plan.inputs.get(partition)
+                if source is not None and task.state is TaskState.RUNNING:
+                    log.warning(
+                        "task %s: records of %s were deleted before they were read; going on from the %s offset",
+                        task.id, partition, source.offset_reset or "earliest",
+                    )  # fmt: skip
+                    task.queues[partition].clear()
+                    self._consumer.reposition({partition: self._reset_position(partition, source)})
+
+    # ---- failed ------------------------------------------------------------------------------------------------
+
+    def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
+        """Start tasks again from the last commit; no thread holds them and no commit of theirs is under way."""
+        for task in list(tasks):
+            self._tasks.remove(task.id, LET_GO)
+            self._feeder.remove(task)
+            self._close_user_code(task)
+            if task.state is not TaskState.RUNNING or wipe:
+                self._recreate(task, wipe=wipe)
+                continue
+            task.stores.revert()
+            self._read_committed([task])
+            task.context.reset()
+            again = StreamTask(task.plan, task.stores, task.context, self._config)
+            again.start_offsets, again.changelog_positions = task.start_offsets, task.changelog_positions
+            again.transition(TaskState.RESTORING)
+            self.all[task.id] = again
+            self._run(again)
+
+    def _recreate(self, task: StreamTask, *, wipe: bool) -> None:
+        self._restoration.remove(task.id, LET_GO)
+        (task.stores.wipe if wipe else task.stores.close)()
+        again = self._create(task.id)
+        self._read_committed([again])
+        self.all[task.id] = again
+        self._restoration.add(again)
+
+    # ---- closed ------------------------------------------------------------------------------------------------
+
+    def close(self, tasks: Iterable[StreamTask]) -> None:
+        """Close tasks wherever they are; what they did since the last commit is dropped."""
+        for task in list(tasks):
+            if self._tasks.remove(task.id, LET_GO) is None and not self._restoration.remove(task.id, LET_GO):
+                raise StateStoreError(f"task {task.id} could not be taken back from the restoration thread")
+            self._feeder.remove(task)
+            self._close_user_code(task)
+            task.transition(TaskState.CLOSED)
+            task.stores.close()
+            self.all.pop(task.id, None)
+
+    def _close_user_code(self, task: StreamTask) -> None:
+        try:
+            task.close_user_code()
+        except Exception:
+            log.exception("task %s: a processor raised in close(); going on", task.id)
+
+
+def _iso_duration_ms(text: str) -> int:
+    """An ISO 8601 duration such as ``PT1H30M`` or ``P7D`` in milliseconds."""
+    match = _ISO_DURATION.fullmatch(text)
+    if match is None or text in ("P", "PT"):
+        raise TopicError(f"offset_reset by_duration: {text!r} is not an ISO 8601 duration such as PT1H or P7D")
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return int(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
+
+
+_ISO_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")

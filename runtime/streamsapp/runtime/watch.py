@@ -1,0 +1,67 @@
+"""Notices user code that does not come back: a record in process for too long (``max.poll.interval.ms``).
+
+Runs on the polling thread, about every second. A hanging thread cannot be stopped from outside; what can be done is to
+say which record it is, and to end the instance, so that whoever watches it starts it anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from queue import SimpleQueue
+
+from streamsapp.errors import ProcessingError
+from streamsapp.record import InputRecord, TaskId
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.tasks.task_manager import TaskManager
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks.
+PERIOD = 1.0
+#: A record in process for this long is worth a warning, in seconds.
+WARN_AFTER = 30.0
+
+
+class HangWatch:
+    """Compares what the held tasks have in process with what they had a second ago."""
+
+    def __init__(self, tasks: TaskManager, failures: SimpleQueue[ThreadFailure], limit: float) -> None:
+        self._tasks = tasks
+        self._failures = failures
+        self._limit = limit
+        self._next_look = 0.0
+        self._since: dict[TaskId, tuple[InputRecord, float]] = {}
+        self._warned: set[TaskId] = set()
+        #: The longest time a record that is still in process has been so, in seconds.
+        self.longest = 0.0
+
+    def look(self, now: float) -> None:
+        """Look if it is time to; ``now`` in monotonic seconds."""
+        if now < self._next_look:
+            return
+        self._next_look = now + PERIOD
+        in_process: dict[TaskId, tuple[InputRecord, float]] = {}
+        for task in self._tasks.held:
+            message = task.context.message
+            if message is None:
+                continue
+            seen = self._since.get(task.id)
+            in_process[task.id] = seen if seen is not None and seen[0] is message else (message, now)
+        self._since = in_process
+        self._warned &= in_process.keys()
+        self.longest = max((now - since for _, since in in_process.values()), default=0.0)
+        for task_id, (message, since) in in_process.items():
+            self._judge(task_id, message, now - since)
+
+    def _judge(self, task_id: TaskId, message: InputRecord, seconds: float) -> None:
+        where = f"task {task_id} has had record {message.topic()}-{message.partition()}@{message.offset()} in process"
+        if seconds > self._limit:
+            self._since.pop(task_id)
+            error = ProcessingError(
+                f"{where} for {seconds:.0f} s, longer than max_poll_interval_ms allows; "
+                "its processor hangs: raise the limit if it is only slow"
+            )
+            self._failures.put(ThreadFailure("watch", error))
+        elif seconds > min(WARN_AFTER, self._limit / 2) and task_id not in self._warned:
+            self._warned.add(task_id)
+            log.warning("%s for %.0f s; commits wait for it", where, seconds)
