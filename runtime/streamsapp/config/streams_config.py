@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
@@ -22,7 +22,9 @@ from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.topology.groups import PartitionGrouper
+
+if TYPE_CHECKING:
+    from streamsapp.topology.groups import PartitionGrouper
 
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
