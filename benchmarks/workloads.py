@@ -240,7 +240,7 @@ def first_messages(workload: Workload, limit: int) -> Iterator[Message]:
 
 
 def half_of(messages: Iterator[Message], half: int) -> Iterator[Message]:
-    """Every other message, or every message with one of every other key: ``half`` is 0 or 1."""
-    for number, (key, value) in enumerate(messages):
-        if (number if key is None else crc32(key)) % 2 == half:
+    """About half of the messages, all of one key in the same half: ``half`` is 0 or 1."""
+    for key, value in messages:
+        if crc32(value if key is None else key) % 2 == half:
             yield key, value

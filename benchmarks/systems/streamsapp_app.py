@@ -171,8 +171,15 @@ def started(job: Job) -> StreamsRuntime:
     runtime = StreamsRuntime(topology(job), config(job))
     runtime.start()
     while runtime.state.name != "RUNNING":
+        check(runtime)
         time.sleep(0.001)
     return runtime
+
+
+def check(runtime: StreamsRuntime) -> None:
+    """Raises what ended the instance, if it has ended."""
+    if runtime.state.ending:
+        raise runtime.wait() or RuntimeError("the instance ended before its work was done")
 
 
 def follow(runtime: StreamsRuntime, job: Job) -> None:
@@ -182,6 +189,7 @@ def follow(runtime: StreamsRuntime, job: Job) -> None:
     halfway, settled = two_steps, 0
     while settled < (SETTLED_LOOKS if two_steps else 1):
         time.sleep(POLL_SECONDS)
+        check(runtime)
         lag = input_lag(runtime.status())
         if lag is None:
             continue
@@ -198,6 +206,7 @@ def restore(job: Job) -> None:
     runtime.set_global_state_restore_listener(restored)
     runtime.start()
     while not restored.complete:
+        check(runtime)
         time.sleep(0.01)
     runtime.close(CLOSE_SECONDS)
 
