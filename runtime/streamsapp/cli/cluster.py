@@ -5,6 +5,7 @@ Runs on the main thread.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -16,7 +17,10 @@ from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.record import TopicPartition
 
+log = logging.getLogger(__name__)
+
 _TIMEOUT_SECONDS = 30.0
+_CONNECT_SECONDS = 10.0
 
 #: An instance without group members shows itself by its commits only; this long they are watched.
 _WATCH_SECONDS = 2.0
@@ -28,7 +32,8 @@ class Cluster:
     def __init__(self, config: StreamsConfig, sleep: Callable[[float], None] = time.sleep) -> None:
         properties = client_properties.admin(config)
         try:
-            self._admin = AdminClient(properties)
+            # Never polled, so what the client logs while it tries to connect stays out of the user's sight.
+            self._admin = AdminClient(properties, logger=log)
         except KafkaException as error:
             raise client_properties.client_error(error) or StreamsError(str(error)) from error
         self._servers = config.bootstrap_servers
@@ -37,7 +42,7 @@ class Cluster:
     def partitions(self) -> dict[str, int]:
         """How many partitions every topic has."""
         try:
-            listed = self._admin.list_topics(timeout=_TIMEOUT_SECONDS)
+            listed = self._admin.list_topics(timeout=_CONNECT_SECONDS)
         except KafkaException as error:
             raise StreamsError(f"cannot reach {self._servers}: {error.args[0].str()}") from error
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}

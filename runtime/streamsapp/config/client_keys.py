@@ -49,7 +49,7 @@ OWNED = {
         "give the sink a partitioner (Produced or add_sink)",
     ),
     "delivery.report.only.error": ("the record collector counts on it", "leave it out"),
-    "enable.partition.eof": ("the runtime reads to the end offsets it has asked for", "leave it out"),
+    "enable.partition.eof": ("the runtime asks to be told of a partition's end", "leave it out"),
     "group.protocol": (_MEMBERSHIP, "leave it out"),
     "group.instance.id": (_MEMBERSHIP, "leave it out"),
     "group.remote.assignor": (_MEMBERSHIP, "leave it out"),

@@ -1,0 +1,67 @@
+"""``streamsapp local``: broker, topics, instance and HTTP port from one command, and down again on a signal."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+MANIFEST = """
+apiVersion: streamsapp.dev/v1alpha1
+kind: StreamsApp
+metadata: {name: local-test}
+spec:
+  topology: {entrypoint: "local_test:topology"}
+  code:
+    files:
+      local_test.py: |
+        from streamsapp import Topology
+        topology = Topology().add_source("in", "words").add_sink("out", "copies", "in")
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    (tmp_path / "app.yaml").write_text(MANIFEST)
+    arguments = ["local", "-f", "app.yaml", "--data-dir", "data", "--http-port", "0", "--partitions", "3"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "streamsapp.cli.main", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=60)
+
+
+def read_until(stream: IO[str] | None, pattern: str) -> re.Match[str]:
+    """The first log message that matches; fails when the command ends without one."""
+    assert stream is not None
+    for line in stream:
+        match = re.search(pattern, json.loads(line)["message"]) if line.startswith("{") else None
+        if match:
+            return match
+    pytest.fail(f"the command ended and never said {pattern!r}")
+
+
+def test_local_brings_all_it_needs_and_leaves_on_a_signal(command: subprocess.Popen[str]) -> None:
+    broker = read_until(command.stderr, r"^broker (\S+); write to words; results in copies$")[1]
+    status = read_until(command.stderr, r"^status on (http://127\.0\.0\.1:\d+)/status$")[1]
+    read_until(command.stderr, "to RUNNING")
+    topics = AdminClient({"bootstrap.servers": broker}).list_topics(timeout=10).topics
+    assert {name: len(topics[name].partitions) for name in ("words", "copies")} == {"words": 3, "copies": 3}
+    with urllib.request.urlopen(f"{status}/status", timeout=5) as answer:  # noqa: S310 - http, as matched above
+        assert json.load(answer)["state"] == "RUNNING"
+    command.send_signal(signal.SIGTERM)
+    command.communicate(timeout=60)
+    assert command.returncode == 0

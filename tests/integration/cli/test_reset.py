@@ -1,0 +1,144 @@
+"""``streamsapp reset`` on a real broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition as KafkaPartition
+
+from kafka import Kafka
+from streamsapp.cli.cluster import Cluster
+from streamsapp.cli.main import main
+from streamsapp.config import StreamsConfig
+from streamsapp.local.broker import EmbeddedBroker
+
+MANIFEST = """
+apiVersion: streamsapp.dev/v1alpha1
+kind: StreamsApp
+metadata: {{name: {name}}}
+spec:
+  topology: {{entrypoint: "reset_{name}:topology"}}
+  kafka: {{bootstrapServers: "{servers}"}}
+  code:
+    files:
+      reset_{name}.py: |
+        from streamsapp import Topology
+        from streamsapp.processor.api import Processor
+        from streamsapp.state.api import StoreBuilder, StoreKind
+        class Count(Processor):
+            def process(self, record): ...
+        topology = Topology().add_source("in", "{topic}").add_processor("count", Count, "in")
+        topology.add_state_store(StoreBuilder("counts", StoreKind.KEY_VALUE), "count")
+"""
+
+
+class Application:
+    """One that has run: its input, its internal topics, and where the manifest and the state lie."""
+
+    def __init__(self, name: str, broker: EmbeddedBroker, kafka: Kafka, folder: Path) -> None:
+        self.name = name
+        self.kafka = kafka
+        self.cluster = Cluster(StreamsConfig(application_id=name, bootstrap_servers=broker.bootstrap_servers))
+        self.topic = kafka.create_topic("words", 2)
+        for partition in (0, 1):
+            kafka.produce(self.topic, [(None, b"x")] * 5, partition)
+        self.cluster.create_topics([f"{name}-counts-changelog", f"{name}-old-changelog"], 1)
+        self.state = folder / "state" / name
+        self.state.mkdir(parents=True)
+        self.manifest = folder / "app.yaml"
+        text = MANIFEST.format(name=name, servers=broker.bootstrap_servers, topic=self.topic)
+        self.manifest.write_text(text)
+
+    def reset(self, *arguments: str) -> int:
+        return main(["reset", "-f", str(self.manifest), "--state-dir", str(self.state.parent), *arguments])
+
+    def committed(self) -> dict[int, int]:
+        with closing_consumer(self) as consumer:
+            asked = consumer.committed([KafkaPartition(self.topic, number) for number in (0, 1)], timeout=10)
+            return {partition.partition: partition.offset for partition in asked}
+
+    def internal_topics(self) -> list[str]:
+        return sorted(topic for topic in self.cluster.partitions() if topic.startswith(f"{self.name}-"))
+
+
+@contextmanager
+def closing_consumer(application: Application) -> Iterator[Consumer]:
+    consumer = Consumer({
+        "bootstrap.servers": application.kafka.bootstrap_servers,
+        "group.id": application.name,
+        "enable.auto.commit": False,
+    })  # fmt: skip
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@pytest.fixture
+def application(broker: EmbeddedBroker, kafka: Kafka, tmp_path: Path) -> Application:
+    return Application(kafka.unique("reset").replace("-", "_"), broker, kafka, tmp_path)
+
+
+def test_a_dry_run_tells_the_plan_and_changes_nothing(
+    application: Application, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = application.internal_topics()
+    assert application.reset("--dry-run") == 0
+    assert f"delete internal topic {application.name}-counts-changelog" in capsys.readouterr().out
+    assert application.internal_topics() == before
+    assert application.state.exists()
+
+
+def test_a_reset_deletes_what_the_topology_owns_and_rewinds_its_input(application: Application) -> None:
+    with closing_consumer(application) as consumer:
+        consumer.commit(offsets=[KafkaPartition(application.topic, 0, 4)], asynchronous=False)
+    assert application.reset("--to-offset", "1") == 0
+    assert application.committed() == {0: 1, 1: 1}
+    assert application.internal_topics() == [f"{application.name}-old-changelog"]
+    assert not application.state.exists()
+
+
+def test_a_topic_of_an_earlier_topology_goes_when_it_is_named(application: Application) -> None:
+    assert application.reset("--internal-topics", f"{application.name}-old-changelog") == 0
+    assert application.internal_topics() == []
+
+
+def test_a_group_with_members_is_not_reset(application: Application, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing_consumer(application) as consumer:
+        assigned = threading.Event()
+        consumer.subscribe([application.topic], on_assign=lambda *_: assigned.set())
+        while not assigned.is_set():
+            consumer.poll(0.1)
+        assert application.reset() == 2
+    assert "its consumer group has members" in capsys.readouterr().err
+    assert application.state.exists()
+
+
+def test_an_instance_that_is_no_group_member_shows_itself_by_its_commits(
+    application: Application, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing_consumer(application) as consumer:
+        offsets = iter(range(1000))
+
+        def commit() -> None:
+            consumer.commit(offsets=[KafkaPartition(application.topic, 0, next(offsets))], asynchronous=False)
+
+        commit()
+        stop = threading.Event()
+
+        def commit_until_stopped() -> None:
+            while not stop.wait(0.2):
+                commit()
+
+        committing = threading.Thread(target=commit_until_stopped)
+        committing.start()
+        try:
+            assert application.reset() == 2
+        finally:
+            stop.set()
+            committing.join()
+    assert "its committed offsets move" in capsys.readouterr().err
