@@ -82,7 +82,7 @@ def set_up_broker() -> None:
                 install_packages(_jdk_package(), "maven")
                 find_tools()
         if not jars.is_fetched():
-            with step(f"Apache Kafka {jars.KAFKA_VERSION}"):
+            with step(f"downloading Apache Kafka {jars.KAFKA_VERSION}"):
                 jars.kafka_jars()
     except StreamsError as error:
         raise SetupError(str(error)) from error

@@ -59,7 +59,7 @@ def run(sources: Path, folder: Path) -> int:
         expected = Counter(word for text in texts for word in re.findall(r"\w+", text.lower()))
     if not expected:
         raise UserInputError(f"{sources} holds no Python files with words to count; name a folder that does")
-    with step(f"Apache Kafka {KAFKA_VERSION}"):
+    with step(f"starting Apache Kafka {KAFKA_VERSION}"):
         broker = EmbeddedBroker(folder / "kafka").start()
     try:
         with step("writing every line to the topic lines"):
@@ -88,16 +88,21 @@ def read(sources: Path) -> list[str]:
     return [path.read_bytes().decode("utf-8", errors="replace") for path in paths if path.is_file()]
 
 
+def client(servers: str) -> dict[str, str | int | float | bool]:
+    """What every client of the demo is made with; of the client library's own log only errors are worth a line."""
+    return {"bootstrap.servers": servers, "log_level": 3}
+
+
 def create_topics(servers: str) -> None:
     topics = [NewTopic(name, num_partitions=PARTITIONS) for name in ("lines", "counts")]
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient(client(servers))
     for created in admin.create_topics(topics).values():
         created.result()
 
 
 def feed(servers: str, texts: Sequence[str]) -> int:
     """Write every line to the topic ``lines``; returns how many there were."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4"})
+    producer = Producer({**client(servers), "linger.ms": 20, "compression.type": "lz4"})
     lines = 0
     for text in texts:
         for line in text.split("\n"):
@@ -162,8 +167,8 @@ class OutputTopic:
     """The topic ``counts`` as somebody downstream sees it: committed updates only, the last one of a word wins."""
 
     def __init__(self, servers: str) -> None:
-        settings = {"bootstrap.servers": servers, "group.id": "demo", "isolation.level": "read_committed"}
-        self._consumer = Consumer({**settings, "enable.auto.commit": False})
+        settings = {"group.id": "demo", "isolation.level": "read_committed", "enable.auto.commit": False}
+        self._consumer = Consumer({**client(servers), **settings})
         self._consumer.assign([TopicPartition("counts", partition, 0) for partition in range(PARTITIONS)])
         self._last: dict[bytes, bytes] = {}
         self.updates = 0
