@@ -28,7 +28,12 @@ if TYPE_CHECKING:
         PunctuationType as PunctuationType,
     )
     from streamsapp.record import Record as Record, TaskId as TaskId, TopicPartition as TopicPartition
-    from streamsapp.runtime.listeners import StateRestoreListener as StateRestoreListener
+    from streamsapp.runtime.client_state import ClientState as ClientState
+    from streamsapp.runtime.instance import StreamsRuntime as StreamsRuntime
+    from streamsapp.runtime.listeners import (
+        StateRestoreListener as StateRestoreListener,
+        UncaughtExceptionResponse as UncaughtExceptionResponse,
+    )
     from streamsapp.serdes.serdes import Serdes as Serdes
     from streamsapp.serdes.windowed import Windowed as Windowed
     from streamsapp.state.builders import Stores as Stores
@@ -50,7 +55,9 @@ _HOMES = {
     ),
     "streamsapp.processor.api": ("Processor", "ProcessorContext", "PunctuationType"),
     "streamsapp.record": ("Record", "TaskId", "TopicPartition"),
-    "streamsapp.runtime.listeners": ("StateRestoreListener",),
+    "streamsapp.runtime.client_state": ("ClientState",),
+    "streamsapp.runtime.instance": ("StreamsRuntime",),
+    "streamsapp.runtime.listeners": ("StateRestoreListener", "UncaughtExceptionResponse"),
     "streamsapp.serdes.serdes": ("Serdes",),
     "streamsapp.serdes.windowed": ("Windowed",),
     "streamsapp.state.builders": ("Stores",),
