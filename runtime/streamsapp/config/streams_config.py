@@ -73,7 +73,7 @@ class StreamsConfig:
     #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
     kafka: Mapping[str, str] = field(default_factory=dict)
     topology_optimization: bool = False
-    #: Of ``/healthz``, ``/metrics`` and ``/status``; ``None`` serves nothing, 0 takes any free port.
+    #: Of ``/healthz``, ``/metrics`` and ``/status``, which the command line serves; 0 takes any free port.
     http_port: int | None = None
 
     def __post_init__(self) -> None:
