@@ -1,0 +1,119 @@
+"""Restoring stores from raw changelog records, into RocksDB and into memory."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from streamsapp.record import Headers, TaskId
+from streamsapp.serdes.api import Serde
+from streamsapp.state.api import Engine, StoreBuilder, StoreKind, ValueAndTimestamp
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+
+STRING = Serde[str](str.encode, bytes.decode, immutable=True, name="string")
+LONG = Serde[int](struct.Struct(">q").pack, lambda raw: struct.unpack(">q", raw)[0], immutable=True, name="long")
+
+
+@dataclass
+class ChangelogRecord:
+    """What the restore consumer would hand over."""
+
+    raw_key: bytes | None
+    raw_value: bytes | None
+    time: int = 0
+
+    def topic(self) -> str:
+        return "app-store-changelog"
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return 0
+
+    def key(self) -> bytes | None:
+        return self.raw_key
+
+    def value(self) -> bytes | None:
+        return self.raw_value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.time
+
+    def headers(self) -> Headers | None:
+        return None
+
+    def __len__(self) -> int:
+        return len(self.raw_value or b"")
+
+
+def opened(directory: Path, kind: StoreKind, engine: Engine) -> TaskStores:
+    stores = TaskStores(
+        TaskId(0, 0),
+        directory,
+        [StoreBuilder("store", kind, engine)],
+        StateResources(16 << 20),
+        default_key_serde=STRING,
+        default_value_serde=LONG,
+        context_timestamp=lambda: 0,
+    )
+    stores.open()
+    return stores
+
+
+def long(number: int) -> bytes:
+    return struct.pack(">q", number)
+
+
+@pytest.mark.parametrize("engine", list(Engine))
+def test_the_last_record_of_a_key_wins_and_null_values_delete(tmp_path: Path, engine: Engine) -> None:
+    stores = opened(tmp_path, StoreKind.TIMESTAMPED_KEY_VALUE, engine)
+    stores.restore("store", [ChangelogRecord(b"a", long(1), 10), ChangelogRecord(b"gone", long(1), 10)], 2)
+    stores.restore(
+        "store",
+        [
+            ChangelogRecord(b"a", None, 20),
+            ChangelogRecord(b"a", long(3), 30),
+            ChangelogRecord(b"gone", None, 20),
+            ChangelogRecord(None, long(9), 40),
+        ],
+        6,
+    )
+    assert list(stores.stores["store"].all()) == [("a", ValueAndTimestamp(3, 30))]
+    assert stores.changelog_offset("store") == 6
+    stores.close()
+
+
+@pytest.mark.parametrize("engine", list(Engine))
+def test_reads_before_a_batch_do_not_hide_it(tmp_path: Path, engine: Engine) -> None:
+    stores = opened(tmp_path, StoreKind.KEY_VALUE, engine)
+    store = stores.stores["store"]
+    assert store.get("a") is None
+    stores.restore("store", [ChangelogRecord(b"a", long(1))], 1)
+    assert store.get("a") == 1
+    stores.close()
+
+
+def test_a_batch_larger_than_one_write_is_restored_whole_and_survives_a_restart(tmp_path: Path) -> None:
+    stores = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    stores.restore("store", [ChangelogRecord(b"%05d" % i, long(i)) for i in range(4001)], 4001)
+    stores.close()
+    again = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    assert [value for _, value in again.stores["store"].all()] == list(range(4001))
+    assert again.changelog_offset("store") == 4001
+    assert 3000 < again.stores["store"].approximate_num_entries() < 5000
+    again.close()
+
+
+def test_a_memory_store_starts_over_when_it_is_opened_again(tmp_path: Path) -> None:
+    stores = opened(tmp_path, StoreKind.KEY_VALUE, Engine.MEMORY)
+    stores.restore("store", [ChangelogRecord(b"a", long(1))], 1)
+    stores.close()
+    again = opened(tmp_path, StoreKind.KEY_VALUE, Engine.MEMORY)
+    assert again.changelog_offset("store") is None
+    assert again.stores["store"].get("a") is None
+    again.close()
