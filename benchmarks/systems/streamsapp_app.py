@@ -36,6 +36,8 @@ POLL_SECONDS = 0.1
 #: Between two sub-topologies records are on their way: the lag has to stay zero for so many looks.
 SETTLED_LOOKS = 5
 CLOSE_SECONDS = 300.0
+#: Of a task's database; every other column family is a store.
+METADATA_FAMILY = "default"
 
 
 class Idle(Processor):
@@ -226,11 +228,14 @@ def config(job: Job) -> StreamsConfig:
 def entries(state_dir: Path) -> int:
     """How many entries the closed store holds in all tasks, read without the runtime."""
     total = 0
+    raw = Options(raw_mode=True)
     for current in state_dir.rglob("CURRENT"):
-        families = {"store": Options(raw_mode=True)}
-        options = Options(raw_mode=True)
-        database = Rdict(str(current.parent), options, column_families=families, access_type=AccessType.read_only())
-        total += sum(1 for _ in database.get_column_family("store").keys())  # noqa: SIM118 - not a dict
+        directory = str(current.parent)
+        stores = [family for family in Rdict.list_cf(directory, raw) if family != METADATA_FAMILY]
+        families = {family: Options(raw_mode=True) for family in stores}
+        database = Rdict(directory, raw, column_families=families, access_type=AccessType.read_only())
+        for family in stores:
+            total += sum(1 for _ in database.get_column_family(family).keys())  # noqa: SIM118 - not a dict
         database.close()
     return total
 
