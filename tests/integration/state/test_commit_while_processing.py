@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import struct
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,14 @@ def count(store: KeyValueStoreImpl, expected: dict[bytes, int], randomness: rand
         expected[key] = expected.get(key, 0) + 1
         assert value == expected[key]
     assert [(key, entry.value) for key, entry in store.all()] == sorted(expected.items())
+
+
+@pytest.fixture(autouse=True)
+def threads_that_alternate_all_the_time() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("supplier", [Stores.persistent_key_value_store, Stores.in_memory_key_value_store])
