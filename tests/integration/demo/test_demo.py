@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,38 @@ def test_counts_every_word_of_the_given_files_and_says_so(tmp_path: Path) -> Non
     assert (answer.returncode, answer.stderr) == (0, "")
     assert "4 different words in 7 lines: every count equals an independent count" in answer.stdout
     assert "rose 4  a 3  is 2" in answer.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["starting Apache Kafka", "streamsapp run"])
+def test_a_signal_ends_every_process(number: signal.Signals, moment: str, tmp_path: Path) -> None:
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "one.py").write_text("rose " * 200_000, encoding="utf-8")
+    command = [sys.executable, "-u", "tools/demo.py", str(sources)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as started:
+        assert started.stdout is not None
+        while moment.encode() not in os.read(started.stdout.fileno(), 4096):
+            assert started.poll() is None
+        started.send_signal(number)
+        _, errors = started.communicate(timeout=60)
+
+    assert (started.returncode, errors) == (130, b"\nstopped\n")
+    assert processes_that_name(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["sources"]
+
+
+def processes_that_name(folder: Path) -> list[bytes]:
+    """The command lines that hold the folder's name: the demo's broker and application keep their files there."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended since
+            found += [line for line in [process.read_bytes()] if bytes(folder) in line]
+    return found
 
 
 def test_an_application_that_ends_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
