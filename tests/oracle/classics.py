@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 Program = dict[str, Any]
+Step = dict[str, Any]
 
 TEXTS = {"key": "string", "value": "string"}
 TEXT_TO_LONG = {"key": "string", "value": "long"}
 
-_WORDS = [
+_WORDS: list[Step] = [
     {"topic": "lines", "key": None, "value": "all streams lead to kafka", "ts": 100},
     {"topic": "lines", "key": "k", "value": "hello kafka streams", "ts": 90, "headers": [["trace", "AQ=="]]},
     {"topic": "lines", "key": "k", "value": None, "ts": 110},
@@ -17,7 +18,7 @@ _WORDS = [
     {"topic": "lines", "key": "k", "value": "kafka kafka", "ts": 110},
 ]
 
-_ROWS = [
+_ROWS: list[Step] = [
     {"topic": "rows", "key": "anna", "value": "berlin", "ts": 10},
     {"topic": "rows", "key": "ben", "value": "berlin", "ts": 20},
     {"topic": "rows", "key": "anna", "value": "paris", "ts": 15},
@@ -28,12 +29,12 @@ _ROWS = [
 ]
 
 
-def _program(steps: list[dict[str, Any]], inputs: dict[str, Any], events: list[dict[str, Any]]) -> Program:
+def _program(steps: list[Step], inputs: dict[str, Any], events: list[Step]) -> Program:
     return {"api": "dsl", "optimize": False, "steps": steps, "inputs": inputs, "events": events}
 
 
 def _word_count() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "stream", "id": "lines", "topics": ["lines"], "consumed": TEXTS},
         {"op": "flat_map_values", "id": "words", "of": "lines", "fn": "words"},
         {"op": "group_by", "id": "groups", "of": "words", "fn": "text_of_value", "grouped": TEXTS},
@@ -45,7 +46,7 @@ def _word_count() -> Program:
 
 
 def _table_counted_by_value() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "table", "id": "rows", "topic": "rows", "consumed": TEXTS, "materialized": {"name": "rows"}},
         {"op": "group_by", "id": "cities", "of": "rows", "fn": "value_as_key", "grouped": TEXTS},
         {"op": "count", "id": "counts", "of": "cities"},
@@ -56,10 +57,16 @@ def _table_counted_by_value() -> Program:
 
 
 def _table_aggregated_by_letter() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "table", "id": "rows", "topic": "rows", "consumed": TEXTS},
         {"op": "filter", "id": "kept", "of": "rows", "fn": "value_even", "materialized": {"name": "kept", **TEXTS}},
-        {"op": "group_by", "id": "letters", "of": "kept", "fn": "first_letter", "grouped": {"name": "letters", **TEXTS}},
+        {
+            "op": "group_by",
+            "id": "letters",
+            "of": "kept",
+            "fn": "first_letter",
+            "grouped": {"name": "letters", **TEXTS},
+        },
         {
             "op": "aggregate",
             "id": "joined",
@@ -76,7 +83,7 @@ def _table_aggregated_by_letter() -> Program:
 
 
 def _branches_of_a_pattern() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "stream", "id": "all", "pattern": "in-.*", "consumed": TEXTS},
         {
             "op": "split",
@@ -89,7 +96,7 @@ def _branches_of_a_pattern() -> Program:
         {"op": "to", "of": "merged", "topic": "merged-out", "produced": TEXTS},
         {"op": "to", "of": "key", "extractor": "by_source_topic", "produced": TEXTS},
     ]
-    events = [
+    events: list[Step] = [
         {"topic": "in-b", "key": "k", "value": "odd", "ts": 5},
         {"topic": "in-a", "key": None, "value": "even", "ts": 3},
         {"topic": "in-b", "key": None, "value": "odd", "ts": 3},
@@ -99,7 +106,7 @@ def _branches_of_a_pattern() -> Program:
 
 
 def _keys_changed_twice() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "stream", "id": "lines", "topics": ["lines"], "consumed": TEXTS},
         {"op": "select_key", "id": "keyed", "of": "lines", "fn": "first_letter"},
         {"op": "group_by_key", "id": "first", "of": "keyed", "grouped": TEXTS},
@@ -114,12 +121,12 @@ def _keys_changed_twice() -> Program:
 
 
 def _user_code_that_fails() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "stream", "id": "lines", "topics": ["lines"], "consumed": TEXTS},
         {"op": "filter", "id": "checked", "of": "lines", "fn": "fail_on_boom"},
         {"op": "to", "of": "checked", "topic": "checked-out", "produced": TEXTS},
     ]
-    events = [
+    events: list[Step] = [
         {"topic": "lines", "key": "k", "value": "fine", "ts": 1},
         {"topic": "lines", "key": "k", "value": "boom", "ts": 2},
         {"topic": "lines", "key": "k", "value": "never seen", "ts": 3},
@@ -128,11 +135,11 @@ def _user_code_that_fails() -> Program:
 
 
 def _bytes_that_are_no_long() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "stream", "id": "numbers", "topics": ["numbers"], "consumed": TEXT_TO_LONG},
         {"op": "to", "of": "numbers", "topic": "numbers-out", "produced": {}},
     ]
-    events = [
+    events: list[Step] = [
         {"topic": "numbers", "key": "k", "value": 7, "ts": 1},
         {"topic": "numbers", "key": "k", "value_raw": "AQID", "ts": 2},
     ]
@@ -140,7 +147,7 @@ def _bytes_that_are_no_long() -> Program:
 
 
 def _punctuated_store() -> Program:
-    steps = [
+    steps: list[Step] = [
         {"op": "stream", "id": "rows", "topics": ["rows"], "consumed": TEXTS},
         {"op": "store", "name": "last", "kind": "kv", **TEXTS},
         {

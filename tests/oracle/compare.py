@@ -151,12 +151,12 @@ def _lines(outcome: Outcome, stores: list[str]) -> list[str]:
         lines.append(f"failed at event {outcome.get('failed_at')}")
     for topic, records in sorted(outcome.get("outputs", {}).items()):
         shown = _last_per_key(records) if topic.endswith("-changelog") else records
-        lines += [f"topic {topic}: {_readable(record)}" for record in shown]
+        lines += [f"topic {topic}: {_shown(record)}" for record in shown]
     lines += [f"store {name}: {json.dumps(entry)}" for name in stores for entry in outcome.get("stores", {})[name]]
     return lines
 
 
-def _readable(record: dict[str, Any]) -> str:
+def _shown(record: dict[str, Any]) -> str:
     key, value = (_decoded(record[side]) for side in ("key", "value"))
     return f"key {key!r} value {value!r} at {record['ts']} headers {record['headers']}"
 
@@ -171,9 +171,13 @@ def outcome_difference(oracle: Oracle, program: Program) -> str | None:
     their_lines, our_lines = _lines(theirs, stores), _lines(ours, stores)
     if their_lines == our_lines:
         return None
-    failures = [f"{side}: {each['error']}: {each['message']}" for side, each in
-                (("Kafka Streams", theirs), ("streamsapp", ours)) if "error" in each]
+    sides = {"Kafka Streams": theirs, "streamsapp": ours}
+    failures = [f"{name} failed: {each['error']}: {each['message']}" for name, each in sides.items() if "error" in each]
     return "\n".join([*failures, _diff(their_lines, our_lines)])
+
+
+def _failing_sides(difference: str) -> set[str]:
+    return {name for name in ("Kafka Streams", "streamsapp") if f"{name} failed: " in difference}
 
 
 # ---- shrinking ---------------------------------------------------------------------------------------------------
@@ -221,13 +225,13 @@ def _smaller(program: Program) -> Iterator[Program]:
         step = program["steps"][index]
         if "of" in step and "id" in step:
             yield _bypassed(program, index)
-        for option in ("name", "materialized", "grouped", "default"):
-            if option in step and step["op"] not in ("store", "source", "processor", "sink"):
+        for option in ("name", "default"):
+            if option in step and "of" in step:
                 fewer = deepcopy(program)
                 del fewer["steps"][index][option]
                 yield fewer
         for part in ("consumed", "produced", "materialized", "grouped"):
-            for option in step.get(part, {}):
+            for option in set(step.get(part, {})) - {"key", "value"}:
                 fewer = deepcopy(program)
                 del fewer["steps"][index][part][option]
                 yield fewer
@@ -242,17 +246,22 @@ def _reads_something(program: Program) -> bool:
 def shrink(program: Program, differs: Callable[[Program], bool]) -> Program:
     """The smallest program found that still differs."""
     smallest = program
+    start = 0
     while True:
-        candidates = (each for each in _smaller(smallest) if each != smallest and _reads_something(each))
-        found = next((each for each in candidates if _still(each, differs)), None)
-        if found is None:
+        candidates = enumerate(_smaller(smallest))
+        found = next(((at, each) for at, each in candidates if at >= start and _still(each, differs)), None)
+        if found is not None:
+            # What was tried in vain so far is not tried again before everything else was.
+            start, smallest = found
+        elif start:
+            start = 0
+        else:
             return smallest
-        smallest = found
 
 
 def _still(program: Program, differs: Callable[[Program], bool]) -> bool:
     try:
-        return differs(program)
+        return _reads_something(program) and differs(program)
     except (LookupError, AttributeError, TypeError):
         return False  # cut apart in a way that makes no sense
 
@@ -267,7 +276,14 @@ def readable(program: Program) -> str:
 
 def report(oracle: Oracle, program: Program, difference: Callable[[Oracle, Program], str | None]) -> str | None:
     """``None`` where the sides agree, else the smallest program on which they do not, with both results."""
-    if difference(oracle, program) is None:
+    found = difference(oracle, program)
+    if found is None:
         return None
-    smallest = shrink(program, lambda each: difference(oracle, each) is not None)
+    failures = _failing_sides(found)
+
+    def differs_alike(candidate: Program) -> bool:
+        difference_now = difference(oracle, candidate)
+        return difference_now is not None and _failing_sides(difference_now) == failures
+
+    smallest = shrink(program, differs_alike)
     return f"{readable(smallest)}\n{difference(oracle, smallest)}"

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from oracle import Oracle  # noqa: E402 - found on the path of the line above
+from oracle import Oracle
 
 
 @pytest.fixture(scope="session")

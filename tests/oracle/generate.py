@@ -191,12 +191,11 @@ class DslGenerator(Generator):
         for node in list(self.nodes):
             if node.id in used:
                 continue
-            if node.kind.startswith("grouped"):
-                node = self.aggregated(node)
-            if node.kind == "table" and self.chance(0.7):
-                node = self.to_stream(node)
-            if node.kind == "stream":
-                self.to(node)
+            last = self.aggregated(node) if node.kind.startswith("grouped") else node
+            if last.kind == "table" and self.chance(0.7):
+                last = self.to_stream(last)
+            if last.kind == "stream":
+                self.to(last)
 
     def add(self, node: Node, step: Step) -> Node:
         self.steps.append(step)
@@ -363,9 +362,7 @@ class DslGenerator(Generator):
             if other.kind == "stream" and (other.key, other.value) == (node.key, node.value)
         ]
         made = Node("stream", self.new("u"), node.key, node.value, False, False)
-        self.add(
-            made, self.named({"op": "merge", "id": made.id, "of": node.id, "with": self.random.choice(others).id})
-        )
+        self.add(made, self.named({"op": "merge", "id": made.id, "of": node.id, "with": self.random.choice(others).id}))
 
     def split(self, node: Node) -> None:
         def branch() -> Step:
@@ -432,9 +429,7 @@ class DslGenerator(Generator):
     def group_table(self, node: Node) -> None:
         fn = self.random.choice(sorted(PAIR_MAPPERS))
         key, value = PAIR_MAPPERS[fn]
-        made = Node(
-            "grouped_table", self.new("g"), resolve(key, node.key), resolve(value, node.value), False, False
-        )
+        made = Node("grouped_table", self.new("g"), resolve(key, node.key), resolve(value, node.value), False, False)
         self.grouped({"op": "group_by", "id": made.id, "of": node.id, "fn": fn}, made)
 
     def aggregated(self, node: Node) -> Node:

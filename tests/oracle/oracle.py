@@ -22,9 +22,9 @@ from streamsapp.local.jars import cache_dir
 from streamsapp.local.java import find_java, find_maven
 
 HERE = Path(__file__).parent
-#: Programs are small and many: a quick start counts more than peak speed. State goes to memory where there is a disk of it.
+#: Programs are small and many: a quick start counts more than peak speed. State is kept in memory if it can be.
 _JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-if Path("/dev/shm").is_dir():
+if Path("/dev/shm").is_dir():  # noqa: S108 - Java makes a directory of its own there
     _JVM_OPTIONS.append("-Djava.io.tmpdir=/dev/shm")
 
 

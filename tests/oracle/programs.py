@@ -1,4 +1,4 @@
-"""Builds a program (see README.md) with streamsapp: what java/DslProgram.java and java/RawProgram.java do with Kafka Streams.
+"""Builds a program (see README.md) with streamsapp, as java/DslProgram.java and java/RawProgram.java do in Java.
 
 Called by the tests of this folder, on the test's thread.
 """
@@ -199,9 +199,7 @@ class _Dsl:
         return Branched(branch.get("name"), function=lambda stream: self.made.setdefault(branch["id"], stream))
 
     def on_repartition(self, step: Step, of: Any) -> Any:
-        return of.repartition(
-            Repartitioned(**_serdes(step), name=step.get("name"), partitions=step.get("partitions"))
-        )
+        return of.repartition(Repartitioned(**_serdes(step), name=step.get("name"), partitions=step.get("partitions")))
 
     def on_process(self, step: Step, of: Any) -> Any:
         return of.process(supplier(step), *step.get("stores", []), named=self.named(step))

@@ -42,7 +42,7 @@ VECTORS: dict[str, list[Any]] = {
     "session_windowed(string)": [{"key": "k", "start": 1000, "end": 2000}, {"key": "é", "start": 0, "end": 0}],
 }
 
-_CHANGES = [["new", "ol"], ["new", None], [None, "old"], ["", ""], ["x" * 200, "y" * 70]]
+_CHANGES: list[list[str | None]] = [["new", "ol"], ["new", None], [None, "old"], ["", ""], ["x" * 200, "y" * 70]]
 _JAVA_NAMES = {"inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -96,8 +96,6 @@ def test_changes_of_a_table_travel_in_the_bytes_of_java(oracle: Oracle) -> None:
 def test_keys_go_to_the_partition_that_java_chooses(partitions: int, oracle: Oracle) -> None:
     random = Random(partitions)
     keys = [random.randbytes(random.randint(0, 40)) for _ in range(200)]
-    answer = oracle.ask(
-        kind="murmur2", keys=[base64.b64encode(key).decode() for key in keys], partitions=partitions
-    )
+    answer = oracle.ask(kind="murmur2", keys=[base64.b64encode(key).decode() for key in keys], partitions=partitions)
     assert [murmur2(key) for key in keys] == answer["hashes"]
     assert [partition_for(key, partitions) for key in keys] == answer["partitions"]
