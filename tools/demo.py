@@ -21,7 +21,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -44,7 +44,7 @@ def main() -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="streamsapp-demo-") as folder:
             return run(standard_library() if len(sys.argv) == 1 else Path(sys.argv[1]), Path(folder))
-    except StreamsAppError as error:
+    except (StreamsAppError, KafkaException) as error:
         print(f"\nthe demo failed: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -38,7 +38,7 @@ def test_counts_every_word_of_the_given_files_and_says_so(tmp_path: Path) -> Non
 def test_a_signal_ends_every_process(number: signal.Signals, moment: str, tmp_path: Path) -> None:
     sources = tmp_path / "sources"
     sources.mkdir()
-    (sources / "one.py").write_text("rose " * 200_000, encoding="utf-8")
+    (sources / "one.py").write_text("rose\n" * 200_000, encoding="utf-8")
     command = [sys.executable, "-u", "tools/demo.py", str(sources)]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
 
