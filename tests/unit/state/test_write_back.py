@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -212,6 +213,47 @@ def test_a_scan_of_a_memory_store_is_not_disturbed_by_the_epoch_applied_meanwhil
     applier.join()
     expected = {**{b"%05d" % i: (i, 0) for i in range(1000)}, **frozen}
     assert seen == [(key, entry) for key, entry in sorted(expected.items()) if entry[0] is not None]
+
+
+def test_an_epoch_that_is_applied_while_a_scan_begins_is_seen() -> None:
+    layers, engine = layers_on({})
+    layers.write(b"a", 1, 1)
+    layers.freeze()
+    began = engine.scan
+
+    def scan(start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        view = began(start, end, reverse=reverse)
+        engine.entries[b"a"] = (1, 1)
+        layers.drop_frozen()
+        return view
+
+    engine.scan = scan  # type: ignore[method-assign]
+    assert list(layers.scan(b"", None, reverse=False)) == [(b"a", (1, 1))]
+
+
+def test_a_memory_store_can_be_scanned_while_keys_come_and_go() -> None:
+    engine = MemoryStore(TimestampedFormat(LONG))
+    engine.write([(b"stays%05d" % i, (i, 0)) for i in range(0, 3000, 2)])
+    comes_and_goes = [b"stays%05d" % i for i in range(1, 3000, 2)]
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            engine.write([(key, (1, 1)) for key in comes_and_goes])
+            engine.write([(key, ABSENT) for key in comes_and_goes])
+
+    writer = threading.Thread(target=write)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    writer.start()
+    try:
+        for _ in range(20):
+            stayed = [entry[0] for _, entry in engine.scan(b"", None, reverse=False) if entry[1] == 0]
+            assert stayed == list(range(0, 3000, 2))
+    finally:
+        done.set()
+        writer.join()
+        sys.setswitchinterval(interval)
 
 
 def test_a_detached_store_refuses_reads_that_miss() -> None:
