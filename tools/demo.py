@@ -40,16 +40,25 @@ QUIET_SECONDS = 1.0
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, _end)
+    signals: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGTERM, end)
     try:
         with tempfile.TemporaryDirectory(prefix="streamsapp-demo-") as folder:
             return run(standard_library() if len(sys.argv) == 1 else Path(sys.argv[1]), Path(folder))
-    except (StreamsAppError, KafkaException) as error:
-        print(f"\nthe demo failed: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
+    except BaseException as error:
+        if signals:  # the Kafka client's C code may have made an error of its own out of the KeyboardInterrupt
+            print("\nstopped", file=sys.stderr)
+            return 130
+        if isinstance(error, StreamsAppError | KafkaException):
+            print(f"\nthe demo failed: {error}", file=sys.stderr)
+            return 1
+        raise
 
 
 def run(sources: Path, folder: Path) -> int:
@@ -89,7 +98,7 @@ def read(sources: Path) -> list[str]:
 
 
 def client(servers: str) -> dict[str, str | int | float | bool]:
-    """What every client of the demo is made with: errors come as exceptions, the client library's own log adds nothing."""
+    """Settings of every client of the demo: errors come as exceptions, the client library's own log adds nothing."""
     return {"bootstrap.servers": servers, "log_level": 0}
 
 
@@ -237,10 +246,6 @@ def report(expected: Counter[str], counted: dict[str, int], lines: int, seconds:
     print("             examples/wordcount/wordcount.py       the topology that just ran")
     print("             .venv/bin/streamsapp describe -f examples/wordcount/streamsapp.yaml")
     return 0
-
-
-def _end(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
