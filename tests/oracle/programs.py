@@ -19,9 +19,9 @@ from streamsapp import (
     Produced,
     Repartitioned,
     Serdes,
+    StreamsBuilder,
     Topology,
 )
-from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.options import Branched
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
