@@ -28,7 +28,7 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.single import SingleMember
 from streamsapp.metrics.samples import Sample
-from streamsapp.runtime import status
+from streamsapp.runtime import garbage, status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
@@ -264,6 +264,7 @@ class _Parts:
 
     def start(self) -> None:
         """Start all threads."""
+        garbage.relax()
         for thread in self.threads:
             thread.start()
 
@@ -279,6 +280,7 @@ class _Parts:
             if thread.is_alive():
                 log.error("%s does not end; it is left behind", thread.name)
         self.consumer.close()
+        garbage.restore()
         if self.life.error is None:
             self.state.to(ClientState.PENDING_SHUTDOWN)
             self.state.to(ClientState.NOT_RUNNING)

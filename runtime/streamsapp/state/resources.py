@@ -5,6 +5,8 @@ Made by the runtime when it starts; read on every thread that opens or reads a s
 
 from __future__ import annotations
 
+import resource
+
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager
 
 _MIB = 1 << 20
@@ -21,6 +23,7 @@ class StateResources:
     of the write-back layers, a quarter the bound of what is written and not yet committed."""
 
     def __init__(self, memory_bytes: int = 512 * _MIB) -> None:
+        _allow_open_files()
         self.block_cache_bytes = memory_bytes // 2
         self.memtable_bytes = memory_bytes // 4
         self.read_cache_bytes = memory_bytes // 4
@@ -72,3 +75,10 @@ class StateResources:
         options.set_stats_dump_period_sec(0)
         options.set_stats_persist_period_sec(0)
         return options
+
+
+def _allow_open_files() -> None:
+    """Every task's database keeps some files open; the usual limit of 1,024 is a default, not a need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -13,12 +13,12 @@ import shutil
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, WriteBatch, WriteOptions
 
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, RawRecord
@@ -72,13 +72,15 @@ class TaskDatabase:
 
     def scan(self, family: str, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """Entries with ``start <= key < end`` as they are now; the view is taken before this returns."""
-        # Never set_iterate_lower_bound: in rocksdict 0.3.29 it sets the upper bound.
-        bounds = ReadOptions()
-        if end is not None:
-            bounds.set_iterate_upper_bound(end)
+        # No iterate bounds: in rocksdict 0.3.29 they point at memory that is already freed.
         with translated_errors(self._directory):
-            items: Any = self._families[family].items(reverse, None if reverse else start, bounds)
-        entries = _iterate(takewhile(lambda item: item[0] >= start, items) if reverse else items, self._directory)
+            items: Any = self._families[family].items(reverse, end if reverse else start)
+        bounded: Iterator[tuple[bytes, bytes]] = items
+        if reverse:
+            bounded = takewhile(lambda item: item[0] >= start, dropwhile(lambda item: item[0] == end, items))
+        elif end is not None:
+            bounded = takewhile(lambda item: item[0] < end, items)
+        entries = _iterate(bounded, self._directory)
         self._scans.add(entries)
         return entries
 

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from streamsapp.dsl.operators.output import HeldUpdate, HeldUpdates, Update, forward_updates
+from streamsapp.dsl.operators.output import HeldKeys, HeldUpdates, Update, forward_updates
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 
@@ -24,14 +24,14 @@ class StoredTableOperator(Operator):
         self._store_name = store_name
         self._send_old_values = send_old_values
         self._emit_at_commit = emit_at_commit
-        self._held: HeldUpdates | None = None
+        self._held: HeldUpdates | HeldKeys | None = None
 
     def bind(self, context: NodeContext) -> Push:
         if not self._emit_at_commit:
             update = forward_updates(context.forward, self._send_old_values)
         else:
-            self._held = HeldUpdates(context.forward, self._send_old_values)
-            update = self._held.update
+            held = self._held = HeldUpdates(context.forward, self._send_old_values)
+            update = held.update
         return self.bind_to_store(context, context.store(self._store_name), update)
 
     @abstractmethod
@@ -132,8 +132,9 @@ class Count(StoredTableOperator):
         if not store.stores_objects or (self._emit_at_commit and self._send_old_values):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
-        if self._held is not None:
-            return self._count_for_commit(context, store, self._held.entries)
+        if self._emit_at_commit:
+            held = self._held = HeldKeys(context.forward, store.read)
+            return self._count_for_commit(context, store, held)
         return self._count_at_once(context, store)
 
     def _count_at_once(self, context: NodeContext, store: Any) -> Push:
@@ -159,9 +160,10 @@ class Count(StoredTableOperator):
 
         return push
 
-    def _count_for_commit(self, context: NodeContext, store: Any, held: dict[bytes, HeldUpdate]) -> Push:
+    def _count_for_commit(self, context: NodeContext, store: Any, held: HeldKeys) -> Push:
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         on_error, dropped = context.on_error, context.dropped
+        held_keys, held_headers = held.keys, held.headers
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None or value is None:
@@ -178,7 +180,9 @@ class Count(StoredTableOperator):
             elif stored_at > timestamp:
                 timestamp = stored_at
             write(key_bytes, count + 1, timestamp)
-            held[key_bytes] = (key, count + 1, None, timestamp, headers)
+            held_keys[key_bytes] = key
+            if headers is not None:
+                held_headers[key_bytes] = headers
 
         return push
 

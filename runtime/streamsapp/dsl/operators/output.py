@@ -54,6 +54,29 @@ class HeldUpdates:
         return len(self._batch) + len(self.entries)
 
 
+class HeldKeys:
+    """Keys whose update is held back for the commit, for tables whose value can be read from the store by then and
+    whose old values nobody asks for: per record it keeps nothing but the key."""
+
+    def __init__(self, forward: Push, read: Callable[[bytes], tuple[Any, int]]) -> None:
+        self._forward = forward
+        self._read = read
+        self.keys: dict[bytes, Any] = {}
+        self.headers: dict[bytes, Headers] = {}
+        self._batch = Batch([])
+
+    def emit(self, limit: int) -> int:
+        """Forward at most ``limit`` keys with what the store has for them; returns how many remain."""
+        forward, read, headers = self._forward, self._read, self.headers
+        if not self._batch:
+            self._batch = Batch(list(self.keys.items()))
+            self.keys.clear()
+        for key_bytes, key in self._batch.take(limit):
+            value, timestamp = read(key_bytes)
+            forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
+        return len(self._batch) + len(self.keys)
+
+
 class Batch:
     """Values that are emitted in slices."""
 
