@@ -44,7 +44,8 @@ def main() -> int:
 
     def end(number: int, frame: FrameType | None) -> None:
         signals.append(number)
-        raise KeyboardInterrupt
+        if len(signals) == 1:  # the clean-up that this one begins is not to be cut short by the next
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, end)
     signal.signal(signal.SIGTERM, end)
