@@ -1,0 +1,271 @@
+"""One partition's buffer: bytes to values, time, position, and stopping at a record boundary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from task_parts import Recorder, config, raw
+
+from streamsapp import Serdes, TaskId, TopicPartition
+from streamsapp.errors import DeserializationError, StreamsError
+from streamsapp.processor.operator import Push
+from streamsapp.processor.timestamps import (
+    TimestampExtractor,
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+    use_partition_time_on_invalid_timestamp,
+)
+from streamsapp.record import InputRecord
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.punctuation import Schedule
+from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.testing import MockClock
+
+TP = TopicPartition("in", 0)
+
+
+class Queue:
+    """A record queue whose values are Kafka longs, with everything around it at hand."""
+
+    def __init__(
+        self,
+        push: Push | None = None,
+        *,
+        extractor: TimestampExtractor = fail_on_invalid_timestamp,
+        on_error: str = "fail",
+        punctuate: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.received = Recorder()
+        self.context = TaskContext("app", TaskId(0, 0), MockClock())
+        self.control = ProcessingControl()
+        settings = config(deserialization_exception_handler=on_error)
+        handlers = settings.on_deserialization_error, settings.on_processing_error, settings.on_production_error
+        failures = FailureHandling(self.context, [].append, None, *handlers)
+        text, number = Serdes.string(), Serdes.long()
+        self.queue = RecordQueue(
+            TP, "source", push or self.received, text.deserialize, number.deserialize, extractor, self.context, failures,
+            punctuate,
+        )  # fmt: skip
+
+    def add(self, *records: InputRecord) -> None:
+        self.queue.add(records)
+
+    def run(self, bound: float = math.inf, limit: int = 100) -> int:
+        return self.queue.run(self.control, bound, limit)
+
+
+def numbered(offset: int, timestamp: int, **more: Any) -> InputRecord:
+    return raw(offset, timestamp, value=offset.to_bytes(8, "big"), **more)
+
+
+def test_pushes_deserialised_records_in_offset_order() -> None:
+    it = Queue()
+    it.add(numbered(0, 5), numbered(1, 3, headers=[("h", b"x")]))
+
+    assert it.run() == 2
+    assert it.received.pushed == [("k", 0, 5, None), ("k", 1, 3, [("h", b"x")])]
+
+
+def test_null_keys_and_values_reach_the_topology_as_none() -> None:
+    it = Queue()
+    it.add(raw(0, 1, key=None, value=None))
+
+    it.run()
+
+    assert it.received.pushed == [(None, None, 1, None)]
+
+
+def test_takes_no_more_records_than_asked_for() -> None:
+    it = Queue()
+    it.add(*(numbered(offset, 0) for offset in range(5)))
+
+    assert it.run(limit=2) == 2
+    assert len(it.queue) == 3
+
+
+def test_position_is_the_offset_after_the_last_processed_record() -> None:
+    it = Queue()
+    assert it.queue.position is None
+    it.add(numbered(10, 0), numbered(14, 0))
+
+    it.run()
+
+    assert it.queue.position == 15
+
+
+def test_partition_time_is_the_highest_timestamp_processed() -> None:
+    it = Queue()
+    it.add(numbered(0, 7), numbered(1, 3))
+
+    it.run()
+
+    assert it.queue.partition_time == 7
+    assert it.context.stream_time == 7
+
+
+def test_stops_before_a_record_beyond_the_bound_and_keeps_it_as_head() -> None:
+    it = Queue()
+    it.add(numbered(0, 1), numbered(1, 9), numbered(2, 2))
+
+    assert it.run(bound=5) == 1
+    assert it.queue.head_timestamp() == 9
+    assert len(it.queue) == 2
+    assert it.queue.position == 1
+
+    it.run()
+    assert it.received.timestamps == [1, 9, 2]
+
+
+def test_the_head_is_deserialised_once() -> None:
+    seen = []
+
+    def extractor(record: InputRecord, key: Any, value: Any, partition_time: int) -> int:
+        seen.append(value)
+        return record.timestamp()[1]
+
+    it = Queue(extractor=extractor)
+    it.add(numbered(0, 4))
+
+    assert it.queue.head_timestamp() == 4
+    assert it.queue.head_timestamp() == 4
+    it.run()
+
+    assert seen == [0]
+
+
+def test_stops_at_the_next_record_boundary_when_told_to() -> None:
+    def stop_after_first(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+        it.control.stop = True
+
+    it = Queue(stop_after_first)
+    it.add(numbered(0, 0), numbered(1, 0))
+
+    assert it.run() == 1
+    assert it.queue.position == 1
+
+
+def test_an_unreadable_record_fails_the_task_and_its_offset_is_not_passed() -> None:
+    it = Queue()
+    it.add(numbered(3, 0), raw(4, 0, value=b"short"))
+
+    with pytest.raises(DeserializationError, match=r"node source, task 0_0, record in-0@4"):
+        it.run()
+    assert it.queue.position == 4
+
+
+def test_an_unreadable_record_is_skipped_and_passed_when_the_handler_continues() -> None:
+    it = Queue(on_error="continue")
+    it.add(raw(0, 50, value=b"short"), numbered(1, 1))
+
+    assert it.run() == 2
+    assert it.received.timestamps == [1]
+    assert it.queue.position == 2
+    assert it.queue.partition_time == 1, "a dropped record does not move time"
+    assert it.context.dropped_records == 1
+
+
+def test_looking_at_the_head_passes_over_unreadable_records() -> None:
+    it = Queue(on_error="continue")
+    it.add(raw(0, 0, value=b"short"), raw(1, 0, value=b"short"))
+
+    assert it.queue.head_timestamp() is None
+    assert it.queue.position == 2
+
+
+def test_a_record_whose_extractor_gives_a_negative_time_is_dropped_and_passed() -> None:
+    it = Queue(extractor=log_and_skip_on_invalid_timestamp)
+    it.add(numbered(0, -1), numbered(1, 5))
+
+    it.run()
+
+    assert it.received.timestamps == [5]
+    assert it.context.dropped_records == 1
+
+
+def test_the_default_extractor_refuses_a_record_without_a_timestamp() -> None:
+    it = Queue()
+    it.add(numbered(0, -1))
+
+    with pytest.raises(StreamsError, match=r"in-0@0 has the invalid timestamp -1"):
+        it.run()
+
+
+def test_an_extractor_is_told_the_partition_time_of_the_records_before() -> None:
+    it = Queue(extractor=use_partition_time_on_invalid_timestamp)
+    it.add(numbered(0, 8), numbered(1, 6), numbered(2, -1))
+
+    it.run()
+
+    assert it.received.timestamps == [8, 6, 8]
+
+
+def test_a_record_that_fails_in_the_topology_is_not_passed() -> None:
+    def fail_at_one(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+        if value == 1:
+            raise ValueError("boom")
+
+    it = Queue(fail_at_one)
+    it.add(numbered(0, 0), numbered(1, 9))
+
+    with pytest.raises(ValueError, match="boom"):
+        it.run()
+    assert it.queue.position == 1
+    assert it.context.message is None
+
+
+def test_the_record_in_process_is_known_while_it_is_processed() -> None:
+    offsets = []
+
+    def note(key: Any, value: Any, timestamp: int, headers: Any) -> None:
+        metadata = it.context.metadata()
+        offsets.append(metadata and (metadata.topic, metadata.partition, metadata.offset))
+
+    it = Queue(note)
+    it.add(numbered(5, 0))
+    it.run()
+
+    assert offsets == [("in", 0, 5)]
+    assert it.context.metadata() is None
+
+
+def test_stream_time_callbacks_are_looked_for_after_a_record_that_moves_stream_time() -> None:
+    fired_after: list[list[int]] = []
+    it = Queue(punctuate=lambda: fired_after.append(it.received.timestamps.copy()))
+    it.context.stream_time_punctuation.add(Schedule("node", 5, 100, print))
+    it.add(numbered(0, 4), numbered(1, 6), numbered(2, 6), numbered(3, 7))
+
+    it.run()
+
+    assert fired_after == [[4, 6], [4, 6, 6, 7]], "not for the second 6, which moves nothing"
+
+
+def test_clearing_drops_the_head_too() -> None:
+    it = Queue()
+    it.add(numbered(0, 1), numbered(1, 2))
+    it.queue.head_timestamp()
+
+    it.queue.clear()
+
+    assert len(it.queue) == 0
+    assert it.queue.head_timestamp() is None
+
+
+def test_new_records_mean_that_the_end_is_not_reached() -> None:
+    it = Queue()
+    it.queue.at_end = True
+
+    it.add(numbered(0, 0))
+
+    assert not it.queue.at_end
+
+
+def test_memory_grows_with_the_size_of_the_values() -> None:
+    small, large = Queue(), Queue()
+    small.add(raw(0, value=b"v" * 10))
+    large.add(raw(0, value=b"v" * 10_000))
+
+    assert large.queue.bytes - small.queue.bytes == 9_990
