@@ -6,7 +6,8 @@ import pytest
 
 from classics import CLASSICS
 from compare import description_difference, report
-from generate import dsl_program, raw_program
+from generate_dsl import dsl_program
+from generate_raw import raw_program
 from oracle import Oracle
 
 #: Small programs shrink faster and large ones find more.

@@ -1,168 +1,34 @@
-"""Makes random programs that Kafka Streams accepts, with random records to feed them; the same seed, the same program.
+"""Makes random programs of the DSL that Kafka Streams accepts; the same seed, the same program.
 
-Called by the tests of this folder. A program is JSON: what the oracle is asked, and what ``programs`` builds.
-Types are tracked, and serdes are declared where Kafka Streams would not inherit them (and now and then where it would).
+Called by the tests of this folder. Types are tracked, and serdes are declared where Kafka Streams would not inherit
+them (and now and then where it would).
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
-from dataclasses import dataclass
-from random import Random
-from typing import Any
 
-Step = dict[str, Any]
-Program = dict[str, Any]
-
-SAME, KEY, TEXT, LONG = "same", "key", "string", "long"
-
-#: name -> type of the result; "same" is the type that goes in.
-VALUE_MAPPERS = {
-    "identity": SAME,
-    "text": TEXT,
-    "length": LONG,
-    "null_if_odd": SAME,
-    "add_one": LONG,
-    "exclaim": TEXT,
-}
-VALUE_MAPPERS_WITH_KEY = {"key_and_value": TEXT, "sum_key_value": LONG, "null_if_key_even": SAME}
-PAIR_MAPPERS = {
-    "swap_texts": (TEXT, TEXT),
-    "key_length": (LONG, SAME),
-    "value_as_key": (TEXT, SAME),
-    "null_key_if_odd": (SAME, SAME),
-    "first_letter": (TEXT, SAME),
-    "numbers": (LONG, LONG),
-}
-KEY_SELECTORS = {
-    "text_of_value": TEXT,
-    "first_letter": TEXT,
-    "value_parity": LONG,
-    "same_key": SAME,
-    "null_key_if_odd": SAME,
-}
-FLAT_MAPPERS = {"twice": (SAME, SAME), "nothing": (SAME, SAME), "key_words": (TEXT, SAME)}
-PREDICATES = ["all", "none", "value_even", "key_even", "value_present", "key_present", "value_gt_3"]
-REDUCERS = {TEXT: ["concat", "latest"], LONG: ["sum", "minus", "latest", "null_if_odd_sum"]}
-TABLE_REDUCERS = {TEXT: [("concat", "unconcat"), ("latest", "latest")], LONG: [("sum", "minus"), ("latest", "latest")]}
-#: (aggregator, subtractor, initializers, type of the result)
-AGGREGATORS = [
-    ("count", "uncount", ["zero", "null"], LONG),
-    ("sum", "unsum", ["zero", "null"], LONG),
-    ("join", "unjoin", ["empty", "null"], TEXT),
-    ("null_if_odd", "unsum", ["zero"], LONG),
-]
-#: Processors that keep the key: type of the value, and the store they need: (kind, type of its value).
-VALUE_PROCESSORS: dict[str, tuple[str, tuple[str, str] | None]] = {
-    "pass": (SAME, None),
-    "late": (SAME, None),
-    "headers": (SAME, None),
-    "metadata": (TEXT, None),
-    "count": (LONG, ("kv", LONG)),
-    "latest": (TEXT, ("timestamped", SAME)),
-    "store_api": (TEXT, ("kv", SAME)),
-}
-PROCESSORS: dict[str, tuple[str, tuple[str, str] | None]] = {
-    **VALUE_PROCESSORS,
-    "twice": (SAME, None),
-    "dump_stream_time": (SAME, ("kv", SAME)),
-    "dump_wall_clock": (SAME, ("kv", SAME)),
-}
-KEYS: dict[str, list[Any]] = {TEXT: ["a", "b", "c", "ab", "", "é", None], LONG: [0, 1, 2, 7, -1, None]}
-VALUES: dict[str, list[Any]] = {
-    TEXT: ["", "a", "bb", "a b", "ccc dd", "x y x", "four", None, "ü b"],
-    LONG: [0, 1, 2, 3, 4, 5, 10, -3, None],
-}
-
-
-def resolve(result: str, given: str) -> str:
-    return given if result == SAME else result
-
-
-@dataclass
-class Node:
-    """Something a later step can build on."""
-
-    kind: str
-    id: str
-    key: str
-    value: str
-    key_known: bool = True
-    value_known: bool = True
-
-
-class Generator:
-    """What programs of both kinds have in common."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.steps: list[Step] = []
-        self.inputs: dict[str, dict[str, str]] = {}
-        self.made = 0
-
-    def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
-
-    def new(self, prefix: str) -> str:
-        self.made += 1
-        return f"{prefix}{self.made}"
-
-    def kind_of_value(self) -> str:
-        return self.random.choice([TEXT, LONG])
-
-    def topic(self, name: str, key: str, value: str) -> str:
-        self.inputs[name] = {"key": key, "value": value}
-        return name
-
-    def store(self, key: str, value: str, kind: str) -> Step:
-        step: Step = {"op": "store", "name": self.new("store-"), "key": key, "value": value, "kind": kind}
-        if self.chance(0.5):
-            step["engine"] = "memory"
-        if self.chance(0.2):
-            step["logging"] = False
-        return step
-
-    def processor(self, step: Step, table: dict[str, Any], key: str, value: str) -> tuple[str, Step | None]:
-        """Completes a step that runs a processor: the type of its values, and the store it needs."""
-        step["processor"] = self.random.choice(sorted(table))
-        result, needed = table[step["processor"]]
-        if step["processor"].startswith("dump"):
-            step["interval"] = self.random.choice([5, 20, 50])
-        store = None
-        if needed is not None:
-            store = self.store(key, resolve(needed[1], value), needed[0])
-            step["stores"] = [store["name"]]
-        return resolve(result, value), store
-
-    def events(self, count: int) -> list[Step]:
-        """Records with ties, late ones, null keys and values, headers; and wall-clock advances."""
-        time = self.random.choice([0, 100, 1000])
-        events: list[Step] = []
-        for _ in range(count):
-            if self.chance(0.1):
-                events.append({"advance": self.random.choice([1, 10, 35, 200])})
-                continue
-            time += self.random.choice([0, 0, 1, 3, 10, 40])
-            topic = self.random.choice(sorted(self.inputs))
-            event: Step = {"topic": topic, "ts": max(0, time - self.random.choice([0, 0, 0, 5, 30]))}
-            event["key"] = self.random.choice(KEYS[self.inputs[topic]["key"]])
-            event["value"] = self.random.choice(VALUES[self.inputs[topic]["value"]])
-            if self.chance(0.2):
-                content = self.random.choice([None, "", "x"])
-                encoded = None if content is None else base64.b64encode(content.encode()).decode()
-                event["headers"] = [[self.random.choice("hij"), encoded] for _ in range(self.random.randint(1, 2))]
-            events.append(event)
-        return events
-
-    def program(self, api: str, events: int) -> Program:
-        return {
-            "api": api,
-            "optimize": self.chance(0.4),
-            "steps": self.steps,
-            "inputs": self.inputs,
-            "events": self.events(events),
-        }
+from vocabulary import (
+    AGGREGATORS,
+    FLAT_MAPPERS,
+    KEY_SELECTORS,
+    LONG,
+    PAIR_MAPPERS,
+    PREDICATES,
+    PROCESSORS,
+    REDUCERS,
+    SAME,
+    TABLE_REDUCERS,
+    TEXT,
+    VALUE_MAPPERS,
+    VALUE_MAPPERS_WITH_KEY,
+    VALUE_PROCESSORS,
+    Generator,
+    Node,
+    Program,
+    Step,
+    resolve,
+)
 
 
 class DslGenerator(Generator):
@@ -489,103 +355,6 @@ class DslGenerator(Generator):
         self.steps.append(step)
 
 
-class RawGenerator(Generator):
-    """Programs of the Topology API."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.nodes: list[Node] = []
-        self.stores: list[Step] = []
-
-    def generate(self, size: int, events: int) -> Program:
-        if events == 0 and self.chance(0.15):
-            self.global_store()
-        for _ in range(self.random.randint(1, 3)):
-            self.source()
-        while len(self.steps) < size:
-            self.random.choice([self.processor_node, self.processor_node, self.sink, self.source])()
-        self.sink()
-        return self.program("topology", events)
-
-    def name(self, prefix: str) -> str:
-        """Names of varied lengths and letters, since Kafka Streams' order depends on their hashes."""
-        letters = "".join(self.random.choice("abcXYZ019-_.") for _ in range(self.random.randint(0, 6)))
-        return self.new(f"{prefix}{letters}")
-
-    def global_store(self) -> None:
-        store = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
-        topic = self.topic(self.new("global-in-"), TEXT, TEXT)
-        self.steps.append(
-            {
-                "op": "global_store",
-                "store": store,
-                "source": self.name("source"),
-                "topic": topic,
-                "key": TEXT,
-                "value": TEXT,
-                "processor": self.name("keep"),
-            }
-        )
-
-    def source(self) -> None:
-        node = Node("stream", self.name("source"), self.kind_of_value(), self.kind_of_value())
-        step: Step = {"op": "source", "name": node.id, "key": node.key, "value": node.value}
-        if self.chance(0.15):
-            prefix = self.new("pattern-")
-            step["pattern"] = f"{prefix}-[ab]"
-            self.topic(f"{prefix}-a", node.key, node.value)
-        else:
-            count = self.random.choice([1, 1, 2, 3])
-            step["topics"] = [self.topic(self.name("in-"), node.key, node.value) for _ in range(count)]
-        if self.chance(0.1):
-            step["extractor"] = self.random.choice(["value_times_ten", "negative_if_odd", "partition_time"])
-        self.nodes.append(node)
-        self.steps.append(step)
-
-    def parents(self) -> tuple[Node, list[str]]:
-        first = self.random.choice(self.nodes)
-        alike = [node.id for node in self.nodes if (node.key, node.value) == (first.key, first.value)]
-        count = self.random.choice([1, 1, 1, 2, 3])
-        return first, sorted(self.random.sample(alike, min(count, len(alike))), reverse=self.chance(0.5))
-
-    def processor_node(self) -> None:
-        parent, parents = self.parents()
-        step: Step = {"op": "processor", "name": self.name("node"), "parents": parents}
-        value, store = self.processor(step, PROCESSORS, parent.key, parent.value)
-        self.steps.append(step)
-        self.nodes.append(Node("stream", step["name"], parent.key, value))
-        if store is None:
-            return
-        shared = [
-            other
-            for other in self.stores
-            if all(other[field] == store[field] for field in ("key", "value", "kind")) and self.chance(0.5)
-        ]
-        if shared:
-            step["stores"] = [shared[0]["name"]]
-            self.steps.append({"op": "connect", "processor": step["name"], "stores": step["stores"]})
-        else:
-            store["name"] = self.name("store")
-            step["stores"] = [store["name"]]
-            self.stores.append(store)
-            self.steps.append({**store, "processors": [step["name"]]})
-
-    def sink(self) -> None:
-        parent, parents = self.parents()
-        step: Step = {"op": "sink", "name": self.name("sink"), "parents": parents}
-        step |= {"key": parent.key, "value": parent.value}
-        if self.chance(0.15):
-            step["extractor"] = self.random.choice(["by_value_parity", "by_source_topic"])
-        else:
-            step["topic"] = self.new("out-")
-        self.steps.append(step)
-
-
 def dsl_program(seed: int, size: int = 12, events: int = 30) -> Program:
     """A random program of the DSL."""
     return DslGenerator(seed).generate(size, events)
-
-
-def raw_program(seed: int, size: int = 10, events: int = 30) -> Program:
-    """A random program of the Topology API."""
-    return RawGenerator(seed).generate(size, events)

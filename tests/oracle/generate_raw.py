@@ -1,0 +1,105 @@
+"""Makes random programs of the Topology API that Kafka Streams accepts; the same seed, the same program.
+
+Called by the tests of this folder.
+"""
+
+from __future__ import annotations
+
+from vocabulary import PROCESSORS, TEXT, Generator, Node, Program, Step
+
+
+class RawGenerator(Generator):
+    """Programs of the Topology API."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.nodes: list[Node] = []
+        self.stores: list[Step] = []
+
+    def generate(self, size: int, events: int) -> Program:
+        if events == 0 and self.chance(0.15):
+            self.global_store()
+        for _ in range(self.random.randint(1, 3)):
+            self.source()
+        while len(self.steps) < size:
+            self.random.choice([self.processor_node, self.processor_node, self.sink, self.source])()
+        self.sink()
+        return self.program("topology", events)
+
+    def name(self, prefix: str) -> str:
+        """Names of varied lengths and letters, since Kafka Streams' order depends on their hashes."""
+        letters = "".join(self.random.choice("abcXYZ019-_.") for _ in range(self.random.randint(0, 6)))
+        return self.new(f"{prefix}{letters}")
+
+    def global_store(self) -> None:
+        store = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
+        topic = self.topic(self.new("global-in-"), TEXT, TEXT)
+        self.steps.append(
+            {
+                "op": "global_store",
+                "store": store,
+                "source": self.name("source"),
+                "topic": topic,
+                "key": TEXT,
+                "value": TEXT,
+                "processor": self.name("keep"),
+            }
+        )
+
+    def source(self) -> None:
+        node = Node("stream", self.name("source"), self.kind_of_value(), self.kind_of_value())
+        step: Step = {"op": "source", "name": node.id, "key": node.key, "value": node.value}
+        if self.chance(0.15):
+            prefix = self.new("pattern-")
+            step["pattern"] = f"{prefix}-[ab]"
+            self.topic(f"{prefix}-a", node.key, node.value)
+        else:
+            count = self.random.choice([1, 1, 2, 3])
+            step["topics"] = [self.topic(self.name("in-"), node.key, node.value) for _ in range(count)]
+        if self.chance(0.1):
+            step["extractor"] = self.random.choice(["value_times_ten", "negative_if_odd", "partition_time"])
+        self.nodes.append(node)
+        self.steps.append(step)
+
+    def parents(self) -> tuple[Node, list[str]]:
+        first = self.random.choice(self.nodes)
+        alike = [node.id for node in self.nodes if (node.key, node.value) == (first.key, first.value)]
+        count = self.random.choice([1, 1, 1, 2, 3])
+        return first, sorted(self.random.sample(alike, min(count, len(alike))), reverse=self.chance(0.5))
+
+    def processor_node(self) -> None:
+        parent, parents = self.parents()
+        step: Step = {"op": "processor", "name": self.name("node"), "parents": parents}
+        value, store = self.processor(step, PROCESSORS, parent.key, parent.value)
+        self.steps.append(step)
+        self.nodes.append(Node("stream", step["name"], parent.key, value))
+        if store is None:
+            return
+        shared = [
+            other
+            for other in self.stores
+            if all(other[field] == store[field] for field in ("key", "value", "kind")) and self.chance(0.5)
+        ]
+        if shared:
+            step["stores"] = [shared[0]["name"]]
+            self.steps.append({"op": "connect", "processor": step["name"], "stores": step["stores"]})
+        else:
+            store["name"] = self.name("store")
+            step["stores"] = [store["name"]]
+            self.stores.append(store)
+            self.steps.append({**store, "processors": [step["name"]]})
+
+    def sink(self) -> None:
+        parent, parents = self.parents()
+        step: Step = {"op": "sink", "name": self.name("sink"), "parents": parents}
+        step |= {"key": parent.key, "value": parent.value}
+        if self.chance(0.15):
+            step["extractor"] = self.random.choice(["by_value_parity", "by_source_topic"])
+        else:
+            step["topic"] = self.new("out-")
+        self.steps.append(step)
+
+
+def raw_program(seed: int, size: int = 10, events: int = 30) -> Program:
+    """A random program of the Topology API."""
+    return RawGenerator(seed).generate(size, events)
