@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from streamsapp import Processor, ProcessorContext, Record, Serdes, StreamsConfig, TaskId, Topology, TopicPartition
+from streamsapp import Processor, ProcessorContext, Record, Serdes, StreamsConfig, TaskId, TopicPartition, Topology
 from streamsapp.clock import Clock
 from streamsapp.record import Headers
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskPlan
 from streamsapp.testing import MockClock
@@ -28,6 +30,20 @@ def config(**settings: Any) -> StreamsConfig:
     """A configuration that no test connects anywhere with."""
     text = {"default_key_serde": Serdes.string(), "default_value_serde": Serdes.string()}
     return StreamsConfig(**{"application_id": "app", "bootstrap_servers": "none:9092", **text, **settings})
+
+
+def handling(
+    context: TaskContext, settings: StreamsConfig, emitted: list[OutputRecord] | None = None
+) -> FailureHandling:
+    """The exception handlers of a configuration; dead letters go to ``emitted``."""
+    return FailureHandling(
+        context,
+        ([] if emitted is None else emitted).append,
+        settings.dead_letter_queue_topic,
+        settings.on_deserialization_error,
+        settings.on_processing_error,
+        settings.on_production_error,
+    )
 
 
 def raw(

@@ -179,7 +179,7 @@ class Lifecycle:
     def _revive_all(self) -> None:
         """Under exactly once a failed task takes the transaction with it, and with it everybody's work since the last
         commit. The producer is replaced: after some errors the old one cannot tell what became of its transaction."""
-        if not self._tasks.pause(STANDSTILL):
+        if not self._tasks.stand_still(STANDSTILL):
             raise StreamsError("tasks did not stop to be revived; a processor hangs")
         self.producer.close()
         self._collector.reset(self._tasks.abandon_commit())
@@ -187,7 +187,7 @@ class Lifecycle:
         self.producer.start()
         self._life.revive(list(self._life.all.values()))
         self._to_revive, self._all_to_revive = [], False
-        self._tasks.resume()
+        self._tasks.go_on()
 
     # ---- ending ------------------------------------------------------------------------------------------------
 
@@ -214,4 +214,3 @@ class Lifecycle:
             return AtLeastOnceProducer(client_properties.producer(self._config), on_failure)
         transactional_id = self._membership.transactional_id
         return ExactlyOnceProducer(client_properties.producer(self._config, transactional_id), on_failure)
-

@@ -134,11 +134,11 @@ class PollingThread(threading.Thread):
     def _take_pause(self) -> None:
         if self._pause_wanted == self._paused:
             return
-        if self._pause_wanted:
-            self._paused = self._tasks.pause(BUSY_WAIT)
+        self._paused = self._pause_wanted
+        if self._paused:
+            self._tasks.pause()
         else:
             self._tasks.resume()
-            self._paused = False
 
     def _feed(self) -> None:
         if self._feeder.full:

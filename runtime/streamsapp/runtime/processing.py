@@ -76,14 +76,15 @@ class ProcessingThread(threading.Thread):
         """Work on a held task until its slice ends or it has nothing to do; whether it has more to do."""
         clock = self._clock
         ends = clock.monotonic() + TIME_SLICE
-        task.punctuate_wall_clock()
-        self._send(task)
+        if not self._tasks.paused:
+            task.punctuate_wall_clock()
+            self._send(task)
         while True:
             if task.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:
                 self._end_epoch(task)
             elif task.epoch_end_wanted:
                 task.control.stop = False
-            if not self._collector.wait_for_room(PATIENCE):
+            if self._tasks.paused or not self._collector.wait_for_room(PATIENCE):
                 return True
             wait = task.wait_ms(clock.now_ms())
             if wait != 0:

@@ -68,7 +68,9 @@ class NodeBinding:
             return self._children[name]
         except KeyError:
             known = ", ".join(self._children) or "none"
-            raise TopologyError(f"node {self.node_name} has no child {name!r} to forward to; its children: {known}") from None
+            raise TopologyError(
+                f"node {self.node_name} has no child {name!r} to forward to; its children: {known}"
+            ) from None
 
     def store(self, name: str) -> Any:
         """A connected store; ``TopologyError`` tells how to connect one."""
@@ -126,7 +128,9 @@ class UserContext:
     def forward(self, record: Record, child: str | None = None) -> None:
         push = self._forward if child is None else self._node.child(child)
         if record.timestamp < 0:
-            raise ValueError(f"a record forwarded by {self._node.node_name} has the negative timestamp {record.timestamp}")
+            raise ValueError(
+                f"a record forwarded by {self._node.node_name} has the negative timestamp {record.timestamp}"
+            )
         outer = self._task.timestamp
         push(record.key, record.value, record.timestamp, record.headers or None)
         self._task.timestamp = outer

@@ -11,7 +11,7 @@ take a task, run it, and give it back. One lock and one condition guard everythi
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
@@ -44,6 +44,7 @@ class TaskManager:
         self._ready: dict[TaskId, StreamTask] = {}
         self._held: dict[TaskId, StreamTask] = {}
         self._paused = False
+        self._standing_still = False
         self._closed = False
         self._epoch = 0
         self._epoch_end: EpochEnd | None = None
@@ -99,8 +100,7 @@ class TaskManager:
             task.control.stop = True
             if not self._condition.wait_for(lambda: task_id not in self._held, timeout):
                 raise StreamsError(f"task {task_id} hangs in user code and cannot be taken away; restart the process")
-            if self._epoch_end is not None:
-                self._epoch_end.waiting.discard(task_id)
+            self._leave_commit(task_id)
             return task
 
     def mark_ready(self, tasks: Iterable[StreamTask]) -> None:
@@ -121,9 +121,11 @@ class TaskManager:
             self._epoch += 1
             end = self._epoch_end = EpochEnd(set())
             for task in self._tasks.values():
-                if not task.touched and task.id not in self._held:
+                if task.failed:
+                    end.broken = True
+                elif not task.touched and task.id not in self._held:
                     task.epoch = self._epoch
-                elif not task.failed:
+                else:
                     end.waiting.add(task.id)
                     task.epoch_end_wanted = True
                     task.control.stop = True
@@ -132,27 +134,41 @@ class TaskManager:
             self._condition.notify_all()
             return end
 
-    def pause(self, timeout: float) -> bool:
-        """Let no thread hold a task; whether that was reached within ``timeout`` seconds."""
+    def pause(self) -> None:
+        """Process nothing more; what was processed is still committed."""
         with self._condition:
             self._paused = True
-            for task in self._held.values():
-                task.control.stop = True
-            return self._condition.wait_for(lambda: not self._held, timeout)
+            self._stop_held()
 
     def resume(self) -> None:
-        """Processing may go on."""
+        """Process again after ``pause``."""
         with self._condition:
             self._paused = False
-            self._ready.update({task.id: task for task in self._tasks.values() if not task.failed})
-            self._condition.notify_all()
+            self._ready_all()
+
+    @property
+    def paused(self) -> bool:
+        """Whether tasks are given out only to end their epochs."""
+        return self._paused
+
+    def stand_still(self, timeout: float) -> bool:
+        """Let no thread hold a task, whatever for; whether that was reached within ``timeout`` seconds."""
+        with self._condition:
+            self._standing_still = True
+            self._stop_held()
+            return self._condition.wait_for(lambda: not self._held, timeout)
+
+    def go_on(self) -> None:
+        """End ``stand_still``."""
+        with self._condition:
+            self._standing_still = False
+            self._ready_all()
 
     def close(self) -> None:
         """No thread gets a task any more; waiting threads return."""
         with self._condition:
             self._closed = True
-            for task in self._held.values():
-                task.control.stop = True
+            self._stop_held()
             self._condition.notify_all()
 
     # ---- processing threads ------------------------------------------------------------------------------------
@@ -161,10 +177,10 @@ class TaskManager:
         """Hold the task that the scheduler picks; ``None`` when there was none for ``timeout`` seconds."""
         with self._condition:
             if not self._takeable():
-                self._condition.wait_for(lambda: self._closed or self._takeable(), timeout)
+                self._condition.wait_for(lambda: self._closed or bool(self._takeable()), timeout)
                 if not self._takeable():
                     return None
-            task = self._scheduler.pick(self._ready.values())
+            task = self._scheduler.pick(self._takeable())
             del self._ready[task.id]
             self._held[task.id] = task
             task.has_news = False
@@ -178,9 +194,8 @@ class TaskManager:
             wanted = more or task.has_news or task.epoch_end_wanted
             if wanted and task.id in self._tasks and not task.failed:
                 self._ready[task.id] = task
-                self._condition.notify()
-            if self._paused or not self._held:
-                self._condition.notify_all()
+            # All: who waits may be a thread without work, or the polling thread for this very task.
+            self._condition.notify_all()
 
     def epoch_ended(self, task: StreamTask, epoch: TaskEpoch | None) -> None:
         """A held task has ended its epoch, and everything it sent in it is with the record collector."""
@@ -198,9 +213,29 @@ class TaskManager:
         """A held task failed: it is not scheduled, and no commit waits for it, until it was revived."""
         with self._condition:
             task.failed = True
-            if self._epoch_end is not None and task.id in self._epoch_end.waiting:
-                self._epoch_end.waiting.discard(task.id)
-                self._epoch_end.broken = True
+            self._leave_commit(task.id)
 
-    def _takeable(self) -> bool:
-        return bool(self._ready) and not self._paused and not self._closed
+    # ---- under the lock ----------------------------------------------------------------------------------------
+
+    def _takeable(self) -> Collection[StreamTask]:
+        if self._closed or self._standing_still:
+            return ()
+        if self._paused:
+            return [task for task in self._ready.values() if task.epoch_end_wanted]
+        return self._ready.values()
+
+    def _stop_held(self) -> None:
+        for task in self._held.values():
+            task.control.stop = True
+
+    def _ready_all(self) -> None:
+        for task in self._tasks.values():
+            if not task.failed and task.id not in self._held:
+                self._ready[task.id] = task
+        self._condition.notify_all()
+
+    def _leave_commit(self, task_id: TaskId) -> None:
+        """A task will not end its epoch any more: no commit waits for it."""
+        if self._epoch_end is not None and task_id in self._epoch_end.waiting:
+            self._epoch_end.waiting.discard(task_id)
+            self._epoch_end.broken = True

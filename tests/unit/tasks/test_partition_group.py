@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 from hypothesis import example, given, strategies as st
-from task_parts import config, raw
 
 from streamsapp import Serdes, TaskId, TopicPartition
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.tasks.context import TaskContext
-from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.partition_group import NO_IDLING, PartitionGroup
 from streamsapp.tasks.priority_queue import PriorityQueue
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.testing import MockClock
+from task_parts import config, handling, raw
 
 
 class Group:
@@ -27,9 +26,7 @@ class Group:
         self.processed: list[tuple[str, int]] = []
         self.control = ProcessingControl()
         self._context = TaskContext("app", TaskId(0, 0), MockClock())
-        settings = config(deserialization_exception_handler=on_error)
-        handlers = settings.on_deserialization_error, settings.on_processing_error, settings.on_production_error
-        failures = FailureHandling(self._context, [].append, None, *handlers)
+        failures = handling(self._context, config(deserialization_exception_handler=on_error))
         text = Serdes.string().deserialize
         self.partitions = [TopicPartition(f"t{number}", 0) for number in range(topics)]
         self._offsets = dict.fromkeys(self.partitions, 0)

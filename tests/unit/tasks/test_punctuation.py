@@ -90,7 +90,11 @@ def test_a_callback_that_cancels_its_own_schedule_fires_once() -> None:
 
 def test_a_schedule_added_by_a_callback_fires_in_the_same_round_when_it_is_due() -> None:
     queue, firing = PunctuationQueue(), Firing()
-    queue.add(Schedule("outer", 0, 100, lambda _: schedule(queue, "inner", due=0, interval=100) and None))
+
+    def add_inner(timestamp: int) -> None:
+        schedule(queue, "inner", due=0, interval=100)
+
+    queue.add(Schedule("outer", 0, 100, add_inner))
 
     queue.fire_due(0, firing)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from task_parts import Recorder, config, raw
 
 from streamsapp import Serdes, TaskId, TopicPartition
 from streamsapp.errors import DeserializationError, StreamsError
@@ -20,10 +19,10 @@ from streamsapp.processor.timestamps import (
 )
 from streamsapp.record import InputRecord
 from streamsapp.tasks.context import TaskContext
-from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.testing import MockClock
+from task_parts import Recorder, config, handling, raw
 
 TP = TopicPartition("in", 0)
 
@@ -42,9 +41,7 @@ class Queue:
         self.received = Recorder()
         self.context = TaskContext("app", TaskId(0, 0), MockClock())
         self.control = ProcessingControl()
-        settings = config(deserialization_exception_handler=on_error)
-        handlers = settings.on_deserialization_error, settings.on_processing_error, settings.on_production_error
-        failures = FailureHandling(self.context, [].append, None, *handlers)
+        failures = handling(self.context, config(deserialization_exception_handler=on_error))
         text, number = Serdes.string(), Serdes.long()
         self.queue = RecordQueue(
             TP, "source", push or self.received, text.deserialize, number.deserialize, extractor, self.context, failures,
@@ -218,11 +215,11 @@ def test_a_record_that_fails_in_the_topology_is_not_passed() -> None:
 
 
 def test_the_record_in_process_is_known_while_it_is_processed() -> None:
-    offsets = []
+    offsets: list[object] = []
 
     def note(key: Any, value: Any, timestamp: int, headers: Any) -> None:
         metadata = it.context.metadata()
-        offsets.append(metadata and (metadata.topic, metadata.partition, metadata.offset))
+        offsets.append(metadata)
 
     it = Queue(note)
     it.add(numbered(5, 0))
