@@ -42,7 +42,7 @@ class Group:
                     self._context,
                     failures,
                     lambda: None,
-                )  # fmt: skip
+                )
             )
 
     def _push(self, key: str, value: str, timestamp: int, headers: object) -> None:

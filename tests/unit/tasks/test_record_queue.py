@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -44,14 +44,21 @@ class Queue:
         failures = handling(self.context, config(deserialization_exception_handler=on_error))
         text, number = Serdes.string(), Serdes.long()
         self.queue = RecordQueue(
-            TP, "source", push or self.received, text.deserialize, number.deserialize, extractor, self.context, failures,
+            TP,
+            "source",
+            push or self.received,
+            text.deserialize,
+            number.deserialize,
+            extractor,
+            self.context,
+            failures,
             punctuate,
-        )  # fmt: skip
+        )
 
     def add(self, *records: InputRecord) -> None:
         self.queue.add(records)
 
-    def run(self, bound: float = math.inf, limit: int = 100) -> int:
+    def run(self, bound: int = sys.maxsize, limit: int = 100) -> int:
         return self.queue.run(self.control, bound, limit)
 
 

@@ -1,0 +1,168 @@
+"""What the exception handlers decide about, and what becomes of the record."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from streamsapp import TaskId
+from streamsapp.errors import (
+    ConfigError,
+    DeserializationError,
+    FencedError,
+    ProcessingError,
+    SerializationError,
+    StateStoreError,
+    StreamsError,
+    TaskCorruptedError,
+)
+from streamsapp.processor.handlers import ErrorContext, Response
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.testing import MockClock
+from task_parts import config, handling, raw
+
+RECORD = raw(7, 42, topic="orders", key=b"K", value=b"V", headers=[("trace", b"1")])
+
+
+class Failures:
+    """The failure handling of task 0_3 with record orders-0@7 in process."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.context = TaskContext("app", TaskId(0, 3), MockClock(1_000))
+        self.context.message = RECORD
+        self.emitted: list[OutputRecord] = []
+        self.handling: FailureHandling = handling(self.context, config(**settings), self.emitted)
+
+    def fail_in(self, stage: str) -> None:
+        error = ValueError("boom")
+        if stage == "deserialization":
+            self.handling.deserialization("node", RECORD, error)
+        elif stage == "processing":
+            self.handling.processing("node", error, 42, None)
+        else:
+            self.handling.serialization("node", "out", error, 42)
+
+
+STAGES = {
+    "deserialization": ("deserialization_exception_handler", DeserializationError),
+    "processing": ("processing_exception_handler", ProcessingError),
+    "serialization": ("production_exception_handler", SerializationError),
+}
+every_stage = pytest.mark.parametrize(("stage", "setting", "error"), [(s, *rest) for s, rest in STAGES.items()])
+
+
+@every_stage
+def test_failing_names_node_task_topic_partition_and_offset(stage: str, setting: str, error: type[Exception]) -> None:
+    it = Failures()
+
+    with pytest.raises(error, match=r"node node, task 0_3, record orders-0@7.*boom") as raised:
+        it.fail_in(stage)
+    assert isinstance(raised.value.__cause__, ValueError)
+    assert it.context.dropped_records == 0
+
+
+@every_stage
+def test_continuing_drops_the_record_counts_it_and_logs_it(
+    stage: str, setting: str, error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    it = Failures(**{setting: "continue"})
+
+    with caplog.at_level(logging.WARNING):
+        it.fail_in(stage)
+
+    assert it.context.dropped_records == 1
+    assert it.emitted == []
+    assert "orders-0@7" in caplog.text
+
+
+@every_stage
+def test_a_dead_letter_has_the_original_bytes_and_says_what_went_wrong(
+    stage: str, setting: str, error: type[Exception]
+) -> None:
+    it = Failures(**{setting: "dead_letter", "dead_letter_queue_topic": "dead"})
+
+    it.fail_in(stage)
+
+    ((topic, value, key, partition, _, _, timestamp, headers),) = it.emitted
+    assert (topic, key, value, partition, timestamp) == ("dead", b"K", b"V", -1, 42)
+    told = dict(headers or [])
+    assert told["trace"] == b"1"
+    assert told["__streams.errors.exception"] == b"ValueError"
+    assert told["__streams.errors.message"] == b"boom"
+    assert (told["__streams.errors.topic"], told["__streams.errors.partition"]) == (b"orders", b"0")
+    assert told["__streams.errors.offset"] == b"7"
+    assert b"ValueError: boom" in (told["__streams.errors.stacktrace"] or b"")
+
+
+def test_a_handler_is_told_where_it_happened() -> None:
+    told: list[tuple[ErrorContext, Exception]] = []
+
+    def handler(context: ErrorContext, error: Exception) -> Response:
+        told.append((context, error))
+        return Response.CONTINUE
+
+    it = Failures(processing_exception_handler=handler)
+    it.fail_in("processing")
+
+    ((context, error),) = told
+    assert (context.task_id, context.node, context.topic, context.partition, context.offset) == (
+        TaskId(0, 3), "node", "orders", 0, 7
+    )  # fmt: skip
+    assert (context.key, context.value, context.headers) == (b"K", b"V", [("trace", b"1")])
+    assert isinstance(error, ValueError)
+
+
+def test_a_failing_punctuator_has_no_record_to_name() -> None:
+    it = Failures()
+    it.context.message = None
+
+    with pytest.raises(ProcessingError, match="node node, task 0_3, in a punctuator"):
+        it.fail_in("processing")
+
+
+def test_a_dead_letter_of_a_punctuator_carries_the_time_it_was_called_with() -> None:
+    it = Failures(processing_exception_handler="dead_letter", dead_letter_queue_topic="dead")
+    it.context.message = None
+
+    it.handling.processing("node", ValueError("boom"), 77, None)
+
+    ((_, value, key, *_, timestamp, headers),) = it.emitted
+    assert (key, value, timestamp) == (None, None, 77)
+    assert ("__streams.errors.topic", None) in (headers or [])
+
+
+def test_a_dead_letter_of_a_record_without_a_time_gets_the_present_one() -> None:
+    it = Failures(deserialization_exception_handler="dead_letter", dead_letter_queue_topic="dead")
+
+    it.handling.deserialization("node", raw(0, -1), ValueError("boom"))
+
+    assert it.emitted[0][6] == 1_000
+
+
+def test_a_handler_that_wants_a_dead_letter_without_a_topic_is_told_what_to_set() -> None:
+    it = Failures(processing_exception_handler=lambda context, error: Response.DEAD_LETTER)
+
+    with pytest.raises(ConfigError, match="dead_letter_queue_topic is not set"):
+        it.fail_in("processing")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProcessingError("decided at a node further down"),
+        SerializationError("decided at a sink"),
+        StateStoreError("the disk is full"),
+        TaskCorruptedError("state"),
+        FencedError("fenced"),
+    ],
+)
+def test_no_handler_can_drop_a_record_for_an_error_that_is_not_its_own(error: StreamsError) -> None:
+    it = Failures(processing_exception_handler="continue")
+
+    with pytest.raises(type(error)) as raised:
+        it.handling.processing("node", error, 42, None)
+    assert raised.value is error
