@@ -82,7 +82,9 @@ class Commit:
             written: dict[str, int] = {}
             yield from self._write_changelog(epoch, written)
             positions.append(written)
-        while not self._producer.flush(STEP_PATIENCE):
+        while not self._producer.flush(STEP_PATIENCE) or not self._collector.drained:
+            # A record that cannot be written may have left a dead letter, which goes before the offsets too.
+            self._collector.drain(self._producer.send, SLICE)
             yield
         yield from self._commit_offsets(self.end.epochs)
         self._collector.roll()
@@ -175,5 +177,3 @@ class CommitSchedule:
     def restart(self) -> None:
         """A commit has ended: the interval begins anew."""
         self._due = self._clock.monotonic() + self._interval
-
-

@@ -66,9 +66,14 @@ class Cleanup:
             return
         owned = {str(task_id) for task_id in self._owned()}
         for directory in sorted(self._directory.iterdir()):
-            if directory.name not in owned and _is_task(directory.name) and _unused(directory):
-                log.info("removing %s: its task has not been here for %.0f s", directory, CLEANUP_DELAY)
-                shutil.rmtree(directory, onerror=lambda _, path, info: log.warning("cannot remove %s: %s", path, info[1]))
+            if directory.name in owned or not _is_task(directory.name):
+                continue
+            try:
+                if _unused(directory):
+                    log.info("removing %s: its task has not been here for %.0f s", directory, CLEANUP_DELAY)
+                    shutil.rmtree(directory)
+            except OSError as error:  # in use by another process, whose files come and go, or not ours to remove
+                log.warning("cannot clean up %s: %s", directory, error)
 
 
 class TopicWatch:

@@ -25,6 +25,7 @@ from streamsapp.runtime.layout import Layout, make_layout
 from streamsapp.runtime.listeners import UncaughtExceptionHandler, UncaughtExceptionResponse
 from streamsapp.runtime.production import ProductionFailures
 from streamsapp.runtime.tasks_life import TasksLife
+from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
@@ -72,6 +73,7 @@ class Lifecycle:
         self._next_purge = 0.0
         self._to_revive: list[StreamTask] = []
         self._all_to_revive = False
+        self._corrupted: list[StreamTask] = []
 
     # ---- running -----------------------------------------------------------------------------------------------
 
@@ -117,7 +119,7 @@ class Lifecycle:
         )
 
     def committed(self, now: float) -> None:
-        """Let the broker drop what was consumed from repartition topics, now and then (``now`` in monotonic seconds)."""
+        """Let the broker drop what was consumed from repartition topics, now and then (``now``: monotonic seconds)."""
         if self.layout is None or not self.layout.repartition_topics or now < self._next_purge:
             return
         self._next_purge = now + PURGE_PERIOD
@@ -138,7 +140,10 @@ class Lifecycle:
         task = None if failure.task_id is None else self._life.all.get(failure.task_id)
         if isinstance(failure.error, TaskCorruptedError) and task is not None:
             log.warning("task %s: %s; its local state is wiped and restored", task.id, failure.error)
-            self._life.revive([task], wipe=True)
+            self._corrupted.append(task)
+            # What it sent since the last commit is in the open transaction.
+            in_transaction = self._config.exactly_once and task.state is TaskState.RUNNING
+            self._all_to_revive = self._all_to_revive or in_transaction
             return
         if self._ask(failure) is not UncaughtExceptionResponse.REPLACE_THREAD:
             self._end(failure.error)
@@ -170,6 +175,8 @@ class Lifecycle:
         self._state.to(ClientState.PENDING_ERROR)
 
     def _revive(self) -> None:
+        corrupted, self._corrupted = self._corrupted, []
+        self._life.revive(corrupted, wipe=True)
         if self._all_to_revive:
             self._revive_all()
         elif self._to_revive:

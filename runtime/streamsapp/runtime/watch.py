@@ -50,7 +50,7 @@ class HangWatch:
         self._since = in_process
         self._warned &= in_process.keys()
         self.longest = max((now - since for _, since in in_process.values()), default=0.0)
-        for task_id, (message, since) in in_process.items():
+        for task_id, (message, since) in list(in_process.items()):
             self._judge(task_id, message, now - since)
 
     def _judge(self, task_id: TaskId, message: InputRecord, seconds: float) -> None:

@@ -1,0 +1,410 @@
+"""The commit against a producer that fails in every way: data before offsets, offsets before local state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from queue import SimpleQueue
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp import ProcessorContext, Record, Serdes, Stores, TopicPartition, Topology
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.errors import CommitError, FencedError, ProcessingError, ProductionError
+from streamsapp.kafka.producer import AbortableError
+from streamsapp.runtime.commit import RETRY_FIRST, Commit, CommitSchedule
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
+from task_parts import config, feed, raw, task_of, through
+
+CHANGELOG = "app-store-changelog"
+GIVE_UP_AFTER = 60.0
+Offsets = Mapping[TopicPartition, tuple[int, str]]
+
+
+def retriable() -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT, retriable=True))
+
+
+class FakeProducer:
+    """Writes down what reaches the broker, and fails when told to."""
+
+    def __init__(self, *, transactional: bool) -> None:
+        self.transactional = transactional
+        #: What happened, in order: ``sent <topic> <value>``, ``acknowledged``, ``committed <offsets>``.
+        self.events: list[str] = []
+        #: How many records the queue takes before it is full; a poll makes room for as many again.
+        self.queue = self._room = 1_000
+        #: How many flushes run out of time.
+        self.slow_flushes = 0
+        #: Raised by the commits to come.
+        self.commit_errors: list[Exception] = []
+        self.poll_errors: list[Exception] = []
+        self.on_flush: list[Callable[[], None]] = []
+        self.on_commit: Callable[[], None] = lambda: None
+        self._unacknowledged = False
+
+    def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
+        taken, rest = records[: self._room], records[self._room :]
+        self._room -= len(taken)
+        self._unacknowledged = self._unacknowledged or bool(taken)
+        self.events += [f"sent {topic} {(value or b'').decode()}" for topic, value, *_ in taken]
+        return rest
+
+    def poll(self) -> None:
+        self._room = self.queue
+        if self.poll_errors:
+            raise self.poll_errors.pop(0)
+
+    def flush(self, timeout: float) -> bool:
+        self.poll()
+        if self.on_flush:
+            self.on_flush.pop(0)()
+        if self.slow_flushes:
+            self.slow_flushes -= 1
+            return False
+        if self._unacknowledged:
+            self.events.append("acknowledged")
+        self._unacknowledged = False
+        return True
+
+    def commit(self, offsets: Offsets, group: object) -> None:
+        if self.commit_errors:
+            raise self.commit_errors.pop(0)
+        assert not self._unacknowledged, "offsets before the data they stand for"
+        self.on_commit()
+        listed = ", ".join(f"{partition}@{offset}" for partition, (offset, _) in sorted(offsets.items()))
+        self.events.append(f"committed {listed}")
+
+
+class Instance:
+    """What a commit works with; one task per partition that stores and forwards every record."""
+
+    def __init__(self, *, transactional: bool = True, partitions: int = 1, topology: Topology | None = None) -> None:
+        self.clock = MockClock()
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.collector = RecordCollector(1_000)
+        self.producer = FakeProducer(transactional=transactional)
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        self.all = [task_of(topology or storing(), number, clock=self.clock) for number in range(partitions)]
+        for task in self.all:
+            self.tasks.add(task)
+        self.worker = ProcessingThread("worker", self.tasks, self.collector, self.failures, self.clock)
+        self._offsets = dict.fromkeys(self.all, 0)
+
+    def read(self, *values: str, task: int = 0) -> None:
+        """The task processes these records."""
+        self.receive(*values, task=task)
+        self.work()
+
+    def receive(self, *values: str, task: int = 0) -> None:
+        """Records arrive in the task's input buffer."""
+        each = self.all[task]
+        for value in values:
+            offset = self._offsets[each]
+            feed(each, [raw(offset, partition=task, key=value[:1].encode(), value=value.encode())])
+            self._offsets[each] += 1
+        self.tasks.mark_ready([each])
+
+    def work(self) -> None:
+        """A processing thread's slice, on the test's own thread."""
+        self.worker._run_once()
+
+    def commit(self) -> Commit:
+        producer = cast(Any, self.producer)
+        return Commit(self.tasks, self.collector, producer, cast(Any, None), self.clock, GIVE_UP_AFTER)
+
+    def run(self, commit: Commit, *, limit: int = 100) -> None:
+        """Advance to the end; tasks end their epochs meanwhile."""
+        for _ in range(limit):
+            if commit.advance():
+                return
+            if commit.end is not None and not commit.end.done:
+                self.work()
+        raise AssertionError("the commit does not come to an end")
+
+    def applied(self, task: int = 0) -> int | None:
+        """The changelog offset that the task's local state stands for."""
+        return self.all[task].stores.changelog_offset("store")
+
+
+def storing() -> Topology:
+    def process(context: ProcessorContext, record: Record) -> None:
+        if record.value == "bad":
+            raise ValueError(record.value)
+        context.get_state_store("store").put(record.key, record.value)
+        context.forward(record)
+
+    supplier = Stores.in_memory_key_value_store("store")
+    builder = Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.string())
+    return through(process).add_state_store(builder, "node")
+
+
+both_guarantees = pytest.mark.parametrize("transactional", [False, True], ids=["at least once", "exactly once"])
+
+
+@both_guarantees
+def test_results_and_changelog_are_acknowledged_before_offsets_are_committed_and_applied_after(
+    transactional: bool,
+) -> None:
+    it = Instance(transactional=transactional)
+    it.read("a1", "b1", "a2")
+    applied_at_commit: list[int | None] = []
+    it.producer.on_commit = lambda: applied_at_commit.append(it.applied())
+
+    it.run(it.commit())
+
+    assert it.producer.events == [
+        "sent out a1",
+        "sent out b1",
+        "sent out a2",
+        f"sent {CHANGELOG} a2",
+        f"sent {CHANGELOG} b1",
+        "acknowledged",
+        "committed in-0@3",
+    ]
+    assert applied_at_commit == [None]
+    assert it.applied() == (3 if transactional else 2), "a transaction ends with a control record"
+
+
+def test_all_tasks_are_committed_at_once() -> None:
+    it = Instance(partitions=3)
+    it.read("a", task=0)
+    it.read("b", "c", task=2)
+
+    it.run(it.commit())
+
+    assert it.producer.events[-1] == "committed in-0@1, in-2@2"
+    assert it.applied(1) is None
+
+
+def test_a_full_queue_delays_the_commit_and_loses_nothing() -> None:
+    it = Instance()
+    it.producer.queue = it.producer._room = 1
+    it.read("a1", "b1", "c1")
+
+    it.run(it.commit())
+
+    sent = [event for event in it.producer.events if event.startswith("sent")]
+    assert sent == [f"sent {topic} {value}" for topic in ("out", CHANGELOG) for value in ("a1", "b1", "c1")]
+    assert it.producer.events[-1] == "committed in-0@3"
+
+
+def test_offsets_wait_for_acknowledgements_that_take_their_time() -> None:
+    it = Instance()
+    it.producer.slow_flushes = 3
+    it.read("a1")
+
+    it.run(it.commit())
+
+    assert it.producer.events[-2:] == ["acknowledged", "committed in-0@1"]
+
+
+def test_a_dead_letter_that_arises_while_waiting_for_acknowledgements_goes_before_the_offsets() -> None:
+    it = Instance(transactional=False)
+    dead: OutputRecord = ("dead", b"letter", None, -1, None, None, 0, None)
+    it.producer.on_flush.append(lambda: it.collector.add([dead], epoch=0))
+    it.read("a1")
+
+    it.run(it.commit())
+
+    assert it.producer.events[-3:] == ["sent dead letter", "acknowledged", "committed in-0@1"]
+
+
+def test_what_is_processed_during_the_commit_waits_for_the_next_one() -> None:
+    it = Instance()
+    it.read("a1")
+    commit = it.commit()
+    commit.advance()
+    it.receive("a2")
+    it.work()
+    assert it.all[0].epoch == 1
+    assert it.all[0].stores.stores["store"].get("a") == "a2", "processing goes on and sees its own writes"
+
+    it.run(commit)
+
+    assert it.producer.events == ["sent out a1", f"sent {CHANGELOG} a1", "acknowledged", "committed in-0@1"]
+    it.producer.events.clear()
+    it.run(it.commit())
+    assert it.producer.events == ["sent out a2", f"sent {CHANGELOG} a2", "acknowledged", "committed in-0@2"]
+
+
+def test_a_commit_that_the_broker_cannot_take_now_is_tried_again_after_a_pause() -> None:
+    it = Instance()
+    it.producer.commit_errors = [retriable()]
+    it.read("a1")
+    commit = it.commit()
+    for _ in range(20):
+        assert not commit.advance(), "not before the pause is over"
+        it.work()
+    assert it.applied() is None
+
+    it.clock.advance(int(RETRY_FIRST * 1000))
+    it.run(commit)
+
+    assert it.producer.events[-1] == "committed in-0@1"
+    assert it.producer.events.count("sent out a1") == 1
+
+
+def test_a_commit_that_never_goes_through_fails_after_the_time_out() -> None:
+    it = Instance()
+    it.producer.commit_errors = [retriable() for _ in range(1000)]
+    it.read("a1")
+    commit = it.commit()
+
+    commit.advance()
+    it.work()
+
+    def keep_trying() -> None:
+        for _ in range(1000):
+            commit.advance()
+            it.clock.advance(1_000)
+
+    with pytest.raises(CommitError, match=r"no commit went through for 60 s: .*is the broker reachable"):
+        keep_trying()
+    assert it.applied() is None
+
+
+@pytest.mark.parametrize("error", [AbortableError("lost"), FencedError("taken over"), CommitError("for good")])
+def test_a_lost_commit_leaves_local_state_at_the_commit_before(error: Exception) -> None:
+    it = Instance()
+    it.read("a1")
+    it.run(it.commit())
+    before = it.applied()
+    it.read("a2")
+    it.producer.commit_errors = [error]
+
+    with pytest.raises(type(error)):
+        it.run(it.commit())
+
+    assert it.applied() == before
+    it.all[0].stores.revert()
+    assert it.all[0].stores.stores["store"].get("a") == "a1"
+
+
+def test_a_record_that_could_not_be_written_stops_the_commit_before_its_offsets() -> None:
+    it = Instance()
+    it.producer.poll_errors = [ProductionError("too large")]
+    it.read("a1")
+
+    with pytest.raises(ProductionError, match="too large"):
+        it.run(it.commit())
+
+    assert not any(event.startswith("committed") for event in it.producer.events)
+
+
+def test_a_task_that_fails_before_its_epoch_ended_aborts_a_transaction() -> None:
+    it = Instance(transactional=True)
+    it.read("a1")
+    commit = it.commit()
+    it.receive("bad")
+    it.work()
+
+    with pytest.raises(AbortableError, match="a task failed in the middle of a transaction"):
+        it.run(commit)
+
+    assert isinstance(it.failures.get_nowait().error, ProcessingError)
+    assert not any(event.startswith("committed") for event in it.producer.events)
+
+
+def test_a_task_that_fails_does_not_keep_the_others_from_committing_at_least_once() -> None:
+    it = Instance(transactional=False, partitions=2)
+    it.read("a1", task=0)
+    it.read("bad", task=1)
+
+    it.run(it.commit())
+
+    assert it.producer.events[-1] == "committed in-0@1"
+
+
+def test_commits_without_changes_of_state_apply_nothing() -> None:
+    it = Instance(topology=through())
+    it.read("a1")
+
+    it.run(it.commit())
+
+    assert it.producer.events == ["sent out a1", "acknowledged", "committed in-0@1"]
+
+
+def test_a_paused_application_commits_what_it_processed_before() -> None:
+    it = Instance()
+    it.read("a1")
+    it.tasks.pause()
+    it.receive("a2")
+
+    it.run(it.commit())
+
+    assert it.producer.events[-1] == "committed in-0@1"
+    assert it.all[0].buffered_records == 1
+
+
+# ---- when --------------------------------------------------------------------------------------------------------
+
+
+class Scheduled:
+    """A commit schedule over one task."""
+
+    def __init__(self, *, interval: float = 10.0, uncommitted_limit: int = 1_000_000) -> None:
+        self.clock = MockClock(1_000)
+        self.task: StreamTask = task_of(storing(), clock=self.clock, settings=config())
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.tasks.add(self.task)
+        self.schedule = CommitSchedule(interval, self.clock, uncommitted_limit)
+
+    @property
+    def due(self) -> bool:
+        return self.schedule.due(self.tasks)
+
+
+def test_a_commit_is_due_when_the_interval_is_over() -> None:
+    it = Scheduled(interval=10.0)
+    assert not it.due
+
+    it.clock.advance(9_999)
+    assert not it.due
+    it.clock.advance(1)
+    assert it.due
+
+
+def test_the_interval_begins_anew_when_a_commit_has_ended() -> None:
+    it = Scheduled(interval=10.0)
+    it.clock.advance(10_000)
+
+    it.schedule.restart()
+
+    assert not it.due
+    it.clock.advance(10_000)
+    assert it.due
+
+
+def test_a_commit_is_due_when_user_code_asks_for_one() -> None:
+    it = Scheduled()
+    it.task.context.commit_requested = True
+
+    assert it.due
+
+
+def test_a_commit_is_due_when_uncommitted_writes_grow_beyond_the_limit() -> None:
+    it = Scheduled(uncommitted_limit=5_000)
+    assert not it.due
+    feed(it.task, [raw(0, value=b"v" * 10_000)])
+    it.task.process(it.task.control, 1)
+    it.clock.advance(100)
+
+    assert it.due
+
+
+def test_tasks_are_looked_at_only_now_and_then() -> None:
+    it = Scheduled(interval=10.0)
+    assert not it.due
+    it.task.context.commit_requested = True
+
+    assert not it.due
+    it.clock.advance(50)
+    assert it.due

@@ -1,0 +1,109 @@
+"""Noticing user code that does not come back, and naming the record it does not come back from."""
+
+from __future__ import annotations
+
+import logging
+from queue import SimpleQueue
+
+import pytest
+
+from streamsapp.errors import ProcessingError
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.watch import PERIOD, HangWatch
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from task_parts import raw, task_of, through
+
+LIMIT = 300.0
+
+
+class Watched:
+    """One task, held by a processing thread."""
+
+    def __init__(self) -> None:
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.task: StreamTask = task_of(through())
+        self.tasks.add(self.task)
+        self.tasks.take(0)
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        self.watch = HangWatch(self.tasks, self.failures, LIMIT)
+
+
+def test_a_record_in_process_for_too_long_is_a_failure_that_names_it() -> None:
+    it = Watched()
+    it.task.context.message = raw(17, topic="orders")
+
+    it.watch.look(0.0)
+    it.watch.look(LIMIT)
+    assert it.failures.empty()
+    it.watch.look(LIMIT + 1)
+
+    failure = it.failures.get_nowait()
+    assert isinstance(failure.error, ProcessingError)
+    assert "task 0_0 has had record orders-0@17 in process for 301 s" in str(failure.error)
+
+
+def test_a_hanging_record_is_reported_once_per_limit() -> None:
+    it = Watched()
+    it.task.context.message = raw(17)
+
+    for now in range(int(LIMIT) + 100):
+        it.watch.look(float(now))
+
+    it.failures.get_nowait()
+    assert it.failures.empty()
+
+
+def test_records_that_follow_each_other_do_not_hang() -> None:
+    it = Watched()
+    for now in range(1_000):
+        it.task.context.message = raw(now)
+        it.watch.look(float(now))
+
+    assert it.failures.empty()
+    assert it.watch.longest == 0.0
+
+
+def test_a_task_that_nobody_holds_does_not_hang() -> None:
+    it = Watched()
+    it.task.context.message = raw(17)
+    it.watch.look(0.0)
+    it.tasks.give_back(it.task, more=False)
+
+    it.watch.look(LIMIT + 1)
+
+    assert it.failures.empty()
+
+
+def test_the_longest_time_in_process_is_known_for_health() -> None:
+    it = Watched()
+    it.task.context.message = raw(17)
+    it.watch.look(10.0)
+
+    it.watch.look(52.0)
+
+    assert it.watch.longest == 42.0
+
+
+def test_a_slow_record_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
+    it = Watched()
+    it.task.context.message = raw(17)
+    with caplog.at_level(logging.WARNING):
+        for now in (0.0, 31.0, 32.0, 33.0):
+            it.watch.look(now)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "task 0_0 has had record in-0@17 in process for 31 s; commits wait for it"
+    ]
+
+
+def test_looks_no_more_than_about_once_a_second() -> None:
+    it = Watched()
+    it.watch.look(0.0)
+    it.task.context.message = raw(17)
+
+    it.watch.look(PERIOD / 2)
+    it.watch.look(LIMIT)
+
+    assert it.watch.longest == 0.0, "first seen at the second look"
