@@ -1,0 +1,150 @@
+"""From a topology and the topics that exist to tasks: what is created, what is refused, and what changes later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from streamsapp import Serdes, Stores, StreamsBuilder, TaskId, TopicPartition, Topology
+from streamsapp.dsl.options import Consumed, Materialized, Produced
+from streamsapp.errors import TopicError, TopologyError
+from streamsapp.runtime.layout import Layout, make_layout
+from streamsapp.topology.internal_topics import InternalTopic
+from task_parts import Each, config, forwards, through
+
+text = Serdes.string()
+consumed, produced = Consumed(key_serde=text, value_serde=text), Produced(key_serde=text, value_serde=Serdes.long())
+
+
+class FakeAdmin:
+    """A broker with these topics."""
+
+    def __init__(self, **topics: int) -> None:
+        self.topics = topics
+        self.created: dict[str, int] = {}
+
+    def partition_counts(self) -> dict[str, int]:
+        return dict(self.topics)
+
+    def why_missing(self, topic: str) -> str:
+        return f"topic {topic} does not exist: create it"
+
+    def create(self, topics: Sequence[InternalTopic], replication_factor: int) -> None:
+        self.created |= {topic.name: topic.partitions for topic in topics}
+
+
+def layout(topology: Topology, admin: FakeAdmin, **settings: Any) -> Layout:
+    return make_layout(topology, config(**settings), cast(Any, admin))
+
+
+def word_count() -> Topology:
+    builder = StreamsBuilder()
+    words = builder.stream("lines", consumed).group_by(lambda _, value: value)
+    words.count(Materialized("counts")).to_stream().to("totals", produced)
+    return builder.build()
+
+
+def test_every_partition_of_a_source_topic_becomes_a_task() -> None:
+    plans = layout(through(), FakeAdmin(**{"in": 3})).plans
+
+    assert [str(task_id) for task_id in plans] == ["0_0", "0_1", "0_2"]
+    assert list(plans[TaskId(0, 1)].inputs) == [TopicPartition("in", 1)]
+
+
+def test_topics_read_together_share_tasks_in_the_order_of_the_sources() -> None:
+    plans = layout(through(topics=("b", "a")), FakeAdmin(a=1, b=2)).plans
+
+    assert list(plans[TaskId(0, 0)].inputs) == [TopicPartition("b", 0), TopicPartition("a", 0)]
+    assert list(plans[TaskId(0, 1)].inputs) == [TopicPartition("b", 1)]
+
+
+def test_internal_topics_are_created_with_the_partitions_of_what_is_upstream() -> None:
+    admin = FakeAdmin(lines=4)
+
+    made = layout(word_count(), admin)
+
+    assert admin.created == {"app-counts-repartition": 4, "app-counts-changelog": 4}
+    assert made.repartition_topics == {"app-counts-repartition"}
+    assert made.sources == {"lines": 4}
+    plan = made.plans[TaskId(1, 2)]
+    assert plan.changelogs == {"counts": TopicPartition("app-counts-changelog", 2)}
+    assert list(plan.inputs) == [TopicPartition("app-counts-repartition", 2)]
+    assert plan.topic_name("counts-repartition") == "app-counts-repartition"
+    assert plan.topic_name("totals") == "totals"
+
+
+def test_internal_topics_that_exist_are_used_as_they_are() -> None:
+    admin = FakeAdmin(**{"lines": 4, "app-counts-repartition": 4})
+
+    layout(word_count(), admin)
+
+    assert admin.created == {"app-counts-changelog": 4}
+
+
+def test_an_internal_topic_with_other_partitions_is_refused_by_name() -> None:
+    """The source topic grew since the application ran before: keys would be looked up in the wrong partition."""
+    admin = FakeAdmin(**{"lines": 6, "app-counts-repartition": 4})
+
+    with pytest.raises(TopicError, match="app-counts-repartition has 4 partitions and needs 6"):
+        layout(word_count(), admin)
+    assert admin.created == {}
+
+
+def test_missing_source_topics_are_all_named() -> None:
+    with pytest.raises(TopicError, match=r"topic a does not exist.*; topic b does not exist"):
+        layout(through(topics=("b", "a", "c")), FakeAdmin(c=1))
+
+
+def test_a_pattern_that_matches_nothing_yet_is_refused() -> None:
+    topology = Topology().add_source("source", pattern="in-.*").add_sink("sink", "out", "source")
+
+    with pytest.raises(TopicError, match="no topic matches the topology's patterns yet"):
+        layout(topology, FakeAdmin(other=1))
+
+
+def test_a_pattern_reads_every_topic_that_matches() -> None:
+    topology = Topology().add_source("source", pattern="in-.*").add_sink("sink", "out", "source")
+
+    made = layout(topology, FakeAdmin(**{"in-b": 1, "in-a": 2, "other": 1}))
+
+    assert made.sources == {"in-a": 2, "in-b": 1}
+    assert list(made.plans[TaskId(0, 0)].inputs) == [TopicPartition("in-a", 0), TopicPartition("in-b", 0)]
+
+
+def test_a_partition_grouper_of_the_user_decides_what_a_task_reads() -> None:
+    def everything(
+        sources: Mapping[int, frozenset[str]], partitions: Mapping[str, int]
+    ) -> dict[TaskId, frozenset[TopicPartition]]:
+        return {TaskId(0, 0): frozenset(TopicPartition("in", number) for number in range(partitions["in"]))}
+
+    plans = layout(through(), FakeAdmin(**{"in": 3}), partition_grouper=everything).plans
+
+    assert [partition.partition for partition in plans[TaskId(0, 0)].inputs] == [0, 1, 2]
+
+
+def test_global_stores_are_refused_until_they_are_supported() -> None:
+    supplier = Stores.in_memory_key_value_store("global")
+    builder = Stores.key_value_store_builder(supplier, text, text).with_logging_disabled()
+    topology = through()
+    topology.add_global_store(builder, "global-source", "countries", "global-node", lambda: Each(forwards))
+
+    with pytest.raises(TopologyError, match="global stores are not supported yet"):
+        layout(topology, FakeAdmin(**{"in": 1, "countries": 1}))
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ({"a": 2, "b": 3, "new": 1}, None),
+        ({"a": 4, "b": 3}, "source topic a had 2 partitions when the application started and now has 4"),
+        ({"b": 3}, "source topic a is gone: create it again with 2 partitions"),
+    ],
+)
+def test_changes_of_source_topics_are_told_in_a_sentence(now: dict[str, int], told: str | None) -> None:
+    made = Layout(plans={}, sources={"a": 2, "b": 3}, repartition_topics=frozenset())
+
+    change = made.changes(now)
+
+    assert (change is None) if told is None else (change or "").startswith(told)

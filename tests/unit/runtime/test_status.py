@@ -1,0 +1,170 @@
+"""What an instance tells about itself: the status document, lags, health, metrics."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition
+from streamsapp.metrics.samples import Histogram
+from streamsapp.runtime import status
+from streamsapp.runtime.restoration import ChangelogRestore
+from streamsapp.tasks.stream_task import StreamTask
+from task_parts import config, feed, raw, task_of, through
+
+CHANGELOG = TopicPartition("app-counts-changelog", 0)
+
+
+def storing(*, running: bool = True) -> StreamTask:
+    supplier = Stores.in_memory_key_value_store("counts")
+    builder = Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.string())
+    return task_of(through().add_state_store(builder, "node"), running=running)
+
+
+@dataclass
+class Parts:
+    """What status reads of a started instance."""
+
+    tasks: list[StreamTask] = field(default_factory=list)
+    restoring: dict[TopicPartition, ChangelogRestore] = field(default_factory=dict)
+    threads: list[threading.Thread] = field(default_factory=list)
+    processing: list[Any] = field(default_factory=list)
+    longest: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.owned = SimpleNamespace(all={task.id: task for task in self.tasks})
+        self.restoration = SimpleNamespace(restoring=self.restoring)
+        self.watch = SimpleNamespace(longest=self.longest)
+        self.polling = SimpleNamespace(name="app-polling", commit_latency=Histogram())
+        self.feeder = SimpleNamespace(records_consumed=12)
+        self.collector: list[Any] = []
+        self.statistics = SimpleNamespace(figures={TaskId(0, 0): {"counts": {"read_misses": 3}}})
+
+
+def document(parts: Parts | None) -> dict[str, Any]:
+    return status.document(config(client_id="pod-1"), ClientState.RUNNING, cast(Any, parts), now_ms=1_500)
+
+
+def test_an_instance_that_was_not_started_has_no_tasks() -> None:
+    assert document(None) == {
+        "applicationId": "app",
+        "instance": "pod-1",
+        "state": "RUNNING",
+        "generation": 0,
+        "tasks": [],
+    }
+
+
+def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
+    task = storing()
+    task.changelog_positions["counts"] = 41
+    task.input_lag = 7
+
+    (told,) = document(Parts([task]))["tasks"]
+
+    assert told == {
+        "id": "0_0",
+        "role": "active",
+        "state": "RUNNING",
+        "stores": [
+            {
+                "name": "counts",
+                "changelog": "app-counts-changelog-0",
+                "position": 41,
+                "endOffset": 41,
+                "lag": 0,
+                "observedAt": "1970-01-01T00:00:01.500+00:00",
+                "mode": "processing",
+                "snapshot": None,
+            }
+        ],
+        "inputLag": 7,
+    }
+
+
+def test_a_restoring_store_tells_how_far_it_is() -> None:
+    task = storing(running=False)
+    restore = ChangelogRestore(task, "counts", position=30, end=100, restored=30)
+
+    (told,) = document(Parts([task], {CHANGELOG: restore}))["tasks"]
+
+    (store,) = told["stores"]
+    assert (store["position"], store["endOffset"], store["lag"], store["mode"]) == (30, 100, 70, "restoring")
+    assert told["state"] == "CREATED"
+
+
+def test_what_is_not_known_is_null_and_never_zero() -> None:
+    (told,) = document(Parts([storing(running=False)]))["tasks"]
+
+    (store,) = told["stores"]
+    assert (store["position"], store["endOffset"], store["lag"]) == (None, None, None)
+    assert told["inputLag"] is None
+
+
+def test_lags_are_listed_by_store_and_partition() -> None:
+    task = storing()
+    task.changelog_positions["counts"] = 5
+
+    lags = status.store_lags(document(Parts([task]))["tasks"])
+
+    assert lags == {"counts": {0: {"position": 5, "endOffset": 5, "lag": 0}}}
+
+
+@pytest.mark.parametrize("state", [ClientState.ERROR, ClientState.PENDING_ERROR])
+def test_a_failed_instance_is_unhealthy(state: ClientState) -> None:
+    assert status.health(state, None, 300) == (False, f"state is {state.value}")
+
+
+def test_an_instance_whose_thread_died_is_unhealthy_and_names_it() -> None:
+    dead = threading.Thread(target=lambda: None, name="app-restoration")
+    dead.start()
+    dead.join()
+
+    healthy, why = status.health(ClientState.RUNNING, cast(Any, Parts(threads=[dead])), 300)
+
+    assert (healthy, why) == (False, "threads died: app-restoration")
+
+
+def test_threads_that_ended_because_the_instance_closes_are_fine() -> None:
+    dead = threading.Thread(target=lambda: None)
+    dead.start()
+    dead.join()
+
+    assert status.health(ClientState.PENDING_SHUTDOWN, cast(Any, Parts(threads=[dead])), 300)[0]
+
+
+def test_an_instance_with_a_hanging_record_is_unhealthy() -> None:
+    healthy, why = status.health(ClientState.RUNNING, cast(Any, Parts(longest=301.0)), 300)
+
+    assert (healthy, why) == (False, "a record has been in process for 301 s")
+
+
+def test_an_instance_at_work_is_healthy() -> None:
+    assert status.health(ClientState.RUNNING, cast(Any, Parts(longest=1.0)), 300) == (True, "state is RUNNING")
+
+
+def test_metrics_have_kafka_streams_names_and_the_tasks_figures() -> None:
+    task = storing()
+    feed(task, [raw(0), raw(1)])
+    task.process(task.control, 1)
+    task.input_lag = 9
+
+    found = {
+        sample.name: sample.value for sample in status.samples(config(), ClientState.RUNNING, cast(Any, Parts([task])))
+    }
+
+    assert found["kafka_stream_task_process_total"] == 1
+    assert found["kafka_stream_task_active_buffer_count"] == 1
+    assert found["kafka_stream_task_input_lag"] == 9
+    assert found["kafka_stream_thread_poll_records_total"] == 12
+    assert found["kafka_stream_state_read_misses"] == 3
+
+
+def test_an_input_lag_that_is_not_known_has_no_metric() -> None:
+    samples = status.samples(config(), ClientState.RUNNING, cast(Any, Parts([storing()])))
+
+    assert "kafka_stream_task_input_lag" not in {sample.name for sample in samples}
