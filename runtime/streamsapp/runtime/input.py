@@ -2,11 +2,13 @@
 
 Bounded by memory: nothing is fetched while the buffers are full, and a partition that fills its share while others
 starve (because it is ahead of them in time, or because its task is slow) is paused until half of its share is used.
+Full buffers whose task waits for another of its inputs would never empty: then the large ones are paused, and the
+fetching goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.record import TopicPartition
@@ -50,12 +52,14 @@ class InputFeeder:
 
     @property
     def full(self) -> bool:
-        """Whether the buffers hold as much as they may."""
-        return self._buffered_bytes() >= self._budget_bytes
+        """Whether the buffers hold as much as they may, and no task waits for a partition that is empty."""
+        return self._over_budget() and not self._anyone_starves()
 
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
+        if self._over_budget():
+            self._pause_overfull(self._owners)
         fetched = self._consumer.poll(BATCH, timeout)
         touched: dict[int, StreamTask] = {}
         for partition, records in fetched.records:
@@ -94,16 +98,22 @@ class InputFeeder:
         low, high = watermarks
         return max(0, high - (low if queue.position is None else queue.position))
 
-    def _buffered_bytes(self) -> int:
-        return sum(task.buffered_bytes for task in {id(task): task for task in self._owners.values()}.values())
+    def _over_budget(self) -> bool:
+        tasks = {id(task): task for task in self._owners.values()}.values()
+        return sum(task.buffered_bytes for task in tasks) >= self._budget_bytes
+
+    def _anyone_starves(self) -> bool:
+        """Whether a partition is empty although the broker may have more of it."""
+        queues = (task.queues[partition] for partition, task in self._owners.items())
+        return any(not queue and not queue.at_end for queue in queues)
 
     def _share(self) -> int:
         return max(MIN_PARTITION_BYTES, self._budget_bytes // max(1, len(self._owners)))
 
-    def _pause_overfull(self, filled: list[TopicPartition]) -> None:
+    def _pause_overfull(self, filled: Iterable[TopicPartition]) -> None:
         share = self._share()
         full = [each for each in filled if self._owners[each].queues[each].bytes > share]
-        if full and any(not task.buffered_records for task in self._owners.values()):
+        if full and self._anyone_starves():
             self._consumer.pause(full)
             self._paused.update(full)
 

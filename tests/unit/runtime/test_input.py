@@ -1,0 +1,213 @@
+"""From the consumer to the input buffers: who gets a batch, when to stop fetching, when to pause a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from streamsapp import TopicPartition
+from streamsapp.kafka.consumer import Fetched
+from streamsapp.runtime.input import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from task_parts import raw, task_of, through
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+LARGE = b"v" * (MIN_PARTITION_BYTES + 1)
+
+
+class FakeConsumer:
+    """Delivers what the test put into ``polls``."""
+
+    def __init__(self) -> None:
+        self.polls: list[Fetched] = []
+        self.assigned: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.marks: dict[TopicPartition, tuple[int, int]] = {}
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.assigned |= positions
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            del self.assigned[partition]
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused -= set(partitions)
+
+    def poll(self, limit: int, timeout: float) -> Fetched:
+        return self.polls.pop(0) if self.polls else Fetched()
+
+    def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
+        return self.marks.get(partition)
+
+
+class Fed:
+    """One task that reads ``a`` and ``b``."""
+
+    def __init__(self, budget: int = 1 << 30) -> None:
+        self.consumer = FakeConsumer()
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.task: StreamTask = task_of(through(topics=("a", "b")))
+        self.tasks.add(self.task)
+        self.feeder = InputFeeder(cast(Any, self.consumer), self.tasks, budget)
+        self.feeder.add(self.task, {A: 0, B: 0})
+
+    def arrives(self, partition: TopicPartition, *offsets: int, timestamp: int = 0, value: bytes = b"v") -> None:
+        records = [raw(offset, timestamp, topic=partition.topic, value=value) for offset in offsets]
+        self.consumer.polls.append(Fetched(records=[(partition, records)]))
+        self.feeder.feed(0)
+
+    def ends(self, *partitions: TopicPartition) -> None:
+        self.consumer.polls.append(Fetched(ends=dict.fromkeys(partitions, 0)))
+        self.feeder.feed(0)
+
+
+def test_a_batch_goes_to_the_buffer_of_its_partition_and_wakes_the_task() -> None:
+    it = Fed()
+    held = it.tasks.take(0)
+    assert held is it.task
+    it.tasks.give_back(held, more=False)
+
+    it.arrives(A, 0, 1)
+
+    assert (len(it.task.queues[A]), len(it.task.queues[B])) == (2, 0)
+    assert it.tasks.take(0) is it.task
+    assert it.feeder.records_consumed == 2
+
+
+def test_the_end_of_an_empty_input_lets_the_task_go_on_with_the_others() -> None:
+    it = Fed()
+    it.arrives(A, 0)
+    assert it.task.wait_ms(0) is None
+
+    it.ends(B)
+
+    assert it.task.wait_ms(0) == 0
+
+
+def test_nothing_more_is_fetched_while_the_buffers_are_full() -> None:
+    it = Fed(budget=1_000)
+    it.ends(B)
+    assert not it.feeder.full
+
+    it.arrives(A, 0, 1, 2)
+
+    assert it.feeder.full
+
+
+def test_a_partition_over_its_share_is_paused_while_another_task_starves() -> None:
+    it = Fed(budget=1)
+    starving = task_of(through(topics=("c",)), 1)
+    it.feeder.add(starving, {TopicPartition("c", 1): 0})
+
+    it.arrives(A, 0, value=LARGE)
+
+    assert it.consumer.paused == {A}
+
+
+def test_a_paused_partition_goes_on_when_half_of_its_share_is_free() -> None:
+    it = Fed(budget=1)
+    it.feeder.add(task_of(through(topics=("c",)), 1), {TopicPartition("c", 1): 0})
+    it.arrives(A, 0, value=LARGE)
+    it.ends(B)
+    it.task.process(it.task.control, 10)
+
+    it.feeder.feed(0)
+
+    assert it.consumer.paused == set()
+
+
+def test_a_partition_over_its_share_is_paused_while_its_task_waits_for_another() -> None:
+    it = Fed(budget=1)
+
+    it.arrives(A, 0, value=LARGE)
+
+    assert it.consumer.paused == {A}
+
+
+def test_full_buffers_still_let_in_what_a_task_waits_for() -> None:
+    """One input far ahead of the other in time fills the buffers; the task cannot empty them without the other."""
+    it = Fed(budget=2 * MIN_PARTITION_BYTES)
+    it.arrives(B, 0, timestamp=1)
+    it.arrives(A, 0, 1, 2, timestamp=100, value=LARGE)
+    it.task.process(it.task.control, 10)
+    assert it.task.wait_ms(0) is None
+    assert it.consumer.paused == set()
+
+    assert not it.feeder.full
+    it.feeder.feed(0)
+
+    assert it.consumer.paused == {A}, "nothing more of the input that is ahead"
+
+
+def test_buffers_are_full_when_no_task_waits_for_more() -> None:
+    it = Fed(budget=2 * MIN_PARTITION_BYTES)
+    it.arrives(A, 0, value=2 * LARGE)
+    it.ends(B)
+
+    assert it.feeder.full
+
+
+def test_nobody_is_paused_while_every_partition_has_input_or_none_to_come() -> None:
+    it = Fed(budget=1)
+    it.ends(B)
+
+    it.arrives(A, 0, value=LARGE)
+
+    assert it.consumer.paused == set()
+
+
+def test_the_partitions_of_a_removed_task_are_given_up() -> None:
+    it = Fed()
+
+    it.feeder.remove(it.task)
+
+    assert it.consumer.assigned == {}
+    assert not it.feeder.full
+
+
+def test_the_input_lag_is_what_the_broker_has_and_was_not_processed() -> None:
+    it = Fed()
+    it.consumer.marks = {A: (0, 10), B: (5, 8)}
+    it.arrives(A, 0, 1)
+    it.ends(B)
+    it.task.process(it.task.control, 1)
+
+    it.feeder.observe_lag(0.0)
+
+    assert it.task.input_lag == 9, "nothing is left of b, whose end was reached"
+
+
+def test_a_lag_that_is_not_known_of_one_partition_is_not_known_of_the_task() -> None:
+    it = Fed()
+    it.consumer.marks = {A: (0, 10)}
+
+    it.feeder.observe_lag(0.0)
+
+    assert it.task.input_lag is None
+
+
+def test_records_that_were_deleted_before_they_were_read_are_no_lag() -> None:
+    it = Fed()
+    it.consumer.marks = {A: (7, 10), B: (0, 0)}
+
+    it.feeder.observe_lag(0.0)
+
+    assert it.task.input_lag == 3
+
+
+def test_the_lag_is_observed_only_now_and_then() -> None:
+    it = Fed()
+    it.consumer.marks = {A: (0, 10), B: (0, 0)}
+    it.feeder.observe_lag(0.0)
+    it.consumer.marks = {A: (0, 20), B: (0, 0)}
+
+    it.feeder.observe_lag(LAG_PERIOD / 2)
+    assert it.task.input_lag == 10
+    it.feeder.observe_lag(LAG_PERIOD)
+    assert it.task.input_lag == 20
