@@ -1,0 +1,302 @@
+"""The polling thread's loop over fakes of what it drives: pausing, failures, lost transactions, the last commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from queue import SimpleQueue
+from typing import Any, cast
+
+import pytest
+
+from streamsapp import TaskId, TopicPartition
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.errors import ProcessingError, StreamsError
+from streamsapp.kafka.consumer import Fetched
+from streamsapp.kafka.producer import AbortableError
+from streamsapp.runtime.commit import CommitSchedule
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.polling import PollingThread
+from streamsapp.runtime.watch import HangWatch
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
+from task_parts import feed, raw, task_of, through
+
+SOON = 10.0
+
+
+class FakeProducer:
+    def __init__(self) -> None:
+        self.sent: list[bytes | None] = []
+
+    def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
+        self.sent += [value for _, value, *_ in records]
+        return []
+
+    def poll(self) -> None:
+        """Every record is acknowledged at once."""
+
+
+class FakeCommit:
+    """Goes through in two steps, or raises in the second."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._steps = 0
+        self._error = error
+
+    def advance(self) -> bool:
+        self._steps += 1
+        if self._steps == 2 and self._error is not None:
+            raise self._error
+        return self._steps == 2
+
+
+class FakeLife:
+    """Writes down what the loop asks for."""
+
+    def __init__(self) -> None:
+        self.producer = FakeProducer()
+        self.asked: list[str] = []
+        self.commit_error: Exception | None = None
+        self.advance_errors: list[Exception] = []
+        self.ended = False
+        self.may_commit = True
+        self.closed_with: list[BaseException | None] = []
+
+    def start(self) -> None:
+        self.asked.append("start")
+
+    def advance(self, committing: bool) -> None:
+        if self.advance_errors:
+            raise self.advance_errors.pop(0)
+
+    def make_commit(self) -> FakeCommit:
+        self.asked.append("commit")
+        return FakeCommit(self.commit_error)
+
+    def committed(self, now: float) -> None:
+        self.asked.append("committed")
+
+    def abort(self, error: Exception) -> None:
+        self.asked.append(f"abort: {error}")
+
+    def failed(self, failure: ThreadFailure) -> None:
+        self.asked.append(f"failed: {failure.error}")
+
+    def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
+        self.asked += [f"out of range: {partition}" for partition in partitions]
+
+    def close(self, error: BaseException | None) -> None:
+        self.closed_with.append(error)
+
+
+class FakeFeeder:
+    full = False
+
+    def __init__(self) -> None:
+        self.fetched: list[Fetched] = []
+
+    def feed(self, timeout: float) -> Fetched:
+        return self.fetched.pop(0) if self.fetched else Fetched()
+
+    def observe_lag(self, now: float) -> None:
+        """Nothing is consumed."""
+
+
+class Loop:
+    """A polling thread that is not started: the test runs its passes."""
+
+    def __init__(self) -> None:
+        self.clock = MockClock()
+        self.life, self.feeder = FakeLife(), FakeFeeder()
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.task = task_of(through(), clock=self.clock)
+        self.tasks.add(self.task)
+        self.collector = RecordCollector(100)
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        self.over: list[bool] = []
+        self.thread = PollingThread(
+            "polling",
+            cast(Any, self.life),
+            self.tasks,
+            self.collector,
+            cast(Any, self.feeder),
+            CommitSchedule(1.0, self.clock, 1_000_000),
+            self.failures,
+            HangWatch(self.tasks, self.failures, 300.0),
+            self.clock,
+            lambda: self.over.append(True),
+        )
+
+    def passes(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.thread._pass()
+
+    def touch(self) -> None:
+        feed(self.task, [raw(0)])
+        self.task.process(self.task.control, 1)
+
+
+def test_results_in_the_collector_are_sent() -> None:
+    it = Loop()
+    it.collector.add([("out", b"v", None, -1, None, None, 0, None)], epoch=0)
+
+    it.passes()
+
+    assert it.life.producer.sent == [b"v"]
+
+
+def test_a_commit_is_started_when_it_is_due_and_advanced_pass_by_pass() -> None:
+    it = Loop()
+    it.touch()
+    it.passes()
+    assert it.life.asked == []
+
+    it.clock.advance(1_000)
+    it.passes()
+    assert it.life.asked == ["commit"]
+    it.passes()
+    assert it.life.asked == ["commit", "committed"]
+    assert it.thread.commit_latency.count == 1
+
+
+def test_no_commit_is_started_when_nothing_happened() -> None:
+    it = Loop()
+    it.clock.advance(1_000)
+
+    it.passes()
+
+    assert it.life.asked == []
+
+
+def test_no_commit_is_started_while_a_failed_tasks_output_is_in_the_transaction() -> None:
+    it = Loop()
+    it.touch()
+    it.life.may_commit = False
+    it.clock.advance(1_000)
+
+    it.passes()
+
+    assert it.life.asked == []
+
+
+def test_a_lost_transaction_is_given_up_and_the_loop_goes_on() -> None:
+    it = Loop()
+    it.touch()
+    it.life.commit_error = AbortableError("lost")
+    it.clock.advance(1_000)
+
+    it.passes(2)
+    assert it.life.asked == ["commit", "abort: lost"]
+
+    it.life.commit_error = None
+    it.clock.advance(1_000)
+    it.passes(2)
+    assert it.life.asked[2:] == ["commit", "committed"]
+
+
+def test_failures_of_other_threads_are_put_to_the_handler() -> None:
+    it = Loop()
+    it.failures.put(ThreadFailure("processing-1", ProcessingError("boom"), TaskId(0, 0)))
+
+    it.passes()
+
+    assert it.life.asked == ["failed: boom"]
+
+
+def test_what_the_loop_itself_raises_is_put_to_the_handler_too() -> None:
+    it = Loop()
+    it.life.advance_errors = [StreamsError("no broker")]
+
+    it.passes(2)
+
+    assert it.life.asked == ["failed: no broker"]
+
+
+def test_a_position_the_broker_no_longer_has_is_passed_on() -> None:
+    it = Loop()
+    it.feeder.fetched.append(Fetched(out_of_range=[TopicPartition("in", 0)]))
+
+    it.passes()
+
+    assert it.life.asked == ["out of range: in-0"]
+
+
+def test_pausing_and_resuming_take_effect_in_the_next_pass() -> None:
+    it = Loop()
+    it.thread.pause(paused=True)
+    it.passes()
+    assert it.tasks.take(0) is None
+
+    it.thread.pause(paused=False)
+    it.passes()
+    assert it.tasks.take(0) is it.task
+
+
+def test_an_application_that_is_resumed_before_it_came_to_rest_goes_on() -> None:
+    it = Loop()
+    held = it.tasks.take(0)
+    assert held is not None
+    it.thread.pause(paused=True)
+    it.passes()
+
+    it.thread.pause(paused=False)
+    it.passes()
+    it.tasks.give_back(held, more=True)
+
+    assert it.tasks.take(0) is it.task
+
+
+def test_tasks_whose_callbacks_are_due_are_woken() -> None:
+    it = Loop()
+    held = it.tasks.take(0)
+    assert held is not None
+    it.tasks.give_back(held, more=False)
+    it.task.wake_at_ms = 500
+
+    it.clock.advance(499)
+    it.passes()
+    assert it.tasks.take(0) is None
+
+    it.clock.advance(20)
+    it.passes()
+    assert it.tasks.take(0) is it.task
+
+
+def test_closing_commits_what_was_processed_and_ends() -> None:
+    it = Loop()
+    it.touch()
+    it.thread.close(within=5.0)
+
+    it.thread.start()
+    it.thread.join(SOON)
+
+    assert it.life.asked == ["start", "commit", "committed"]
+    assert it.life.closed_with == [None]
+    assert it.over == [True]
+
+
+def test_closing_without_anything_processed_ends_at_once() -> None:
+    it = Loop()
+    it.thread.close(within=5.0)
+
+    it.thread.start()
+    it.thread.join(SOON)
+
+    assert it.life.asked == ["start"]
+
+
+@pytest.mark.parametrize("error", [StreamsError("no topics"), KeyError("a bug")])
+def test_an_error_at_the_start_ends_the_instance_with_it(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise error
+
+    it = Loop()
+    monkeypatch.setattr(it.life, "start", fail)
+
+    it.thread.start()
+    it.thread.join(SOON)
+
+    assert it.life.closed_with == [error]
+    assert it.over == [True]
