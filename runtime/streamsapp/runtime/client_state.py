@@ -1,24 +1,24 @@
 """The states of an instance (Kafka Streams' ``KafkaStreams.State``), and who hears of them.
 
-                 +---------+
-                 | CREATED |-------------+
-                 +----+----+             |
-                      |                  |
-               +------v------+           |
-               | REBALANCING |<---+      |
-               +--+-------+--+    |      |
-                  |       |       |      |
-                  |  +----v----+  |      |
-                  |  | RUNNING |--+      |
-                  |  +--+---+--+         |
-                  |     |   |            |
-       +----------v-----v-+ | +----------v-------+
-       |  PENDING_ERROR   | +>| PENDING_SHUTDOWN |
-       +--------+---------+   +--------+---------+
-                |                      |
-            +---v---+            +-----v-------+
-            | ERROR |            | NOT_RUNNING |
-            +-------+            +-------------+
+          +---------+
+          | CREATED |-------------+
+          +----+----+             |
+               |                  |
+        +------v------+           |
+        | REBALANCING |<---+      |
+        +--+-------+--+    |      |
+           |       |       |      |
+           |  +----v----+  |      |
+           |  | RUNNING |--+      |
+           |  +--+---+--+         |
+           |     |   |            |
++----------v-----v-+ | +----------v-------+
+|  PENDING_ERROR   | +>| PENDING_SHUTDOWN |
++--------+---------+   +--------+---------+
+         |                      |
+     +---v---+            +-----v-------+
+     | ERROR |            | NOT_RUNNING |
+     +-------+            +-------------+
 """
 
 from __future__ import annotations
@@ -54,15 +54,9 @@ class ClientState(Enum):
 
 
 _ALLOWED: dict[ClientState, frozenset[ClientState]] = {
-    ClientState.CREATED: frozenset(
-        {ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}
-    ),
-    ClientState.REBALANCING: frozenset(
-        {ClientState.RUNNING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}
-    ),
-    ClientState.RUNNING: frozenset(
-        {ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}
-    ),
+    ClientState.CREATED: frozenset({ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}),
+    ClientState.REBALANCING: frozenset({ClientState.RUNNING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}),
+    ClientState.RUNNING: frozenset({ClientState.REBALANCING, ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR}),
     ClientState.PENDING_SHUTDOWN: frozenset({ClientState.NOT_RUNNING, ClientState.PENDING_ERROR}),
     ClientState.PENDING_ERROR: frozenset({ClientState.ERROR}),
     ClientState.NOT_RUNNING: frozenset(),

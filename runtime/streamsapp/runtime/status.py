@@ -36,9 +36,7 @@ def document(config: StreamsConfig, state: ClientState, parts: Parts | None, now
     }
 
 
-def _task(
-    task: StreamTask, restoring: dict[TopicPartition, ChangelogRestore], observed_at: str
-) -> dict[str, Any]:
+def _task(task: StreamTask, restoring: dict[TopicPartition, ChangelogRestore], observed_at: str) -> dict[str, Any]:
     changelogs = {**task.plan.changelogs, **task.plan.source_changelogs}
     return {
         "id": str(task.id),
