@@ -1,0 +1,262 @@
+"""What becomes of an instance after a failure: who is asked, which tasks start again, when, and with which producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from streamsapp import ClientState, TaskId, TopicPartition, UncaughtExceptionResponse
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.errors import ConfigError, FencedError, ProcessingError, StreamsError, TaskCorruptedError, TopicError
+from streamsapp.runtime import lifecycle
+from streamsapp.runtime.client_state import StateHolder
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.lifecycle import PURGE_PERIOD, Lifecycle
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
+from task_parts import config, task_of, through
+
+REPLACE, SHUT_DOWN = UncaughtExceptionResponse.REPLACE_THREAD, UncaughtExceptionResponse.SHUTDOWN_CLIENT
+
+
+class FakeProducer:
+    """Remembers whether it was started and closed."""
+
+    def __init__(self, *_: object) -> None:
+        self.started = self.closed = False
+
+    def start(self) -> None:
+        self.started = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeTasksLife:
+    """Two running tasks; writes down what is revived."""
+
+    all_running = True
+
+    def __init__(self, tasks: TaskManager) -> None:
+        self.all: dict[TaskId, StreamTask] = {}
+        for number in range(2):
+            task = task_of(through(), number)
+            self.all[task.id] = task
+            tasks.add(task)
+        self.revived: list[str] = []
+
+    def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
+        self.revived += [f"{task.id}{' wiped' if wipe else ''}" for task in tasks]
+
+    def take_restored(self) -> bool:
+        return False
+
+
+class FakeMembership:
+    transactional_id = "app-single"
+
+    def poll(self) -> None:
+        """No news."""
+
+
+class FakeAdmin:
+    def __init__(self) -> None:
+        self.deleted: list[dict[TopicPartition, int]] = []
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self.deleted.append(dict(before))
+
+
+class Life:
+    """An instance's lifecycle whose uncaught exception handler gives one answer."""
+
+    def __init__(
+        self, answer: UncaughtExceptionResponse | Exception = REPLACE, guarantee: str = "at_least_once"
+    ) -> None:
+        self.asked: list[Exception] = []
+        self._answer = answer
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.owned = FakeTasksLife(self.tasks)
+        self.collector = RecordCollector(10)
+        self.state = StateHolder()
+        self.admin = FakeAdmin()
+        self.life = Lifecycle(
+            through(),
+            config(processing_guarantee=guarantee),
+            cast(Any, self.admin),
+            cast(Any, FakeMembership()),
+            cast(Any, self.owned),
+            self.tasks,
+            self.collector,
+            self.state,
+            MockClock(),
+            lambda: self._handler,
+        )
+
+    def _handler(self, error: Exception) -> UncaughtExceptionResponse:
+        self.asked.append(error)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def fail(self, error: BaseException, *, in_task: bool = True) -> None:
+        self.life.failed(ThreadFailure("processing-1", error, TaskId(0, 1) if in_task else None))
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "AtLeastOnceProducer", FakeProducer)
+    monkeypatch.setattr(lifecycle, "ExactlyOnceProducer", FakeProducer)
+
+
+def test_at_least_once_only_the_failed_task_starts_again() -> None:
+    it = Life()
+    producer = it.life.producer
+
+    it.fail(ProcessingError("boom"))
+    assert it.life.may_commit
+    it.life.advance(committing=False)
+
+    assert it.owned.revived == ["0_1"]
+    assert it.life.producer is producer
+
+
+def test_under_exactly_once_all_tasks_start_again_with_a_new_producer() -> None:
+    it = Life(guarantee="exactly_once")
+    old = cast(FakeProducer, it.life.producer)
+    it.collector.add([("out", b"of the lost transaction", None, -1, None, None, 0, None)], epoch=0)
+
+    it.fail(ProcessingError("boom"))
+    assert not it.life.may_commit, "the failed task's output may be in the transaction"
+    it.life.advance(committing=False)
+
+    assert it.owned.revived == ["0_0", "0_1"]
+    assert old.closed
+    new = cast(FakeProducer, it.life.producer)
+    assert new is not old
+    assert new.started
+    assert len(it.collector) == 0
+    assert it.life.may_commit
+    assert it.tasks.take(0) is not None, "processing goes on"
+
+
+def test_nothing_is_revived_while_a_commit_is_under_way() -> None:
+    it = Life()
+    it.fail(ProcessingError("boom"))
+
+    it.life.advance(committing=True)
+    assert it.owned.revived == []
+
+    it.life.advance(committing=False)
+    it.life.advance(committing=False)
+    assert it.owned.revived == ["0_1"]
+
+
+def test_a_lost_transaction_revives_all_tasks_without_asking_anybody() -> None:
+    it = Life(guarantee="exactly_once")
+
+    it.life.abort(StreamsError("lost"))
+    it.life.advance(committing=False)
+
+    assert it.owned.revived == ["0_0", "0_1"]
+    assert it.asked == []
+
+
+def test_a_failure_of_a_thread_without_a_task_revives_all_tasks() -> None:
+    it = Life()
+
+    it.fail(StreamsError("polling"), in_task=False)
+    it.life.advance(committing=False)
+
+    assert it.owned.revived == ["0_0", "0_1"]
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "revived"),
+    [("at_least_once", ["0_1 wiped"]), ("exactly_once", ["0_1 wiped", "0_0", "0_1"])],
+)
+def test_a_corrupted_task_is_wiped_without_asking_and_takes_its_transaction_with_it(
+    guarantee: str, revived: list[str]
+) -> None:
+    it = Life(SHUT_DOWN, guarantee)
+
+    it.fail(TaskCorruptedError("damaged"))
+    it.life.advance(committing=True)
+    assert it.owned.revived == []
+    it.life.advance(committing=False)
+
+    assert it.owned.revived == revived
+    assert it.asked == []
+
+
+def test_the_handlers_answer_ends_the_instance_with_the_error() -> None:
+    it = Life(SHUT_DOWN)
+    error = ProcessingError("boom")
+
+    it.fail(error)
+
+    assert it.asked == [error]
+    assert it.life.ended
+    assert it.life.error is error
+    assert it.state.state is ClientState.PENDING_ERROR
+    assert it.owned.revived == []
+
+
+def test_the_first_error_is_the_one_that_ended_the_instance() -> None:
+    it = Life(SHUT_DOWN)
+    first = ProcessingError("first")
+
+    it.fail(first)
+    it.fail(ProcessingError("second"))
+
+    assert it.life.error is first
+
+
+@pytest.mark.parametrize("error", [TopicError("gone"), ConfigError("wrong"), FencedError("taken over"), SystemExit()])
+def test_what_would_only_fail_again_ends_the_instance_without_asking(error: BaseException) -> None:
+    it = Life(REPLACE)
+
+    it.fail(error)
+
+    assert it.life.ended
+    assert it.asked == []
+
+
+def test_a_handler_that_raises_ends_the_instance() -> None:
+    it = Life(RuntimeError("the handler is broken"))
+
+    it.fail(ProcessingError("boom"))
+
+    assert it.life.ended
+    assert isinstance(it.life.error, ProcessingError)
+
+
+def test_a_paused_application_stays_paused_when_its_tasks_are_revived() -> None:
+    it = Life(guarantee="exactly_once")
+    it.tasks.pause()
+
+    it.fail(ProcessingError("boom"))
+    it.life.advance(committing=False)
+
+    assert it.owned.revived == ["0_0", "0_1"]
+    assert it.tasks.take(0) is None
+
+
+def test_consumed_records_of_repartition_topics_are_deleted_now_and_then() -> None:
+    it = Life()
+    it.life.layout = Layout(plans={}, sources={}, repartition_topics=frozenset({"in"}))
+    for task in it.owned.all.values():
+        task._committed[TopicPartition("in", task.id.partition)] = 7
+        task._committed[TopicPartition("users", task.id.partition)] = 9
+
+    it.life.committed(now=0.0)
+    it.life.committed(now=PURGE_PERIOD - 1)
+    assert it.admin.deleted == [{TopicPartition("in", 0): 7, TopicPartition("in", 1): 7}]
+
+    it.life.committed(now=PURGE_PERIOD)
+    assert len(it.admin.deleted) == 2
