@@ -26,7 +26,9 @@ class Kafka:
     def create_topic(self, name: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
         """Create a topic of that name made unique; returns its name."""
         topic = self.unique(name)
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config or {})
+        # Tests write small timestamps, and a broker deletes what is older than a week.
+        settings = {"retention.ms": "-1", **(config or {})}
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=settings)
         self.admin.create_topics([new])[topic].result()
         return topic
 

@@ -13,15 +13,19 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 from streamsapp.tasks.output import OutputRecord
 
 log = logging.getLogger(__name__)
 
-#: How long one attempt at a transactional request may take, in seconds.
-TRANSACTION_TIMEOUT = 30.0
+#: How long one attempt at a request may take, in seconds.
+REQUEST_TIMEOUT = 30.0
+#: The client's own default of ``transaction.timeout.ms``.
+TRANSACTION_TIMEOUT_MS = 60_000
 
 #: librdkafka takes 0 for "not set" and would write the current time; one millisecond later is the nearest there is.
 _EARLIEST = 1
@@ -30,6 +34,20 @@ _EARLIEST = 1
 OnFailure = Callable[[KafkaError, str, bytes | None, bytes | None], None]
 
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+
+#: Delivery failures that say something about the transaction or the broker, nothing about the record.
+_TRANSACTION_LOST = frozenset(
+    {
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._STATE,
+        KafkaError._FATAL,
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
+    }
+)
 
 _FENCED = frozenset(
     {
@@ -79,20 +97,23 @@ class RecordProducer:
                 else:
                     produce(*record[:6], _EARLIEST, record[7])
             except BufferError:
-                self._producer.poll(0.005)
+                self._serve(0.005)
                 return [record, *rest]
             except KafkaException as error:
-                self._report(error.args[0], record[0], record[2], record[1])
+                self._refused(error.args[0], record)
         return []
 
     def poll(self) -> None:
         """Serve delivery reports; raises ``ProductionError`` when a record could not be written."""
-        self._producer.poll(0)
+        self._serve(0)
         self._raise_failure()
 
     def flush(self, timeout: float) -> bool:
         """Whether everything sent is acknowledged, waiting up to ``timeout`` seconds."""
-        left = self._producer.flush(timeout)
+        try:
+            left = self._producer.flush(timeout)
+        except KafkaException as error:
+            raise self._classified(error, "cannot write") from error
         self._raise_failure()
         return left == 0
 
@@ -103,13 +124,27 @@ class RecordProducer:
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 when it does not exist."""
-        metadata = self._producer.list_topics(topic, timeout=TRANSACTION_TIMEOUT)
+        metadata = self._producer.list_topics(topic, timeout=REQUEST_TIMEOUT)
         return len(metadata.topics[topic].partitions)
 
     def close(self) -> None:
         """Drop what was not sent; whoever needs it acknowledged has flushed."""
         self._producer.purge()
         self._producer.poll(0)
+
+    def _serve(self, timeout: float) -> None:
+        """Let the client call back; it raises here when it has failed for good."""
+        try:
+            self._producer.poll(timeout)
+        except KafkaException as error:
+            raise self._classified(error, "cannot write") from error
+
+    def _classified(self, error: KafkaException, what: str) -> Exception:
+        return _classified(error, what)
+
+    def _refused(self, error: KafkaError, record: OutputRecord) -> None:
+        """The client did not take a record."""
+        self._report(error, record[0], record[2], record[1])
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
@@ -150,14 +185,18 @@ class ExactlyOnceProducer(RecordProducer):
 
     transactional = True
 
-    def __init__(self, properties: ClientProperties, on_failure: OnFailure) -> None:
+    def __init__(self, properties: ClientProperties, on_failure: OnFailure, clock: Clock) -> None:
         super().__init__(properties, on_failure)
+        self._clock = clock
+        self._times_out_after = float(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
         self._open = False
+        self._began = 0.0
+        self._offsets_sent = False
 
     def start(self) -> None:
         """Fence whoever used this transactional id before and abort what it left open."""
         try:
-            self._producer.init_transactions(TRANSACTION_TIMEOUT)
+            repeated(lambda: self._producer.init_transactions(REQUEST_TIMEOUT))
         except KafkaException as error:
             raise _classified(error, "cannot start a transactional producer") from error
 
@@ -168,34 +207,59 @@ class ExactlyOnceProducer(RecordProducer):
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Commit the transaction with these offsets.
 
-        Raises ``KafkaException`` when the call may be repeated, ``AbortableError`` when the transaction is lost,
-        ``FencedError`` when another instance took over.
+        Raises ``KafkaException`` when the call may be repeated (with the same offsets), ``AbortableError`` when the
+        transaction is lost, ``FencedError`` when another instance took over.
         """
         if not self._open and not offsets:
             return
         self._begin()
         try:
-            if offsets:
+            if offsets and not self._offsets_sent:
                 listed = [KafkaPartition(*each, offset, metadata) for each, (offset, metadata) in offsets.items()]
-                self._producer.send_offsets_to_transaction(listed, group.metadata(), TRANSACTION_TIMEOUT)
-            self._producer.commit_transaction(TRANSACTION_TIMEOUT)
+                self._producer.send_offsets_to_transaction(listed, group.metadata(), REQUEST_TIMEOUT)
+                self._offsets_sent = True
+            self._producer.commit_transaction(REQUEST_TIMEOUT)
         except KafkaException as error:
             self._raise_failure()
-            raise _classified(error, "cannot commit the transaction") from error
-        self._open = False
+            raise self._classified(error, "cannot commit the transaction") from error
+        self._open = self._offsets_sent = False
+
+    def _classified(self, error: KafkaException, what: str) -> Exception:
+        """A broker that gave up on a transaction fences its producer just as a second instance does."""
+        classified = _classified(error, what)
+        if isinstance(classified, FencedError) and self._open and self._age() > self._times_out_after:
+            return AbortableError(f"{what}: the broker aborted the transaction after {self._age():.0f} s")
+        return classified
+
+    def _age(self) -> float:
+        return self._clock.monotonic() - self._began
+
+    def _refused(self, error: KafkaError, record: OutputRecord) -> None:
+        if error.code() in _TRANSACTION_LOST:
+            self._serve(0)  # says why, if the client failed for good
+            raise AbortableError(f"the transaction takes no more records: {error.str()}")
+        super()._refused(error, record)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """A record that was not delivered is part of the transaction: no handler can leave it out."""
-        if error is not None and error.code() not in _PURGED:
-            self._failure = self._failure or production_error(error, message.topic() or "")
+        if error is None or error.code() in _PURGED:
+            return
+        if error.code() in _TRANSACTION_LOST:
+            failure: Exception = self._classified(KafkaException(error), "cannot write")
+            if not isinstance(failure, FencedError):
+                failure = AbortableError(f"the transaction is lost: {error.str()}")
+        else:
+            failure = production_error(error, message.topic() or "")
+        self._failure = self._failure or failure
 
     def _begin(self) -> None:
         if not self._open:
             try:
                 self._producer.begin_transaction()
             except KafkaException as error:
-                raise _classified(error, "cannot begin a transaction") from error
+                raise self._classified(error, "cannot begin a transaction") from error
             self._open = True
+            self._began = self._clock.monotonic()
 
 
 def _classified(error: KafkaException, what: str) -> Exception:

@@ -137,6 +137,9 @@ class Lifecycle:
 
     def failed(self, failure: ThreadFailure) -> None:
         """Ask the uncaught exception handler about an exception, and do what it says."""
+        if self.ended:
+            log.error("%s failed too: %s", failure.thread, failure.error)
+            return
         task = None if failure.task_id is None else self._life.all.get(failure.task_id)
         if isinstance(failure.error, TaskCorruptedError) and task is not None:
             log.warning("task %s: %s; its local state is wiped and restored", task.id, failure.error)
@@ -220,4 +223,6 @@ class Lifecycle:
         if not self._config.exactly_once:
             return AtLeastOnceProducer(client_properties.producer(self._config), on_failure)
         transactional_id = self._membership.transactional_id
-        return ExactlyOnceProducer(client_properties.producer(self._config, transactional_id), on_failure)
+        return ExactlyOnceProducer(
+            client_properties.producer(self._config, transactional_id), on_failure, self._clock
+        )

@@ -116,6 +116,8 @@ class PollingThread(threading.Thread):
 
     def _run_once(self) -> None:
         self._take_failures()
+        if self._life.ended:
+            return
         self._take_pause()
         self._life.advance(self._commit is not None)
         self._feed()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamsapp.errors import TopologyError
+from streamsapp.errors import ProcessingError, TopologyError, UserInputError
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator, Push
 from streamsapp.record import Headers, Record
@@ -76,7 +76,13 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
     wired.processors.reverse()
     wired.operators.reverse()
     for name, processor in wired.processors:
-        processor.init(contexts[name])
+        try:
+            processor.init(contexts[name])
+        except UserInputError:
+            raise
+        except Exception as error:
+            task_id = wires.context.task_id
+            raise ProcessingError(f"{type(error).__name__} in init of node {name}, task {task_id}: {error}") from error
     return wired
 
 

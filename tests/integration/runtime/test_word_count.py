@@ -1,0 +1,111 @@
+"""The main job on a real broker: counts are exact, and what is left behind is as Kafka Streams leaves it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from instances import Instances, eventually, last_counts, produce, stored_counts
+from kafka import Kafka
+from killable import word_count
+from streamsapp import ClientState
+from streamsapp.serdes.offset_metadata import OffsetMetadata
+
+WORDS = [f"word{number}" for number in range(300)]
+
+
+def lines(number: int) -> list[str]:
+    chosen = random.Random(7)
+    return [" ".join(chosen.choices(WORDS, k=10)) for _ in range(number)]
+
+
+def committed(kafka: Kafka, group: str, topic: str) -> dict[int, tuple[int, str | None]]:
+    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, each) for each in kafka.partitions_of(topic)])
+    answer = kafka.admin.list_consumer_group_offsets([asked])[group].result()
+    return {each.partition: (each.offset, each.metadata) for each in answer.topic_partitions}
+
+
+def topic_settings(kafka: Kafka, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    return {name: entry.value for name, entry in kafka.admin.describe_configs([resource])[resource].result().items()}
+
+
+def test_counts_words_exactly_with_two_threads_and_a_repartition(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("lines", partitions=3), kafka.create_topic("counts", partitions=2)
+    text = lines(2000)
+    produce(kafka, source, [(None, line.encode(), 1000 + at) for at, line in enumerate(text)])
+    truth = {word.encode(): count for word, count in Counter(" ".join(text).split()).items()}
+    config = instances.config(threads=2, processing_guarantee=guarantee)
+    topology = word_count(source, sink)
+
+    instance = instances.start(topology, config)
+    eventually(lambda: last_counts(kafka.read(sink)) == truth)
+    eventually(lambda: all(task["inputLag"] == 0 for task in instance.tasks()))
+    assert instance.state is ClientState.RUNNING
+    assert instance.close()
+
+    updates = kafka.read(sink)
+    assert len(updates) == sum(truth.values())
+    changelog = kafka.read(f"{config.application_id}-counts-changelog")
+    assert last_counts(changelog) == truth
+    assert stored_counts(topology, config, "counts") == truth
+
+
+def test_commits_the_last_read_offset_with_the_partition_time_as_kafka_streams_writes_it(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("lines"), kafka.create_topic("counts")
+    produce(kafka, source, [(None, b"a b", 5000), (None, b"c", 9000), (None, b"d", 7000)])
+    config = instances.config(processing_guarantee=guarantee)
+
+    instance = instances.start(word_count(source, sink), config)
+    eventually(lambda: len(kafka.read(sink)) == 4)
+    assert instance.close()
+
+    assert committed(kafka, config.application_id, source) == {0: (3, OffsetMetadata(9000).encode())}
+    # Base64 of version 2 and the time as eight bytes, so that Kafka Streams can take over.
+    assert OffsetMetadata(9000).encode() == "AgAAAAAAACMo"
+    repartitioned = committed(kafka, config.application_id, f"{config.application_id}-words-repartition")
+    assert OffsetMetadata.decode(repartitioned[0][1]).partition_time == 9000
+
+
+def test_creates_internal_topics_with_the_settings_of_kafka_streams(kafka: Kafka, instances: Instances) -> None:
+    source, sink = kafka.create_topic("lines", partitions=3), kafka.create_topic("counts")
+    config = instances.config()
+
+    instance = instances.start(word_count(source, sink), config)
+    eventually(lambda: instance.state is ClientState.RUNNING)
+
+    repartition = f"{config.application_id}-words-repartition"
+    changelog = f"{config.application_id}-counts-changelog"
+    assert len(kafka.partitions_of(repartition)) == len(kafka.partitions_of(changelog)) == 3
+    settings = topic_settings(kafka, repartition)
+    assert settings["cleanup.policy"] == "delete"
+    assert settings["segment.bytes"] == "52428800"
+    assert settings["retention.ms"] == "-1"
+    assert settings["message.timestamp.type"] == "CreateTime"
+    settings = topic_settings(kafka, changelog)
+    assert settings["cleanup.policy"] == "compact"
+    assert settings["message.timestamp.type"] == "CreateTime"
+
+
+def test_an_application_that_is_started_again_goes_on_where_it_was(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("lines"), kafka.create_topic("counts")
+    config = instances.config(processing_guarantee=guarantee)
+    produce(kafka, source, [(None, b"a b a", 1000)])
+    first = instances.start(word_count(source, sink), config)
+    eventually(lambda: len(kafka.read(sink)) == 3)
+    assert first.close()
+
+    produce(kafka, source, [(None, b"a c", 2000)])
+    instances.start(word_count(source, sink), config)
+    eventually(lambda: len(kafka.read(sink)) == 5)
+
+    assert last_counts(kafka.read(sink)) == {b"a": 3, b"b": 1, b"c": 1}

@@ -1,0 +1,195 @@
+"""Runtime instances of integration tests: in this process, or in one of their own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from kafka import Kafka
+from streamsapp import Serdes, StreamsConfig, StreamsRuntime, TaskId, Topology
+from streamsapp.kafka.retry import repeated
+from streamsapp.record import Headers
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+
+#: Longer than anything takes that works, shorter than pytest waits.
+PATIENCE = 40.0
+
+_program_of_a_process = Path(__file__).with_name("killable.py")
+
+
+def eventually(holds: Callable[[], Any], what: str = "", patience: float = PATIENCE) -> None:
+    """Wait until ``holds()`` is true; fails with its last answer."""
+    give_up = time.monotonic() + patience
+    while not (answer := holds()):
+        assert time.monotonic() < give_up, f"{what or 'what was waited for'} did not come: {answer!r}"
+        time.sleep(0.05)
+
+
+class Instances:
+    """Makes configurations and instances; ``close`` ends those that still run."""
+
+    def __init__(self, kafka: Kafka, directory: Path) -> None:
+        self.kafka = kafka
+        self.directory = directory
+        self._started: list[StreamsRuntime] = []
+        self._processes: list[Process] = []
+
+    def config(self, application_id: str = "", **settings: Any) -> StreamsConfig:
+        """A configuration whose application no other test knows, committing often."""
+        settings = {
+            "application_id": application_id or self.kafka.unique("app"),
+            "bootstrap_servers": self.kafka.bootstrap_servers,
+            "state_dir": self.directory / "state",
+            "commit_interval_ms": 100,
+            "memory_bytes": 256 << 20,
+            **settings,
+        }
+        return StreamsConfig(**settings)
+
+    def make(self, topology: Topology, config: StreamsConfig) -> StreamsRuntime:
+        """An instance that is closed at the end of the test, whoever starts it."""
+        instance = StreamsRuntime(topology, config)
+        self._started.append(instance)
+        return instance
+
+    def start(self, topology: Topology, config: StreamsConfig) -> StreamsRuntime:
+        """A started instance."""
+        instance = self.make(topology, config)
+        instance.start()
+        return instance
+
+    def process(self, program: str, config: StreamsConfig, **arguments: Any) -> Process:
+        """An instance in a process of its own, running one of the programs in ``killable.py``."""
+        process = Process(program, config, arguments, self.directory / f"{program}-{len(self._processes)}.log")
+        self._processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """End everything."""
+        for process in self._processes:
+            process.kill()
+        for instance in self._started:
+            instance.close(20)
+
+
+class Process:
+    """An instance that can be killed as the kernel kills."""
+
+    def __init__(self, program: str, config: StreamsConfig, arguments: dict[str, Any], log: Path) -> None:
+        settings = {
+            "application_id": config.application_id,
+            "bootstrap_servers": config.bootstrap_servers,
+            "state_dir": str(config.state_dir),
+            "commit_interval_ms": config.commit_interval_ms,
+            "memory_bytes": config.memory_bytes,
+            "processing_guarantee": config.processing_guarantee,
+            "threads": config.threads,
+        }
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_program_of_a_process), program, json.dumps(settings), json.dumps(arguments)],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                stdout=output,
+                stderr=output,
+            )
+
+    def assert_running(self) -> bool:
+        """Fails with what the process wrote when it has ended by itself."""
+        assert self._process.poll() is None, self.log.read_text()[-4000:]
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL, in the middle of whatever it does."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> int:
+        """End in good order; the exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(PATIENCE)
+
+
+def produce(
+    kafka: Kafka,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None, int]],
+    headers: Headers | None = None,
+    partition: int = -1,
+) -> None:
+    """Write ``(key, value, timestamp)`` and wait until the broker has them."""
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random", "message.max.bytes": 3_000_000}
+    )
+    for key, value, timestamp in records:
+        producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp, headers=headers or [])
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def end_offsets(kafka: Kafka, topic: str) -> int:
+    """How far a topic goes, summed over its partitions; transaction markers and open transactions count."""
+    asked = {TopicPartition(topic, each): OffsetSpec.latest() for each in kafka.partitions_of(topic)}
+
+    def ask() -> int:
+        return sum(future.result().offset for future in kafka.admin.list_offsets(asked).values())
+
+    return repeated(ask)
+
+
+def values_per_key(messages: Iterable[Message]) -> dict[bytes, list[bytes | None]]:
+    """Every value of each key, in order."""
+    found: dict[bytes, list[bytes | None]] = {}
+    for message in messages:
+        found.setdefault(message.key() or b"", []).append(message.value())
+    return found
+
+
+def long(raw: bytes | None) -> int:
+    """A count as Kafka's long serde writes it."""
+    assert raw is not None
+    return int.from_bytes(raw, "big", signed=True)
+
+
+def counts_per_key(messages: Iterable[Message]) -> dict[bytes, list[int]]:
+    """Every count of each key, in order."""
+    return {key: [long(value) for value in values] for key, values in values_per_key(messages).items()}
+
+
+def last_counts(messages: Iterable[Message]) -> dict[bytes, int]:
+    """The last count of each key: the table that a changelog or a stream of updates stands for."""
+    return {key: values[-1] for key, values in counts_per_key(messages).items()}
+
+
+def stored_counts(topology: Topology, config: StreamsConfig, store: str) -> dict[bytes, int]:
+    """What a closed instance left in its state directory: keys and counts of a store, over all tasks."""
+    found: dict[bytes, int] = {}
+    for sub_topology in topology.sub_topologies():
+        if store not in {builder.name for builder in sub_topology.stores}:
+            continue
+        for directory in (config.state_dir / config.application_id).glob(f"{sub_topology.id}_*"):
+            stores = TaskStores(
+                TaskId.parse(directory.name),
+                directory,
+                sub_topology.stores,
+                StateResources(32 << 20),
+                default_key_serde=Serdes.bytes(),
+                default_value_serde=Serdes.bytes(),
+                context_timestamp=lambda: 0,
+            )
+            stores.open()
+            for key, counted in stores.stores[store].all():
+                found[key if isinstance(key, bytes) else key.encode()] = counted.value
+            stores.close()
+    return found

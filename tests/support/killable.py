@@ -1,0 +1,61 @@
+"""An instance in a process of its own, for tests that kill it: ``killable.py <program> <settings> <arguments>``.
+
+Ends with 0 when it is asked to close, with 1 when the instance failed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+
+from streamsapp import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsBuilder,
+    StreamsConfig,
+    StreamsRuntime,
+    Topology,
+)
+
+_TEXT = Serdes.string()
+
+
+def count_per_key(source: str, sink: str, emit: str = "update", store: str = "rocksdb") -> Topology:
+    """The number of records of each key, every update of it to ``sink``."""
+    builder = StreamsBuilder()
+    counts = builder.stream(source).group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[arg-type]
+    counts.to_stream().to(sink, Produced(value_serde=Serdes.long()))
+    return builder.build()
+
+
+def word_count(source: str, sink: str, combine: bool = False) -> Topology:
+    """The number of times each word occurs in the lines of ``source``, through a repartition topic."""
+    builder = StreamsBuilder()
+    words = builder.stream(source, Consumed(value_serde=_TEXT)).flat_map_values(str.split)
+    grouped = words.group_by(
+        lambda _, word: word, Grouped(key_serde=_TEXT, value_serde=_TEXT, name="words", combine=combine)
+    )
+    counts = grouped.count(Materialized("counts"))
+    counts.to_stream().to(sink, Produced(key_serde=_TEXT, value_serde=Serdes.long()))
+    return builder.build()
+
+
+def main(program: str, settings: str, arguments: str) -> int:
+    """Run until a signal or a failure."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s")
+    config = json.loads(settings)
+    topology = {"count_per_key": count_per_key, "word_count": word_count}[program](**json.loads(arguments))
+    instance = StreamsRuntime(topology, StreamsConfig(**{**config, "state_dir": Path(config["state_dir"])}))
+    signal.signal(signal.SIGTERM, lambda *_: instance.close(0 if instance.state.ending else 30))
+    instance.start()
+    return 0 if instance.wait() is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
