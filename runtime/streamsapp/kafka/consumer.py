@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from operator import methodcaller
 from typing import Any
 
@@ -176,20 +177,10 @@ class PartitionConsumer:
 
 
 def _by_partition(messages: list[Message]) -> list[tuple[TopicPartition, Sequence[InputRecord]]]:
-    """Group records by partition, keeping their order; most batches come from one topic."""
-    if not messages:
-        return []
-    topics = set(map(_topic, messages))
-    if len(topics) > 1:
-        grouped: list[tuple[TopicPartition, Sequence[InputRecord]]] = []
-        for topic in topics:
-            grouped += _by_partition([message for message in messages if message.topic() == topic])
-        return grouped
-    (topic,) = topics
-    numbers = list(map(_partition, messages))
-    if len(set(numbers)) == 1:
-        return [(TopicPartition(topic, numbers[0]), messages)]  # type: ignore[list-item]  # Message is an InputRecord
-    parts: dict[int, list[Message]] = {number: [] for number in set(numbers)}
-    for number, message in zip(numbers, messages, strict=True):
-        parts[number].append(message)
-    return [(TopicPartition(topic, number), records) for number, records in parts.items()]  # type: ignore[misc]
+    """Group records by partition, keeping their order. The broker's answers arrive partition by partition, so there
+    are few runs; several runs of one partition stay several batches."""
+    return [
+        (TopicPartition(topic, partition), list(run))  # type: ignore[arg-type]  # a Message is an InputRecord
+        for topic, of_topic in groupby(messages, _topic)
+        for partition, run in groupby(of_topic, _partition)
+    ]

@@ -69,7 +69,8 @@ class Commit:
     def _run(self) -> Iterator[None]:
         self.end = self._tasks.end_epochs()
         while not self.end.done:
-            self._collector.drain(self._producer.send, SLICE)
+            if not self._collector.drain(self._producer.send, SLICE):
+                self._tasks.wait_for_progress(STEP_PATIENCE)
             yield
         if self.end.broken and self._producer.transactional:
             raise AbortableError("a task failed in the middle of a transaction")

@@ -24,8 +24,9 @@ BATCH = 512
 #: Results held for the commit that are emitted at a time, and how many may be left for the moment the epoch ends.
 EMIT_BATCH = 2000
 EMIT_REST = 500
-#: How long to wait for a task or for room before looking at the world again, in seconds.
+#: How long to wait for a task, and for room in the outgoing buffers while other tasks wait, in seconds.
 PATIENCE = 0.05
+ROOM_PATIENCE = 0.005
 
 
 class ProcessingThread(threading.Thread):
@@ -84,7 +85,7 @@ class ProcessingThread(threading.Thread):
                 self._end_epoch(task)
             elif task.epoch_end_wanted:
                 task.control.stop = False
-            if self._tasks.paused or not self._collector.wait_for_room(PATIENCE):
+            if self._tasks.paused or not self._collector.wait_for_room(ROOM_PATIENCE):
                 return True
             wait = task.wait_ms(clock.now_ms())
             if wait != 0:

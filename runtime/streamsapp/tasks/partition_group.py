@@ -9,12 +9,12 @@ head goes first. A task with an empty buffer waits while the broker still has re
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import Sequence
 
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.tasks.priority_queue import PriorityQueue
-from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
 
 #: ``max.task.idle.ms`` that never waits.
 NO_IDLING = -1
@@ -34,6 +34,8 @@ class PartitionGroup:
         #: Queues that have a record, by the timestamp of their head.
         self._heads: PriorityQueue[RecordQueue] = PriorityQueue(_head_rank)
         self._queued: set[TopicPartition] = set()
+        #: Queues that got a record when they had none, in that order: among equal timestamps it decides.
+        self._arrivals: deque[RecordQueue] = deque()
         #: Per empty input: until when it is waited for.
         self._idle_until_ms: dict[TopicPartition, int] = {}
 
@@ -52,7 +54,10 @@ class PartitionGroup:
 
     def add(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         """Append a batch to a partition's buffer (polling thread)."""
-        self.queues[partition].add(records)
+        queue = self.queues[partition]
+        if not queue:
+            self._arrivals.append(queue)
+        queue.add(records)
 
     def clear(self) -> None:
         """Drop all buffered records."""
@@ -60,6 +65,7 @@ class PartitionGroup:
             queue.clear()
         self._heads.clear()
         self._queued.clear()
+        self._arrivals.clear()
         self._idle_until_ms.clear()
 
     def wait_ms(self, now_ms: int) -> int | None:
@@ -79,7 +85,7 @@ class PartitionGroup:
     def run(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` records in time order; returns how many were taken."""
         if len(self._queues) == 1:
-            return self._queues[0].run(control, math.inf, limit)
+            return self._queues[0].run(control, NO_BOUND, limit)
         self._enqueue_heads()
         taken = 0
         heads = self._heads
@@ -88,7 +94,7 @@ class PartitionGroup:
             self._queued.discard(queue.partition)
             nearest = heads.peek()
             # Up to, not including, the next queue's head: at a tie the heap decides whose turn it is.
-            bound = math.inf if nearest is None else max(_head_rank(nearest) - 1, _head_rank(queue))
+            bound = NO_BOUND if nearest is None else max(_head_rank(nearest) - 1, _head_rank(queue))
             one_by_one = nearest is not None and (bound == _head_rank(queue) or len(heads) > _RUN_BESIDE)
             count = 1 if one_by_one else limit - taken
             try:
@@ -101,7 +107,9 @@ class PartitionGroup:
         return taken
 
     def _enqueue_heads(self) -> None:
-        for queue in self._queues:
+        arrived = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
+        # All the others too: an arrival is not noted when the last record was taken at that very moment.
+        for queue in (*arrived, *self._queues):
             if queue.partition not in self._queued and queue.head_timestamp() is not None:
                 self._offer(queue)
 
@@ -110,6 +118,6 @@ class PartitionGroup:
         self._heads.offer(queue)
 
 
-def _head_rank(queue: RecordQueue) -> float:
+def _head_rank(queue: RecordQueue) -> int:
     timestamp = queue.head_timestamp()
-    return math.inf if timestamp is None else timestamp
+    return NO_BOUND if timestamp is None else timestamp

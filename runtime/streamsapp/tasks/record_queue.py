@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import Any
 
 from streamsapp.processor.operator import Push
@@ -31,6 +30,9 @@ class ProcessingControl:
 
 
 _NEVER_STOP = ProcessingControl()
+
+#: Later than any timestamp. An integer, as comparing with an infinite float takes twice as long.
+NO_BOUND = 1 << 63
 
 
 class RecordQueue:
@@ -93,24 +95,26 @@ class RecordQueue:
             self.run(_NEVER_STOP, -1, len(self._buffer))
         return None if self._head is None else self._head[3]
 
-    def run(self, control: ProcessingControl, bound: float, limit: int) -> int:
+    def run(self, control: ProcessingControl, bound: int, limit: int) -> int:
         """Process up to ``limit`` records whose timestamp is at most ``bound``; returns how many were taken.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
         """
+        # The one loop that every record goes through: what can be decided before it, is.
         buffer, context, push = self._buffer, self._context, self._push
-        take = buffer.popleft
+        take, stream_time_due = buffer.popleft, context.stream_time_punctuation
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
-        extractor = None if self._extractor is fail_on_invalid_timestamp else self._extractor
+        trusted = self._extractor is fail_on_invalid_timestamp
         partition_time = self.partition_time
+        head, self._head = self._head, None
         done: InputRecord | None = None
         taken = 0
         try:
-            for _ in repeat(None, limit):
+            for taken in range(limit):  # noqa: B007 - records taken, also after an exception
                 if control.stop:
                     break
-                if self._head is None:
+                if head is None:
                     if not buffer:
                         break
                     message = take()
@@ -123,38 +127,39 @@ class RecordQueue:
                             value = deserialize_value(value)
                     except Exception as error:
                         self._failures.deserialization(self._source, message, error)
-                        taken += 1
                         done = message
                         continue
                     timestamp = message.timestamp()[1]
-                    if extractor is not None or timestamp < 0:
+                    if timestamp < 0 or not trusted:
                         timestamp = self._extract(message, key, value, partition_time)
                         if timestamp < 0:
-                            taken += 1
                             done = message
                             continue
                 else:
-                    message, key, value, timestamp = self._head
-                    self._head = None
+                    message, key, value, timestamp = head
+                    head = None
                 if timestamp > bound:
                     self._head = (message, key, value, timestamp)
                     break
-                taken += 1
+                context.message = message
                 if timestamp > partition_time:
                     partition_time = timestamp
-                context.message = message
-                if timestamp > context.stream_time:
-                    context.stream_time = timestamp
-                    push(key, value, timestamp, message.headers())
-                    done = message
-                    if timestamp >= context.stream_time_punctuation.next_due:
-                        self._punctuate()
-                else:
-                    push(key, value, timestamp, message.headers())
-                    done = message
+                    if timestamp > context.stream_time:
+                        context.stream_time = timestamp
+                        push(key, value, timestamp, message.headers())
+                        done = message
+                        if timestamp >= stream_time_due.next_due:
+                            self._punctuate()
+                        continue
+                push(key, value, timestamp, message.headers())
+                done = message
+            else:
+                taken = limit
         finally:
             context.message = None
             self.partition_time = partition_time
+            if head is not None:
+                self._head = head
             if done is not None:
                 self.position = done.offset() + 1
         return taken

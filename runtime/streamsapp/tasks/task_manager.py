@@ -180,7 +180,10 @@ class TaskManager:
                 self._condition.wait_for(lambda: self._closed or bool(self._takeable()), timeout)
                 if not self._takeable():
                     return None
-            task = self._scheduler.pick(self._takeable())
+            takeable = self._takeable()
+            # A commit comes first: who waits for room in the outgoing buffers waits for the commit, too.
+            ending = [task for task in takeable if task.epoch_end_wanted]
+            task = self._scheduler.pick(ending or takeable)
             del self._ready[task.id]
             self._held[task.id] = task
             task.has_news = False
