@@ -10,6 +10,7 @@
         ├── DeserializationError
         ├── SerializationError
         ├── ProcessingError       user code raised; names node, task, topic, partition, offset
+        │   └── ProcessorHangsError  user code does not return
         ├── ProductionError       a record could not be written
         ├── StateStoreError
         ├── CommitError           a commit failed for good
@@ -64,6 +65,10 @@ class SerializationError(StreamsError):
 
 class ProcessingError(StreamsError):
     """The user's code raised while processing a record; the cause is chained."""
+
+
+class ProcessorHangsError(ProcessingError):
+    """User code has had one record in process for longer than ``max_poll_interval_ms``; its thread is lost."""
 
 
 class ProductionError(StreamsError):

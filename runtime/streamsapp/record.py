@@ -23,7 +23,7 @@ class TopicPartition(NamedTuple):
 
 
 class TaskId(NamedTuple):
-    """A task: one sub-topology over one partition group, written ``<subtopology>_<partition>`` as Kafka Streams does."""
+    """A task: one sub-topology over one partition group; written ``<subtopology>_<partition>``, as in Kafka Streams."""
 
     subtopology: int
     partition: int

@@ -13,8 +13,15 @@ from itertools import groupby
 from operator import methodcaller
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition as KafkaPartition,
+)
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import StreamsError, TopicError

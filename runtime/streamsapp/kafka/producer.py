@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition as KafkaPartition
 
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error

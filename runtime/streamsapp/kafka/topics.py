@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -58,9 +57,7 @@ class TopicAdmin:
         if not topics:
             return
         log.info("creating internal topics: %s", ", ".join(topic.name for topic in topics))
-        new = [
-            NewTopic(each.name, each.partitions, replication_factor, config=dict(each.config)) for each in topics
-        ]
+        new = [NewTopic(each.name, each.partitions, replication_factor, config=dict(each.config)) for each in topics]
         for name, future in self._admin.create_topics(new, operation_timeout=TIMEOUT).items():
             _await_created(name, future)
 
@@ -86,4 +83,3 @@ def _log_failure(partition: KafkaPartition, done: Future[object]) -> None:
     error = done.exception()
     if error is not None:
         log.warning("consumed records of %s-%d were not deleted: %s", partition.topic, partition.partition, error)
-

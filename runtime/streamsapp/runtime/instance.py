@@ -63,6 +63,8 @@ log = logging.getLogger(__name__)
 
 #: What a record waiting to be sent takes in memory, roughly; turns the byte budget into a number of records.
 _OUTPUT_RECORD_BYTES = 512
+#: Results that may wait for the next transaction.
+_TRANSACTION_RECORDS = 50_000
 #: How long the threads may take to end after everything was closed, in seconds.
 _JOIN = 10.0
 
@@ -200,7 +202,7 @@ class _Parts:
         self.consumer = PartitionConsumer(client_properties.main_consumer(config))
         self.membership = SingleMember(config.application_id, self.consumer)
         self.tasks = TaskManager(runtime._scheduler)
-        self.collector = RecordCollector(max(1000, config.memory.output_buffers // _OUTPUT_RECORD_BYTES))
+        self.collector = RecordCollector(_output_capacity(config))
         self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
         self.restoration = RestorationThread(
             f"{name}-restoration",
@@ -287,6 +289,13 @@ class _Parts:
         else:
             self.state.to(ClientState.PENDING_ERROR)
             self.state.to(ClientState.ERROR)
+
+
+def _output_capacity(config: StreamsConfig) -> int:
+    """Under exactly once what tasks send waits for the commit ahead of it, and with it whoever reads the results:
+    under full load this bound is what keeps commits short."""
+    affordable = max(1000, config.memory.output_buffers // _OUTPUT_RECORD_BYTES)
+    return min(affordable, _TRANSACTION_RECORDS) if config.exactly_once else affordable
 
 
 def _shut_down(error: Exception) -> UncaughtExceptionResponse:

@@ -13,7 +13,14 @@ from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError, TopicError, UserInputError
+from streamsapp.errors import (
+    FencedError,
+    ProcessorHangsError,
+    StreamsError,
+    TaskCorruptedError,
+    TopicError,
+    UserInputError,
+)
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import Membership
@@ -36,6 +43,10 @@ log = logging.getLogger(__name__)
 STANDSTILL = 30.0
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 PURGE_PERIOD = 30.0
+
+#: No handler is asked: starting again would fail again, wait for a thread that never returns, or take over from who
+#: took over from us.
+_FINAL = (UserInputError, TopicError, FencedError, ProcessorHangsError)
 
 
 class Lifecycle:
@@ -162,8 +173,7 @@ class Lifecycle:
 
     def _ask(self, failure: ThreadFailure) -> UncaughtExceptionResponse:
         error = failure.error
-        if isinstance(error, (UserInputError, TopicError, FencedError)) or not isinstance(error, Exception):
-            # Starting again would fail again, or take over from who took over from us.
+        if isinstance(error, _FINAL) or not isinstance(error, Exception):
             log.error("%s failed: %s", failure.thread, error)
             return UncaughtExceptionResponse.SHUTDOWN_CLIENT
         try:
@@ -223,6 +233,4 @@ class Lifecycle:
         if not self._config.exactly_once:
             return AtLeastOnceProducer(client_properties.producer(self._config), on_failure)
         transactional_id = self._membership.transactional_id
-        return ExactlyOnceProducer(
-            client_properties.producer(self._config, transactional_id), on_failure, self._clock
-        )
+        return ExactlyOnceProducer(client_properties.producer(self._config, transactional_id), on_failure, self._clock)

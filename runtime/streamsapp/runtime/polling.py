@@ -18,6 +18,8 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
+from confluent_kafka import KafkaException
+
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import StreamsError
@@ -37,6 +39,8 @@ DRAIN = 4000
 #: Longest waits for input, in seconds: while records flow, and when nothing has happened for a while.
 BUSY_WAIT, IDLE_WAIT = 0.002, 0.05
 IDLE_AFTER = 1.0
+#: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
+COMMIT_SLICE = 0.01
 #: How often due callbacks are looked for, in seconds.
 TICK = 0.01
 
@@ -110,7 +114,7 @@ class PollingThread(threading.Thread):
         except AbortableError as error:
             self._commit = None
             self._life.abort(error)
-        except StreamsError as error:
+        except (StreamsError, KafkaException) as error:
             self._commit = None
             self._life.failed(ThreadFailure(self.name, error))
 
@@ -169,8 +173,12 @@ class PollingThread(threading.Thread):
             self._schedule.restart()
             if self._tasks.anything_touched():
                 self._start_commit()
-        if self._commit is not None and self._commit.advance():
-            self._commit_ended()
+        until = self._clock.monotonic() + COMMIT_SLICE
+        while self._commit is not None:
+            if self._commit.advance():
+                self._commit_ended()
+            if self._clock.monotonic() >= until:
+                return
 
     def _start_commit(self) -> None:
         self._commit = self._life.make_commit()

@@ -23,7 +23,7 @@ TIME_SLICE = 0.1
 BATCH = 512
 #: Results held for the commit that are emitted at a time, and how many may be left for the moment the epoch ends.
 EMIT_BATCH = 2000
-EMIT_REST = 500
+EMIT_REST = 100
 #: How long to wait for a task, and for room in the outgoing buffers while other tasks wait, in seconds.
 PATIENCE = 0.05
 ROOM_PATIENCE = 0.005

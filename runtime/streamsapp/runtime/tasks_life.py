@@ -151,7 +151,8 @@ class TasksLife:
         return self._consumer.offsets_for_time([partition], since)[partition]
 
     def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
-        """The broker no longer has what was to be read next: go on as for a partition without an offset, and say so."""
+        """The broker no longer has what was to be fetched next: go on as for a partition without an offset, and say so.
+        What is buffered was fetched before and stays."""
         for partition in partitions:
             for task in self.all.values():
                 source = task.plan.inputs.get(partition)
@@ -160,7 +161,6 @@ class TasksLife:
                         "task %s: records of %s were deleted before they were read; going on from the %s offset",
                         task.id, partition, source.offset_reset or "earliest",
                     )  # fmt: skip
-                    task.queues[partition].clear()
                     self._consumer.reposition({partition: self._reset_position(partition, source)})
 
     # ---- failed ------------------------------------------------------------------------------------------------

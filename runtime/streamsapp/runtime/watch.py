@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from queue import SimpleQueue
 
-from streamsapp.errors import ProcessingError
+from streamsapp.errors import ProcessorHangsError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.tasks.task_manager import TaskManager
@@ -57,7 +57,7 @@ class HangWatch:
         where = f"task {task_id} has had record {message.topic()}-{message.partition()}@{message.offset()} in process"
         if seconds > self._limit:
             self._since.pop(task_id)
-            error = ProcessingError(
+            error = ProcessorHangsError(
                 f"{where} for {seconds:.0f} s, longer than max_poll_interval_ms allows; "
                 "its processor hangs: raise the limit if it is only slow"
             )

@@ -42,7 +42,7 @@ class TaskDatabase:
         with translated_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             existing = Rdict.list_cf(str(directory), options) if (directory / "CURRENT").exists() else []
-            every = {name: options for name in {*families, *existing} - {_METADATA_FAMILY}}
+            every = dict.fromkeys({*families, *existing} - {_METADATA_FAMILY}, options)
             self._db = Rdict(str(directory), options, column_families=every)
             for name in every.keys() - set(families):
                 self._drop(name)

@@ -298,10 +298,10 @@ def _make_slot(
     context_timestamp: Callable[[], int],
 ) -> _Slot:
     timestamped = builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE
-    format = TimestampedFormat(value_serde) if timestamped else PlainFormat(value_serde)
-    layers = WriteBack(format, resources, keeps_timestamps=timestamped)
+    entries = TimestampedFormat(value_serde) if timestamped else PlainFormat(value_serde)
+    layers = WriteBack(entries, resources, keeps_timestamps=timestamped)
     facade = TimestampedKeyValueStoreImpl if timestamped else KeyValueStoreImpl
-    return _Slot(builder, format, layers, facade(builder.name, key_serde, format, layers, context_timestamp))
+    return _Slot(builder, entries, layers, facade(builder.name, key_serde, entries, layers, context_timestamp))
 
 
 def _offset_value(offset: int) -> bytes:

@@ -39,9 +39,7 @@ _TASK = TaskId(0, 0)
 class TopologyTestDriver:
     """Pipes records through a topology and reads what comes out."""
 
-    def __init__(
-        self, topology: Topology, config: StreamsConfig | None = None, initial_wall_clock_ms: int = 0
-    ) -> None:
+    def __init__(self, topology: Topology, config: StreamsConfig | None = None, initial_wall_clock_ms: int = 0) -> None:
         self._config = config or StreamsConfig(application_id="test", bootstrap_servers="none:9092")
         self._clock = MockClock(initial_wall_clock_ms)
         self._directory = Path(tempfile.mkdtemp(prefix="streamsapp-test-"))
@@ -256,4 +254,3 @@ def _whole(topology: Topology) -> SubTopology:
         repartition_sources=tuple(topic for part in parts for topic in part.repartition_sources),
         repartition_sinks=tuple(topic for part in parts for topic in part.repartition_sinks),
     )
-

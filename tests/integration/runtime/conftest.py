@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,3 +26,15 @@ def guarantee(request: pytest.FixtureRequest) -> str:
     """Both processing guarantees."""
     name: str = request.param
     return name
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for a few megabytes."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system takes root")
+    directory = tmp_path / "small-disk"
+    directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(directory)], check=True)
+    yield directory
+    subprocess.run(["umount", "--lazy", str(directory)], check=True)

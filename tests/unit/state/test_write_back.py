@@ -174,7 +174,7 @@ def test_uncommitted_bytes_follow_the_size_of_what_is_written() -> None:
 
 
 def test_scans_merge_all_layers_in_both_directions() -> None:
-    layers, _ = layers_on({key: (1, 1) for key in (b"a", b"c", b"e", b"g")})
+    layers, _ = layers_on(dict.fromkeys((b"a", b"c", b"e", b"g"), (1, 1)))
     layers.write(b"c", None, 2)
     layers.write(b"d", 2, 2)
     layers.freeze()
