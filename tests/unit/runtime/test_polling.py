@@ -39,14 +39,16 @@ class FakeProducer:
 
 
 class FakeCommit:
-    """Goes through in two steps, or raises in the second."""
+    """Goes through in two steps that take 10 ms each, or raises in the second."""
 
-    def __init__(self, error: Exception | None) -> None:
+    def __init__(self, error: Exception | None, clock: MockClock) -> None:
         self._steps = 0
         self._error = error
+        self._clock = clock
 
     def advance(self) -> bool:
         self._steps += 1
+        self._clock.advance(10)
         if self._steps == 2 and self._error is not None:
             raise self._error
         return self._steps == 2
@@ -55,7 +57,8 @@ class FakeCommit:
 class FakeLife:
     """Writes down what the loop asks for."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: MockClock) -> None:
+        self.clock = clock
         self.producer = FakeProducer()
         self.asked: list[str] = []
         self.commit_error: Exception | None = None
@@ -73,7 +76,7 @@ class FakeLife:
 
     def make_commit(self) -> FakeCommit:
         self.asked.append("commit")
-        return FakeCommit(self.commit_error)
+        return FakeCommit(self.commit_error, self.clock)
 
     def committed(self, now: float) -> None:
         self.asked.append("committed")
@@ -109,7 +112,7 @@ class Loop:
 
     def __init__(self) -> None:
         self.clock = MockClock()
-        self.life, self.feeder = FakeLife(), FakeFeeder()
+        self.life, self.feeder = FakeLife(self.clock), FakeFeeder()
         self.tasks = TaskManager(MostBufferedFirst())
         self.task = task_of(through(), clock=self.clock)
         self.tasks.add(self.task)
