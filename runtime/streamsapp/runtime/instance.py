@@ -212,7 +212,11 @@ class _Parts:
         )
         self.owned = TasksLife(
             config,
-            StateResources(config.memory.block_cache + config.memory.write_buffers + config.memory.read_cache),
+            StateResources(
+                config.memory.block_cache + config.memory.write_buffers,
+                config.memory.write_buffers,
+                config.memory.read_cache,
+            ),
             self.consumer,
             self.feeder,
             self.tasks,

@@ -89,6 +89,7 @@ class TasksLife:
             default_key_serde=self._config.default_key_serde,
             default_value_serde=self._config.default_value_serde,
             context_timestamp=lambda: context.timestamp,
+            topics=plan.changelog_topics,
         )
         return StreamTask(plan, stores, context, self._config)
 

@@ -19,16 +19,21 @@ _ARENA_BYTES = 8 * 1024
 
 
 class StateResources:
-    """Half of ``memory_bytes`` is RocksDB's block cache, whose half memtables may occupy; a quarter is the read cache
-    of the write-back layers, a quarter the bound of what is written and not yet committed."""
+    """RocksDB's block cache and memtables, and the read cache of the write-back layers.
 
-    def __init__(self, memory_bytes: int = 512 * _MIB) -> None:
+    Memtables are charged to the block cache, so ``block_cache_bytes`` bounds both together.
+    """
+
+    def __init__(
+        self,
+        block_cache_bytes: int = 128 * _MIB,
+        memtable_bytes: int = 64 * _MIB,
+        read_cache_bytes: int = 64 * _MIB,
+    ) -> None:
         _allow_open_files()
-        self.block_cache_bytes = memory_bytes // 2
-        self.memtable_bytes = memory_bytes // 4
-        self.read_cache_bytes = memory_bytes // 4
-        self.uncommitted_bytes = memory_bytes // 4
-        self._block_cache = Cache.new_hyper_clock_cache(self.block_cache_bytes, 0)
+        self.memtable_bytes = min(memtable_bytes, block_cache_bytes)
+        self.read_cache_bytes = read_cache_bytes
+        self._block_cache = Cache.new_hyper_clock_cache(block_cache_bytes, 0)
         self._memtables = WriteBufferManager.new_write_buffer_manager_with_cache(
             self.memtable_bytes, False, self._block_cache
         )

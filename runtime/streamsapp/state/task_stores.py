@@ -87,14 +87,17 @@ class TaskStores:
         default_key_serde: AnySerde,
         default_value_serde: AnySerde,
         context_timestamp: Callable[[], int],
+        topics: Mapping[str, str] | None = None,
     ) -> None:
+        """``topics`` has the changelog topic of each store, for serdes that depend on it (schema registries)."""
         self._task_id = task_id
         self._directory = directory / "rocksdb"
         self._resources = resources
         self._slots: dict[str, _Slot] = {}
         for builder in builders:
-            key_serde = builder.key_serde or default_key_serde
-            value_serde = builder.value_serde or default_value_serde
+            topic = (topics or {}).get(builder.name, builder.name)
+            key_serde = (builder.key_serde or default_key_serde).bind(topic, is_key=True)
+            value_serde = (builder.value_serde or default_value_serde).bind(topic, is_key=False)
             self._slots[builder.name] = _make_slot(builder, key_serde, value_serde, resources, context_timestamp)
         #: The stores as operators and users get them, by name.
         self.stores: Mapping[str, KeyValueStoreImpl] = {name: slot.facade for name, slot in self._slots.items()}

@@ -45,6 +45,11 @@ class TaskPlan:
     topic_name: Callable[[str], str]
     partition_count: Callable[[str], int]
 
+    @property
+    def changelog_topics(self) -> dict[str, str]:
+        """Store name to the topic that restores it."""
+        return {store: each.topic for store, each in {**self.changelogs, **self.source_changelogs}.items()}
+
 
 @dataclass(frozen=True)
 class ConsumedOffset:

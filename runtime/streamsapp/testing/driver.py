@@ -143,6 +143,7 @@ class TopologyTestDriver:
             default_key_serde=config.default_key_serde,
             default_value_serde=config.default_value_serde,
             context_timestamp=lambda: context.timestamp,
+            topics=plan.changelog_topics,
         )
         stores.open()
         task = StreamTask(plan, stores, context, config)
