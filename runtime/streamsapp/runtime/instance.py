@@ -1,7 +1,6 @@
 """``StreamsRuntime``: one runtime instance, what a pod runs (seed 000).
 
-Made and closed by the application on any of its threads; this module only puts the modules together. Per instance
-there is one main consumer, one restore consumer, one producer, one admin client and one membership, and these threads:
+Made and closed by the application on any of its threads. What it consists of is put together in ``parts.py``:
 
     polling        1   clients, commits, life of the tasks        (runtime/polling.py)
     processing     N   user code                                  (runtime/processing.py)
@@ -15,58 +14,26 @@ import logging
 import threading
 from collections.abc import Iterable
 from datetime import timedelta
-from queue import SimpleQueue
 from types import TracebackType
 from typing import Any
 
 from streamsapp.clock import Clock, SystemClock
-from streamsapp.collector.record_collector import RecordCollector
-from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
-from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.membership.single import SingleMember
 from streamsapp.metrics.samples import Sample
-from streamsapp.runtime import garbage, status
+from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
-from streamsapp.runtime.commit import CommitSchedule
-from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.housekeeping import (
-    CLEANUP_PERIOD,
-    METRICS_PERIOD,
-    TOPICS_PERIOD,
-    Cleanup,
-    PeriodicThread,
-    StoreStatistics,
-    TopicWatch,
-)
-from streamsapp.runtime.input import InputFeeder
-from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.listeners import (
     StateListener,
     StateRestoreListener,
     UncaughtExceptionHandler,
     UncaughtExceptionResponse,
 )
-from streamsapp.runtime.polling import PollingThread
-from streamsapp.runtime.processing import ProcessingThread
-from streamsapp.runtime.restoration import RestorationThread
-from streamsapp.runtime.tasks_life import TasksLife
-from streamsapp.runtime.watch import HangWatch
-from streamsapp.state.resources import StateResources
+from streamsapp.runtime.parts import Parts
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
-from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
-
-#: What a record waiting to be sent takes in memory, roughly; turns the byte budget into a number of records.
-_OUTPUT_RECORD_BYTES = 512
-#: Results that may wait for the next transaction.
-_TRANSACTION_RECORDS = 50_000
-#: How long the threads may take to end after everything was closed, in seconds.
-_JOIN = 10.0
 
 
 class StreamsRuntime:
@@ -87,7 +54,7 @@ class StreamsRuntime:
         self._state = StateHolder()
         self._handler: UncaughtExceptionHandler = _shut_down
         self._restore_listener: StateRestoreListener | None = None
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
         self._lock = threading.Lock()
 
     # ---- settings, before start --------------------------------------------------------------------------------
@@ -114,7 +81,15 @@ class StreamsRuntime:
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._parts is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
-            self._parts = _Parts(self)
+            self._parts = Parts(
+                self._topology,
+                self._config,
+                self._clock,
+                self._scheduler,
+                self._state,
+                lambda: self._handler,
+                lambda: self._restore_listener,
+            )
         self._parts.start()
 
     def close(self, timeout: float | timedelta = 60.0) -> bool:
@@ -184,122 +159,10 @@ class StreamsRuntime:
         """Everything that is measured, for ``/metrics``."""
         return status.samples(self._config, self._state.state, self._parts)
 
-    def _started(self) -> _Parts:
+    def _started(self) -> Parts:
         if self._parts is None:
             raise StreamsError("the instance is not started; call start() first")
         return self._parts
-
-
-class _Parts:
-    """The modules and threads of a started instance."""
-
-    def __init__(self, runtime: StreamsRuntime) -> None:
-        config, clock, state = runtime._config, runtime._clock, runtime._state
-        name = config.client_id
-        self.state = state
-        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
-        self.admin = TopicAdmin(client_properties.admin(config))
-        self.consumer = PartitionConsumer(client_properties.main_consumer(config))
-        self.membership = SingleMember(config.application_id, self.consumer)
-        self.tasks = TaskManager(runtime._scheduler)
-        self.collector = RecordCollector(_output_capacity(config))
-        self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
-        self.restoration = RestorationThread(
-            f"{name}-restoration",
-            PartitionConsumer(client_properties.restore_consumer(config)),
-            self.failures,
-            lambda: runtime._restore_listener,
-        )
-        self.owned = TasksLife(
-            config,
-            StateResources(
-                config.memory.block_cache + config.memory.write_buffers,
-                config.memory.write_buffers,
-                config.memory.read_cache,
-            ),
-            self.consumer,
-            self.feeder,
-            self.tasks,
-            self.restoration,
-            clock,
-        )
-        self.life = Lifecycle(
-            runtime._topology,
-            config,
-            self.admin,
-            self.membership,
-            self.owned,
-            self.tasks,
-            self.collector,
-            state,
-            clock,
-            lambda: runtime._handler,
-        )
-        self.watch = HangWatch(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
-        self.polling = PollingThread(
-            f"{name}-polling",
-            self.life,
-            self.tasks,
-            self.collector,
-            self.feeder,
-            CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted),
-            self.failures,
-            self.watch,
-            clock,
-            self.end,
-        )
-        self.processing = [
-            ProcessingThread(f"{name}-processing-{number}", self.tasks, self.collector, self.failures, clock)
-            for number in range(1, config.threads + 1)
-        ]
-        self.statistics = StoreStatistics(
-            lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
-        )
-        cleanup = Cleanup(self.owned.application_directory, lambda: list(self.owned.all))
-        topics = TopicWatch(self.admin, lambda: self.life.layout)
-        self.periodic = [
-            PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, self.failures),
-            PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, self.failures),
-            PeriodicThread(f"{name}-topics", TOPICS_PERIOD, topics.run, self.failures),
-        ]
-
-    @property
-    def threads(self) -> list[threading.Thread]:
-        """All threads of the instance."""
-        return [self.polling, self.restoration, *self.processing, *self.periodic]
-
-    def start(self) -> None:
-        """Start all threads."""
-        garbage.relax()
-        for thread in self.threads:
-            thread.start()
-
-    def end(self) -> None:
-        """Called on the polling thread as its last act: stop the others, close the clients, say that it is over."""
-        self.tasks.close()
-        others: list[ProcessingThread | RestorationThread | PeriodicThread]
-        others = [*self.processing, self.restoration, *self.periodic]
-        for thread in others:
-            thread.stop()
-        for thread in others:
-            thread.join(_JOIN)
-            if thread.is_alive():
-                log.error("%s does not end; it is left behind", thread.name)
-        self.consumer.close()
-        garbage.restore()
-        if self.life.error is None:
-            self.state.to(ClientState.PENDING_SHUTDOWN)
-            self.state.to(ClientState.NOT_RUNNING)
-        else:
-            self.state.to(ClientState.PENDING_ERROR)
-            self.state.to(ClientState.ERROR)
-
-
-def _output_capacity(config: StreamsConfig) -> int:
-    """Under exactly once what tasks send waits for the commit ahead of it, and with it whoever reads the results:
-    under full load this bound is what keeps commits short."""
-    affordable = max(1000, config.memory.output_buffers // _OUTPUT_RECORD_BYTES)
-    return min(affordable, _TRANSACTION_RECORDS) if config.exactly_once else affordable
 
 
 def _shut_down(error: Exception) -> UncaughtExceptionResponse:

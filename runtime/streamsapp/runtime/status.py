@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.client_state import ClientState
+from streamsapp.runtime.parts import Parts
 from streamsapp.runtime.restoration import ChangelogRestore
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
-
-if TYPE_CHECKING:
-    from streamsapp.runtime.instance import _Parts as Parts
 
 
 def document(config: StreamsConfig, state: ClientState, parts: Parts | None, now_ms: int) -> dict[str, Any]:

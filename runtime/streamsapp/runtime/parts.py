@@ -1,0 +1,166 @@
+"""The modules and threads of one started instance, put together.
+
+Made by :class:`~streamsapp.runtime.instance.StreamsRuntime` when it starts, on the application's thread. Per instance
+there is one main consumer, one restore consumer, one producer, one admin client and one membership (seed 000).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from streamsapp.clock import Clock
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.membership.single import SingleMember
+from streamsapp.runtime import garbage
+from streamsapp.runtime.client_state import ClientState, StateHolder
+from streamsapp.runtime.commit import CommitSchedule
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.housekeeping import (
+    CLEANUP_PERIOD,
+    METRICS_PERIOD,
+    TOPICS_PERIOD,
+    Cleanup,
+    PeriodicThread,
+    StoreStatistics,
+    TopicWatch,
+)
+from streamsapp.runtime.input import InputFeeder
+from streamsapp.runtime.lifecycle import Lifecycle
+from streamsapp.runtime.listeners import StateRestoreListener, UncaughtExceptionHandler
+from streamsapp.runtime.polling import PollingThread
+from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.tasks_life import TasksLife
+from streamsapp.runtime.watch import HangWatch
+from streamsapp.state.resources import StateResources
+from streamsapp.tasks.scheduler import TaskScheduler
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.topology.builder import Topology
+
+log = logging.getLogger(__name__)
+
+#: What a record waiting to be sent takes in memory, roughly; turns the byte budget into a number of records.
+_OUTPUT_RECORD_BYTES = 512
+#: Results that may wait for the next transaction.
+_TRANSACTION_RECORDS = 50_000
+#: How long the threads may take to end after everything was closed, in seconds.
+_JOIN = 10.0
+
+
+class Parts:
+    """Everything a started instance consists of; attributes are read by ``status``."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        clock: Clock,
+        scheduler: TaskScheduler,
+        state: StateHolder,
+        handler: Callable[[], UncaughtExceptionHandler],
+        restore_listener: Callable[[], StateRestoreListener | None],
+    ) -> None:
+        self.state = state
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        self.consumer = PartitionConsumer(client_properties.main_consumer(config))
+        self.tasks = TaskManager(scheduler)
+        self.collector = RecordCollector(_output_capacity(config))
+        self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
+        self.restoration = RestorationThread(
+            f"{config.client_id}-restoration",
+            PartitionConsumer(client_properties.restore_consumer(config)),
+            self.failures,
+            restore_listener,
+        )
+        resources = StateResources(
+            config.memory.block_cache + config.memory.write_buffers,
+            config.memory.write_buffers,
+            config.memory.read_cache,
+        )
+        self.owned = TasksLife(config, resources, self.consumer, self.feeder, self.tasks, self.restoration, clock)
+        admin = TopicAdmin(client_properties.admin(config))
+        membership = SingleMember(config.application_id, self.consumer)
+        self.life = Lifecycle(
+            topology, config, admin, membership, self.owned, self.tasks, self.collector, state, clock, handler
+        )
+        self.watch = HangWatch(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
+        self.polling = self._polling_thread(config, clock)
+        self.processing = [
+            ProcessingThread(
+                f"{config.client_id}-processing-{number}", self.tasks, self.collector, self.failures, clock
+            )
+            for number in range(1, config.threads + 1)
+        ]
+        self.statistics = StoreStatistics(
+            lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
+        )
+        self.periodic = self._periodic_threads(config, admin)
+
+    def _polling_thread(self, config: StreamsConfig, clock: Clock) -> PollingThread:
+        return PollingThread(
+            f"{config.client_id}-polling",
+            self.life,
+            self.tasks,
+            self.collector,
+            self.feeder,
+            CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted),
+            self.failures,
+            self.watch,
+            clock,
+            self.end,
+        )
+
+    def _periodic_threads(self, config: StreamsConfig, admin: TopicAdmin) -> list[PeriodicThread]:
+        cleanup = Cleanup(self.owned.application_directory, lambda: list(self.owned.all))
+        topics = TopicWatch(admin, lambda: self.life.layout)
+        name, failures = config.client_id, self.failures
+        return [
+            PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
+            PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
+            PeriodicThread(f"{name}-topics", TOPICS_PERIOD, topics.run, failures),
+        ]
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """All threads of the instance."""
+        return [self.polling, self.restoration, *self.processing, *self.periodic]
+
+    def start(self) -> None:
+        """Start all threads."""
+        garbage.relax()
+        for thread in self.threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Called on the polling thread as its last act: stop the others, close the clients, say that it is over."""
+        self.tasks.close()
+        others: list[ProcessingThread | RestorationThread | PeriodicThread]
+        others = [*self.processing, self.restoration, *self.periodic]
+        for thread in others:
+            thread.stop()
+        for thread in others:
+            thread.join(_JOIN)
+            if thread.is_alive():
+                log.error("%s does not end; it is left behind", thread.name)
+        self.consumer.close()
+        garbage.restore()
+        if self.life.error is None:
+            self.state.to(ClientState.PENDING_SHUTDOWN)
+            self.state.to(ClientState.NOT_RUNNING)
+        else:
+            self.state.to(ClientState.PENDING_ERROR)
+            self.state.to(ClientState.ERROR)
+
+
+def _output_capacity(config: StreamsConfig) -> int:
+    """Under exactly once what tasks send waits for the commit ahead of it, and with it whoever reads the results:
+    under full load this bound is what keeps commits short."""
+    affordable = max(1000, config.memory.output_buffers // _OUTPUT_RECORD_BYTES)
+    return min(affordable, _TRANSACTION_RECORDS) if config.exactly_once else affordable
