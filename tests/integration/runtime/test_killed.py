@@ -1,0 +1,136 @@
+"""kill -9 in the middle of a count per key, several times, and what the outputs, changelog and state say afterwards."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+
+import pytest
+
+from instances import (
+    Instances,
+    Process,
+    counts_per_key,
+    end_offsets,
+    eventually,
+    last_counts,
+    produce,
+    stored_counts,
+)
+from kafka import Kafka
+from killable import count_per_key
+from streamsapp import StreamsConfig
+
+RECORDS_A_RUN = 30_000
+KEYS = 4_000
+PARTITIONS = 2
+KILLS = 3
+
+
+class Run:
+    """An application that gets more input before each start, and is killed in the middle of it."""
+
+    def __init__(self, instances: Instances, program: str, config: StreamsConfig, **arguments: object) -> None:
+        self.instances = instances
+        self.kafka = instances.kafka
+        self.program = program
+        self.config = config
+        self.arguments = arguments
+        self.source = self.kafka.create_topic("many-keys", partitions=PARTITIONS)
+        self.sink = self.kafka.create_topic("counts", partitions=PARTITIONS)
+        self.truth: Counter[bytes] = Counter()
+        self._chosen = random.Random(11)
+
+    def kill_in_the_middle(self, *, wipe: bool = False, after: int = RECORDS_A_RUN // 3) -> None:
+        """Start, kill when some of the output is written (``after`` records at most), perhaps lose the disk."""
+        wanted = end_offsets(self.kafka, self.sink) + self._chosen.randrange(1, after)
+        process = self.start()
+        eventually(lambda: process.assert_running() and end_offsets(self.kafka, self.sink) >= wanted)
+        process.kill()
+        if wipe:
+            shutil.rmtree(self.config.state_dir)
+
+    def start(self) -> Process:
+        """A process with new input."""
+        keys = [b"key%d" % min(KEYS - 1, int(self._chosen.expovariate(1 / 600))) for _ in range(RECORDS_A_RUN)]
+        produce(self.kafka, self.source, [(key, key, 1_000_000 + at) for at, key in enumerate(keys)])
+        self.truth.update(keys)
+        return self.instances.process(self.program, self.config, source=self.source, sink=self.sink, **self.arguments)
+
+    def finish(self) -> None:
+        """Let the last process read everything, and close it."""
+        process = self.start()
+        wanted = self.truth.total()
+        eventually(lambda: process.assert_running() and sum(last_counts(self.kafka.read(self.sink)).values()) >= wanted)
+        assert process.close() == 0
+
+
+@pytest.mark.parametrize("wipe", [False, True], ids=["state_kept", "state_wiped"])
+def test_nothing_is_lost_and_state_equals_changelog_when_the_process_is_killed(
+    kafka: Kafka, instances: Instances, guarantee: str, wipe: bool
+) -> None:
+    config = instances.config(processing_guarantee=guarantee, threads=2)
+    run = Run(instances, "count_per_key", config)
+    for _ in range(KILLS):
+        run.kill_in_the_middle(wipe=wipe)
+    run.finish()
+
+    updates = counts_per_key(kafka.read(run.sink))
+    final = {key: counts[-1] for key, counts in updates.items()}
+    changelog = last_counts(kafka.read(f"{config.application_id}-counts-changelog"))
+    assert stored_counts(count_per_key(run.source, run.sink), config, "counts") == changelog == final
+    if guarantee == "exactly_once":
+        assert final == run.truth
+        assert all(counts == list(range(1, run.truth[key] + 1)) for key, counts in updates.items())
+    else:
+        assert final.keys() == run.truth.keys()
+        assert all(final[key] >= count for key, count in run.truth.items())
+
+
+@pytest.mark.parametrize("combine", [False, True], ids=["plain", "combined"])
+def test_words_are_counted_exactly_through_a_repartition_when_the_process_is_killed(
+    kafka: Kafka, instances: Instances, combine: bool
+) -> None:
+    config = instances.config(processing_guarantee="exactly_once", threads=2)
+    run = Run(instances, "word_count", config, combine=combine)
+    for _ in range(KILLS):
+        run.kill_in_the_middle(after=300)
+    run.finish()
+
+    counts = counts_per_key(kafka.read(run.sink))
+    assert {key: values[-1] for key, values in counts.items()} == run.truth
+    assert all(values == sorted(set(values)) for values in counts.values())
+    assert last_counts(kafka.read(f"{config.application_id}-counts-changelog")) == run.truth
+
+
+def test_updates_held_for_the_commit_end_in_the_same_counts_when_the_process_is_killed(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    config = instances.config(processing_guarantee=guarantee)
+    run = Run(instances, "count_per_key", config, emit="commit")
+    run.kill_in_the_middle(after=300)
+    run.kill_in_the_middle(after=300, wipe=True)
+    run.finish()
+
+    counts = counts_per_key(kafka.read(run.sink))
+    final = {key: values[-1] for key, values in counts.items()}
+    assert last_counts(kafka.read(f"{config.application_id}-counts-changelog")) == final
+    if guarantee == "exactly_once":
+        assert final == run.truth
+        assert all(values == sorted(set(values)) for values in counts.values())
+    else:
+        assert all(final[key] >= count for key, count in run.truth.items())
+
+
+def test_an_in_memory_store_is_restored_from_its_changelog_when_the_process_is_killed(
+    kafka: Kafka, instances: Instances
+) -> None:
+    config = instances.config(processing_guarantee="exactly_once")
+    run = Run(instances, "count_per_key", config, store="memory")
+    run.kill_in_the_middle()
+    run.finish()
+
+    counts = counts_per_key(kafka.read(run.sink))
+    assert all(values == list(range(1, run.truth[key] + 1)) for key, values in counts.items())
+    assert last_counts(kafka.read(f"{config.application_id}-counts-changelog")) == run.truth
