@@ -1,4 +1,4 @@
-"""A real broker for integration tests: one for the whole run, or one of a test's own to break."""
+"""A real broker for integration tests, one for the whole run or one of a test's own to break, and instances on it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from instances import Instances
 from kafka import Kafka
 from streamsapp.local.broker import EmbeddedBroker
 
@@ -29,3 +30,18 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
     """A running broker for one test, which may stop, kill and restart it."""
     with EmbeddedBroker(tmp_path / "kafka") as running:
         yield running
+
+
+@pytest.fixture
+def instances(kafka: Kafka, tmp_path: Path) -> Iterator[Instances]:
+    """Makes instances; what still runs after the test is closed."""
+    made = Instances(kafka, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["exactly_once", "at_least_once"])
+def guarantee(request: pytest.FixtureRequest) -> str:
+    """Both processing guarantees."""
+    name: str = request.param
+    return name
