@@ -107,7 +107,8 @@ class TaskStores:
         self._staged_metadata: dict[str, bytes] = {}
 
     def open(self) -> None:
-        """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` and a new instance."""
+        """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
+        self._offsets, self._metadata = {}, {}  # of a database that may have been wiped since
         persistent = [slot for slot in self._slots.values() if slot.builder.engine is Engine.ROCKSDB]
         if persistent:
             self._database = TaskDatabase(self._directory, [slot.family for slot in persistent], self._resources)

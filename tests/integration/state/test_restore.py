@@ -117,3 +117,14 @@ def test_a_memory_store_starts_over_when_it_is_opened_again(tmp_path: Path) -> N
     assert again.changelog_offset("store") is None
     assert again.stores["store"].get("a") is None
     again.close()
+
+
+@pytest.mark.parametrize("engine", list(Engine))
+def test_wiped_stores_that_are_opened_again_stand_nowhere(tmp_path: Path, engine: Engine) -> None:
+    stores = opened(tmp_path, StoreKind.KEY_VALUE, engine)
+    stores.restore("store", [ChangelogRecord(b"a", long(1))], 7)
+    stores.wipe()
+    stores.open()
+    assert stores.changelog_offset("store") is None
+    assert stores.stores["store"].get("a") is None
+    stores.close()
