@@ -66,8 +66,8 @@ class RestorationThread(threading.Thread):
         self._consumer = consumer
         self._failures = failures
         self._listener = listener
-        self._added: SimpleQueue[StreamTask] = SimpleQueue()
-        self._removed: SimpleQueue[tuple[TaskId, threading.Event]] = SimpleQueue()
+        #: Tasks handed over and asked back, in the order in which that happened.
+        self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = False
         #: Changelogs being restored; read by status and metrics.
         self.restoring: dict[TopicPartition, ChangelogRestore] = {}
@@ -79,12 +79,12 @@ class RestorationThread(threading.Thread):
 
     def add(self, task: StreamTask) -> None:
         """Hand a task over; it comes back by ``restored`` or as a failure."""
-        self._added.put(task)
+        self._requests.put(partial(self._guarded, task, partial(self._start, task)))
 
     def remove(self, task_id: TaskId, timeout: float) -> bool:
         """Take a task back before it is complete; whether the thread let go of it in time."""
         done = threading.Event()
-        self._removed.put((task_id, done))
+        self._requests.put(partial(self._let_go, task_id, done))
         return done.wait(timeout) or not self.is_alive()
 
     def stop(self) -> None:
@@ -96,38 +96,42 @@ class RestorationThread(threading.Thread):
     def run(self) -> None:
         try:
             while not self._stopping:
-                self._run_once()
+                self._pass()
         except BaseException as error:
             self._failures.put(ThreadFailure(self.name, error))
         finally:
             self._consumer.close()
 
+    def _pass(self) -> None:
+        """One pass; what it raises concerns all tasks here, and those that are handed over afterwards are tried."""
+        try:
+            self._run_once()
+        except Exception as error:
+            for task in self._unfinished.values():
+                self._forget(task)
+            self._unfinished.clear()
+            self._failures.put(ThreadFailure(self.name, error))
+
     def _run_once(self) -> None:
-        self._take_added()
-        self._take_removed()
+        self._take_requests()
         if self.restoring:
             self._apply(self._consumer.poll(BATCH, PATIENCE))
         self._hand_over()
 
-    def _take_added(self) -> None:
+    def _take_requests(self) -> None:
         try:
-            task = self._added.get(timeout=0 if self.restoring or self._unfinished else PATIENCE)
+            request = self._requests.get(timeout=0 if self.restoring else PATIENCE)
             while True:
-                self._guarded(task, partial(self._start, task))
-                task = self._added.get_nowait()
+                request()
+                request = self._requests.get_nowait()
         except Empty:
             return
 
-    def _take_removed(self) -> None:
-        while True:
-            try:
-                task_id, done = self._removed.get_nowait()
-            except Empty:
-                return
-            task = self._unfinished.pop(task_id, None)
-            if task is not None:
-                self._forget(task)
-            done.set()
+    def _let_go(self, task_id: TaskId, done: threading.Event) -> None:
+        task = self._unfinished.pop(task_id, None)
+        if task is not None:
+            self._forget(task)
+        done.set()
 
     def _start(self, task: StreamTask) -> None:
         task.transition(TaskState.RESTORING)
@@ -140,13 +144,14 @@ class RestorationThread(threading.Thread):
             task.stores.wipe()
             task.stores.open()
             found = self._locate(task)
-        for partition, restore in found.items():
+        for restore in found.values():
             task.changelog_positions[restore.store] = max(restore.position, restore.end)
-            if restore.remaining:
-                self.restoring[partition] = restore
-                if (listener := self._listener()) is not None:
-                    listener.on_restore_start(partition, restore.store, restore.position, restore.end)
-        self._consumer.assign({each: found[each].position for each in found if found[each].remaining})
+        incomplete = {partition: restore for partition, restore in found.items() if restore.remaining}
+        self._consumer.assign({partition: restore.position for partition, restore in incomplete.items()})
+        self.restoring.update(incomplete)
+        if (listener := self._listener()) is not None:
+            for partition, restore in incomplete.items():
+                listener.on_restore_start(partition, restore.store, restore.position, restore.end)
 
     def _locate(self, task: StreamTask) -> dict[TopicPartition, ChangelogRestore]:
         """Where each store of a task stands and where its changelog ends."""
@@ -202,17 +207,18 @@ class RestorationThread(threading.Thread):
         log.warning("task %s: its changelog was truncated while restoring; its local state is wiped", task.id)
         self._forget(task, suspended=False)
         task.stores.wipe()
-        task.stores.open()
         task.transition(TaskState.SUSPENDED)
         self._start(task)
 
     def _hand_over(self) -> None:
-        complete = [partition for partition, restore in self.restoring.items() if not restore.remaining]
+        complete = {partition: restore for partition, restore in self.restoring.items() if not restore.remaining}
         self._consumer.unassign(complete)
         for partition in complete:
-            restore = self.restoring.pop(partition)
+            del self.restoring[partition]
+        for partition, restore in complete.items():
             if (listener := self._listener()) is not None:
-                listener.on_restore_end(partition, restore.store, restore.restored)
+                ended = partial(listener.on_restore_end, partition, restore.store, restore.restored)
+                self._guarded(restore.task, ended)
         busy = {restore.task.id for restore in self.restoring.values()}
         for task_id in [each for each in self._unfinished if each not in busy]:
             self.restored.put(self._unfinished.pop(task_id))
@@ -232,4 +238,7 @@ class RestorationThread(threading.Thread):
         for partition in partitions:
             restore = self.restoring.pop(partition)
             if suspended and (listener := self._listener()) is not None:
-                listener.on_restore_suspended(partition, restore.store, restore.restored)
+                try:
+                    listener.on_restore_suspended(partition, restore.store, restore.restored)
+                except Exception:
+                    log.exception("the restore listener raised in on_restore_suspended; going on")

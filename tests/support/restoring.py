@@ -1,0 +1,194 @@
+"""A restoration thread that is driven pass by pass, over a fake broker that keeps changelogs.
+
+Called by the tests of the runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, cast
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp import Serdes, TaskId, TopicPartition, Topology
+from streamsapp.kafka.consumer import Fetched
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.listeners import StateRestoreListener
+from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.testing import MockClock
+from streamsapp.testing.raw_record import RawRecord
+from task_parts import config, raw, task_of, through
+
+
+@dataclass
+class Log:
+    """One partition on the broker; offsets without a record are control records or were compacted away."""
+
+    records: list[RawRecord]
+    end: int
+    low: int = 0
+
+
+class FakeConsumer:
+    """Delivers up to ``limit`` records per partition and poll, and says so when a partition's end is reached."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, Log] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        self.limit = 1000
+        self.error: Exception | None = None
+        self.closed = False
+
+    def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
+        log = self.logs.get(partition)
+        return None if log is None else (log.low, log.end)
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.positions |= positions
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            if partition not in self.positions:
+                raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "can't subtract what is not assigned"))
+            del self.positions[partition]
+
+    def poll(self, limit: int, timeout: float) -> Fetched:
+        if self.error is not None:
+            raise self.error
+        fetched = Fetched()
+        for partition, position in self.positions.items():
+            log = self.logs[partition]
+            if position < log.low:
+                fetched.out_of_range.append(partition)
+                continue
+            batch = [each for each in log.records if each.offset() >= position][: self.limit]
+            if batch:
+                fetched.records.append((partition, batch))
+                self.positions[partition] = batch[-1].offset() + 1
+            else:
+                fetched.ends[partition] = self.positions[partition] = log.end
+        return fetched
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Listener(StateRestoreListener):
+    """Writes down what it is told; raises where it is told to."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.raises_in = ""
+
+    def on_restore_start(
+        self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
+    ) -> None:
+        self._note("start", topic_partition, store_name, starting_offset, ending_offset)
+
+    def on_batch_restored(
+        self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
+    ) -> None:
+        self._note("batch", topic_partition, store_name, batch_end_offset, num_restored)
+
+    def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        self._note("end", topic_partition, store_name, total_restored)
+
+    def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        self._note("suspended", topic_partition, store_name, total_restored)
+
+    def _note(self, what: str, partition: TopicPartition, store: str, *numbers: int) -> None:
+        self.told.append(" ".join(map(str, (what, partition, store, *numbers))))
+        if what == self.raises_in:
+            raise RuntimeError("the listener is broken")
+
+
+class Restoring:
+    """A restoration thread whose passes the test makes, and tasks for it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.resources = StateResources(8 << 20)
+        self.consumer = FakeConsumer()
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        self.listener = Listener()
+        self.thread = RestorationThread("restoration", cast(Any, self.consumer), self.failures, lambda: self.listener)
+
+    def log(self, partition: TopicPartition, *offsets: int, end: int | None = None, low: int = 0) -> None:
+        """The broker has these records, keyed by their offset."""
+        records = [raw(offset, topic=partition.topic, partition=partition.partition, key=b"%d" % offset)
+                   for offset in offsets]  # fmt: skip
+        self.consumer.logs[partition] = Log(records, (offsets[-1] + 1 if offsets else 0) if end is None else end, low)
+
+    def task(self, number: int = 0, *stores: str, engine: Engine = Engine.ROCKSDB) -> StreamTask:
+        """A task as it is handed over."""
+        topology = _with_stores(stores or ("s",), engine)
+        made = task_of(topology, number, running=False)
+        return StreamTask(made.plan, self.stores(topology, number), TaskContext("app", made.id, MockClock()), config())
+
+    def stores(self, topology: Topology, number: int = 0) -> TaskStores:
+        return TaskStores(
+            TaskId(0, number),
+            self.directory / f"0_{number}",
+            topology.sub_topologies()[0].stores,
+            self.resources,
+            default_key_serde=Serdes.string(),
+            default_value_serde=Serdes.string(),
+            context_timestamp=lambda: 0,
+        )
+
+    def leave_on_disk(self, key: str, offset: int, number: int = 0) -> None:
+        """An earlier run restored one record and stood at this offset when it ended."""
+        stores = self.stores(_with_stores(("s",), Engine.ROCKSDB), number)
+        stores.open()
+        stores.restore("s", [raw(offset - 1, key=key.encode())], offset)
+        stores.close()
+
+    def passes(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.thread._pass()
+
+    def restore(self, *tasks: StreamTask) -> None:
+        """Hand tasks over and go on until there is nothing to restore."""
+        for task in tasks:
+            self.thread.add(task)
+        self.passes()
+        while self.thread.restoring:
+            self.passes()
+
+    @property
+    def restored(self) -> list[TaskId]:
+        """Takes what is complete."""
+        return [task.id for task in _taken(self.thread.restored)]
+
+    @property
+    def failed(self) -> list[tuple[TaskId | None, str]]:
+        """Takes what failed."""
+        return [(failure.task_id, str(failure.error)) for failure in _taken(self.failures)]
+
+
+def _with_stores(names: Iterable[str], engine: Engine) -> Topology:
+    topology = through()
+    for name in names:
+        topology.add_state_store(StoreBuilder(name, StoreKind.KEY_VALUE, engine), "node")
+    return topology
+
+
+def _taken(queue: SimpleQueue[Any]) -> list[Any]:
+    taken = []
+    while True:
+        try:
+            taken.append(queue.get_nowait())
+        except Empty:
+            return taken
+
+
+def keys(task: StreamTask, store: str = "s") -> list[str]:
+    return [key for key, _ in task.stores.stores[store].all()]
