@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Message, Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka import Kafka
 from streamsapp import Serdes, StreamsConfig, StreamsRuntime, TaskId, Topology
 from streamsapp.kafka.retry import repeated
-from streamsapp.record import Headers
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
@@ -125,7 +124,7 @@ def produce(
     kafka: Kafka,
     topic: str,
     records: Iterable[tuple[bytes | None, bytes | None, int]],
-    headers: Headers | None = None,
+    headers: list[tuple[str, Any]] | None = None,
     partition: int = -1,
 ) -> None:
     """Write ``(key, value, timestamp)`` and wait until the broker has them."""
@@ -140,7 +139,8 @@ def produce(
 
 def end_offsets(kafka: Kafka, topic: str) -> int:
     """How far a topic goes, summed over its partitions; transaction markers and open transactions count."""
-    asked = {TopicPartition(topic, each): OffsetSpec.latest() for each in kafka.partitions_of(topic)}
+    latest: Callable[[], OffsetSpec] = OffsetSpec.latest
+    asked = {TopicPartition(topic, each): latest() for each in kafka.partitions_of(topic)}
 
     def ask() -> int:
         return sum(future.result().offset for future in kafka.admin.list_offsets(asked).values())

@@ -9,6 +9,7 @@ import json
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from streamsapp import (
@@ -22,6 +23,7 @@ from streamsapp import (
     StreamsRuntime,
     Topology,
 )
+from streamsapp.dsl.kstream import KStream
 
 _TEXT = Serdes.string()
 
@@ -29,7 +31,8 @@ _TEXT = Serdes.string()
 def count_per_key(source: str, sink: str, emit: str = "update", store: str = "rocksdb") -> Topology:
     """The number of records of each key, every update of it to ``sink``."""
     builder = StreamsBuilder()
-    counts = builder.stream(source).group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[arg-type]
+    stream: KStream[bytes, bytes] = builder.stream(source)
+    counts = stream.group_by_key().count(Materialized("counts", emit=emit, store=store))  # type: ignore[arg-type]
     counts.to_stream().to(sink, Produced(value_serde=Serdes.long()))
     return builder.build()
 
@@ -37,7 +40,8 @@ def count_per_key(source: str, sink: str, emit: str = "update", store: str = "ro
 def word_count(source: str, sink: str, combine: bool = False) -> Topology:
     """The number of times each word occurs in the lines of ``source``, through a repartition topic."""
     builder = StreamsBuilder()
-    words = builder.stream(source, Consumed(value_serde=_TEXT)).flat_map_values(str.split)
+    lines: KStream[bytes, str] = builder.stream(source, Consumed(value_serde=_TEXT))
+    words = lines.flat_map_values(str.split)
     grouped = words.group_by(
         lambda _, word: word, Grouped(key_serde=_TEXT, value_serde=_TEXT, name="words", combine=combine)
     )
@@ -46,11 +50,14 @@ def word_count(source: str, sink: str, combine: bool = False) -> Topology:
     return builder.build()
 
 
+_PROGRAMS: dict[str, Callable[..., Topology]] = {"count_per_key": count_per_key, "word_count": word_count}
+
+
 def main(program: str, settings: str, arguments: str) -> int:
     """Run until a signal or a failure."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s")
     config = json.loads(settings)
-    topology = {"count_per_key": count_per_key, "word_count": word_count}[program](**json.loads(arguments))
+    topology = _PROGRAMS[program](**json.loads(arguments))
     instance = StreamsRuntime(topology, StreamsConfig(**{**config, "state_dir": Path(config["state_dir"])}))
     signal.signal(signal.SIGTERM, lambda *_: instance.close(0 if instance.state.ending else 30))
     instance.start()

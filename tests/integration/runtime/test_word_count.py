@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from instances import Instances, eventually, last_counts, produce, stored_counts
 from kafka import Kafka

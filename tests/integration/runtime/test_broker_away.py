@@ -1,0 +1,92 @@
+"""The broker goes away under load and comes back: nothing is lost, nothing ends."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from instances import Instances, counts_per_key, end_offsets, eventually, last_counts, produce
+from kafka import Kafka
+from killable import word_count
+from streamsapp import ClientState, StreamsRuntime
+from streamsapp.local.broker import EmbeddedBroker
+
+#: Longer than the transaction may take, so that the broker has given up on it when it is back.
+AWAY = 16.0
+TRANSACTION_TIMEOUT_MS = "10000"
+
+
+@pytest.fixture
+def there(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Instances]:
+    made = Instances(Kafka(own_broker.bootstrap_servers), tmp_path)
+    yield made
+    made.close()
+
+
+def some_words(seed: int, number: int) -> list[bytes]:
+    chosen = random.Random(seed)
+    return [b"word%d" % chosen.randrange(2000) for _ in range(number)]
+
+
+class Load:
+    """Word counts under one guarantee, and the truth about them."""
+
+    def __init__(self, instances: Instances, guarantee: str) -> None:
+        self.kafka, self.guarantee = instances.kafka, guarantee
+        self.source = self.kafka.create_topic("words", partitions=2)
+        self.sink = self.kafka.create_topic("counts", partitions=2)
+        self.config = instances.config(
+            threads=2, processing_guarantee=guarantee, kafka={"producer.transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
+        )
+        self.truth: Counter[bytes] = Counter()
+        self.instance: StreamsRuntime = instances.start(word_count(self.source, self.sink), self.config)
+
+    def produce(self, words: list[bytes]) -> None:
+        self.truth.update(words)
+        produce(self.kafka, self.source, [(None, word, 1000) for word in words])
+
+    def await_all(self) -> None:
+        def counted() -> bool:
+            assert self.instance.state is ClientState.RUNNING, self.instance.wait(0)
+            return sum(last_counts(self.kafka.read(self.sink)).values()) >= self.truth.total()
+
+        eventually(counted)
+
+    def verify(self) -> None:
+        updates = counts_per_key(self.kafka.read(self.sink))
+        final = {key: counts[-1] for key, counts in updates.items()}
+        assert last_counts(self.kafka.read(f"{self.config.application_id}-counts-changelog")) == final
+        if self.guarantee == "exactly_once":
+            assert final == self.truth
+            assert all(counts == list(range(1, self.truth[key] + 1)) for key, counts in updates.items())
+        else:
+            assert all(final[key] >= count for key, count in self.truth.items())
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once"])
+def test_an_instance_goes_on_when_the_broker_was_away_under_load(
+    own_broker: EmbeddedBroker, there: Instances, guarantee: str
+) -> None:
+    load = Load(there, guarantee)
+    load.produce(some_words(1, 30_000))
+    eventually(lambda: end_offsets(there.kafka, load.sink) > 1000)
+
+    own_broker.stop()
+    away_until = time.monotonic() + AWAY
+    while time.monotonic() < away_until:
+        assert load.instance.state is ClientState.RUNNING
+        assert load.instance.healthy()[0]
+        assert load.instance.status()["state"] == "RUNNING"
+        threading.Event().wait(1)
+    own_broker.start()
+
+    load.produce(some_words(2, 5_000))
+    load.await_all()
+    assert load.instance.close()
+    load.verify()

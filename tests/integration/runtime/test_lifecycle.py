@@ -1,0 +1,283 @@
+"""Starting, pausing and closing an instance; restoring, and who is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from instances import Instances, counts_per_key, eventually, last_counts, produce, stored_counts
+from kafka import Kafka
+from killable import count_per_key
+from streamsapp import (
+    ClientState,
+    Consumed,
+    Materialized,
+    Processor,
+    Produced,
+    Record,
+    Serdes,
+    StreamsBuilder,
+    StreamsRuntime,
+    TopicPartition,
+    Topology,
+)
+from streamsapp.config.memory import MINIMUM_BYTES
+from streamsapp.dsl.kstream import KStream
+from streamsapp.errors import ProcessingError, StreamsError
+
+
+def processed(instance: StreamsRuntime) -> float:
+    """Records processed since the start, over all tasks."""
+    return sum(sample.value for sample in instance.samples() if sample.name.endswith("process_total"))
+
+
+def counting(kafka: Kafka) -> tuple[str, str, Topology]:
+    source, sink = kafka.create_topic("keys", partitions=2), kafka.create_topic("counts")
+    return source, sink, count_per_key(source, sink)
+
+
+def test_a_paused_instance_processes_nothing_and_goes_on_when_resumed(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink, topology = counting(kafka)
+    instance = instances.start(topology, instances.config(processing_guarantee=guarantee))
+    produce(kafka, source, [(b"before", b"", 1000)])
+    eventually(lambda: len(kafka.read(sink)) == 1)
+
+    instance.pause()
+    produce(kafka, source, [(b"k%d" % number, b"", 1000) for number in range(100)])
+    eventually(lambda: sum(task["inputLag"] or 0 for task in instance.tasks()) == 100)
+    assert len(kafka.read(sink)) == 1
+    assert instance.state is ClientState.RUNNING
+
+    instance.resume()
+    eventually(lambda: len(kafka.read(sink)) == 101)
+
+
+def test_a_paused_instance_can_be_closed(kafka: Kafka, instances: Instances, guarantee: str) -> None:
+    source, sink, topology = counting(kafka)
+    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=60_000)
+    instance = instances.start(topology, config)
+    produce(kafka, source, [(b"k", b"", 1000)])
+    eventually(lambda: processed(instance) == 1)
+    instance.pause()
+
+    assert instance.close(30)
+    assert instance.state is ClientState.NOT_RUNNING
+    assert last_counts(kafka.read(sink)) == {b"k": 1}
+
+
+def test_closing_commits_what_was_processed(kafka: Kafka, instances: Instances, guarantee: str) -> None:
+    source, sink, topology = counting(kafka)
+    config = instances.config(processing_guarantee=guarantee, commit_interval_ms=600_000)
+    produce(kafka, source, [(b"k%d" % (number % 50), b"", 1000) for number in range(5000)])
+    instance = instances.start(topology, config)
+    eventually(lambda: processed(instance) == 5000)
+
+    assert instance.close(30)
+    assert instance.wait(0) is None
+    again = instances.start(topology, config)
+    eventually(lambda: again.state is ClientState.RUNNING)
+    produce(kafka, source, [(b"k1", b"", 1000)])
+    eventually(lambda: processed(again) == 1)
+    assert again.close(30)
+
+    counts = counts_per_key(kafka.read(sink))
+    assert counts.pop(b"k1") == list(range(1, 102))
+    assert all(values == list(range(1, 101)) for values in counts.values())
+
+
+def test_states_are_told_in_order_and_an_instance_is_started_once(kafka: Kafka, instances: Instances) -> None:
+    _, _, topology = counting(kafka)
+    instance = instances.make(topology, instances.config())
+    told: list[tuple[ClientState, ClientState]] = []
+    instance.set_state_listener(lambda new, old: told.append((old, new)))
+
+    with instance:
+        eventually(lambda: instance.ready()[0])
+        with pytest.raises(StreamsError, match="started once"):
+            instance.start()
+
+    assert instance.close()
+    assert instance.state is ClientState.NOT_RUNNING
+    with pytest.raises(StreamsError, match="started once"):
+        instance.start()
+    path = [ClientState.CREATED, ClientState.REBALANCING, ClientState.RUNNING]
+    path += [ClientState.PENDING_SHUTDOWN, ClientState.NOT_RUNNING]
+    assert told == list(pairwise(path))
+
+
+def test_an_instance_that_was_never_started_can_be_closed(kafka: Kafka, instances: Instances) -> None:
+    _, _, topology = counting(kafka)
+    instance = instances.make(topology, instances.config())
+
+    assert instance.close()
+    assert instance.close()
+    assert instance.state is ClientState.NOT_RUNNING
+
+
+class RestoreProtocol:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.started: dict[TopicPartition, tuple[str, int, int]] = {}
+        self.batches: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self.ended: dict[TopicPartition, int] = {}
+
+    def on_restore_start(self, topic_partition: TopicPartition, store_name: str, start: int, end: int) -> None:
+        self.started[topic_partition] = (store_name, start, end)
+
+    def on_batch_restored(self, topic_partition: TopicPartition, store_name: str, last: int, number: int) -> None:
+        self.batches.setdefault(topic_partition, []).append((last, number))
+
+    def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total: int) -> None:
+        self.ended[topic_partition] = total
+
+    def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total: int) -> None:
+        raise AssertionError(f"{topic_partition} was not suspended")
+
+
+@pytest.mark.parametrize("store", ["rocksdb", "memory"])
+def test_a_lost_store_is_restored_from_its_changelog_and_the_listener_told(
+    kafka: Kafka, instances: Instances, guarantee: str, store: str
+) -> None:
+    source, sink = kafka.create_topic("keys", partitions=2), kafka.create_topic("counts")
+    topology = count_per_key(source, sink, store=store)
+    config = instances.config(processing_guarantee=guarantee)
+    produce(kafka, source, [(b"k%d" % number, b"", 1000) for number in range(3000)])
+    first = instances.start(topology, config)
+    eventually(lambda: len(kafka.read(sink)) == 3000)
+    assert first.close()
+    if store == "rocksdb":
+        shutil.rmtree(config.state_dir)
+
+    protocol = RestoreProtocol()
+    second = instances.make(topology, config)
+    second.set_global_state_restore_listener(protocol)
+    second.start()
+    eventually(lambda: second.state is ClientState.RUNNING)
+    produce(kafka, source, [(b"k%d" % number, b"", 1000) for number in range(3000)])
+    eventually(lambda: len(kafka.read(sink)) == 6000)
+
+    assert all(values == [1, 2] for values in counts_per_key(kafka.read(sink)).values())
+    changelog = f"{config.application_id}-counts-changelog"
+    assert set(protocol.started) == {TopicPartition(changelog, 0), TopicPartition(changelog, 1)}
+    for partition, (name, start, end) in protocol.started.items():
+        assert (name, start) == ("counts", 0)
+        assert protocol.batches[partition][-1][0] < end
+        assert sum(number for _, number in protocol.batches[partition]) == protocol.ended[partition] <= end
+    assert sum(protocol.ended.values()) == 3000
+
+
+def test_a_kept_store_is_not_restored_again(kafka: Kafka, instances: Instances, guarantee: str) -> None:
+    source, sink, topology = counting(kafka)
+    config = instances.config(processing_guarantee=guarantee)
+    produce(kafka, source, [(b"k%d" % number, b"", 1000) for number in range(3000)])
+    first = instances.start(topology, config)
+    eventually(lambda: len(kafka.read(sink)) == 3000)
+    assert first.close()
+
+    protocol = RestoreProtocol()
+    second = instances.make(topology, config)
+    second.set_global_state_restore_listener(protocol)
+    second.start()
+    eventually(lambda: second.state is ClientState.RUNNING)
+
+    assert sum(protocol.ended.values()) == 0
+
+
+def test_an_optimised_table_is_restored_from_its_source_up_to_the_committed_offset(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("table", config={"cleanup.policy": "compact"}), kafka.create_topic("out")
+    text = Consumed(key_serde=Serdes.string(), value_serde=Serdes.string())
+    builder = StreamsBuilder()
+    table = builder.table(source, text, Materialized("kept"))
+    table.to_stream().map_values(str.upper).to(sink, Produced(Serdes.string(), Serdes.string()))
+    topology = builder.build(optimize=True)
+    config = instances.config(processing_guarantee=guarantee, topology_optimization=True)
+    produce(kafka, source, [(b"a", b"one", 1000), (b"b", b"two", 1001), (b"a", b"three", 1002)])
+    first = instances.start(topology, config)
+    eventually(lambda: len(kafka.read(sink)) == 3)
+    assert first.close()
+    shutil.rmtree(config.state_dir)
+    produce(kafka, source, [(b"c", b"later", 1003)])
+
+    protocol = RestoreProtocol()
+    second = instances.make(topology, config)
+    second.set_global_state_restore_listener(protocol)
+    second.start()
+    eventually(lambda: len(kafka.read(sink)) == 4)
+    assert second.close()
+
+    assert protocol.started == {TopicPartition(source, 0): ("kept", 0, 3)}
+    assert protocol.ended == {TopicPartition(source, 0): 3}
+    stored = stored_counts(topology, config, "kept")
+    assert {key: str(value) for key, value in stored.items()} == {b"a": "three", b"b": "two", b"c": "later"}
+    assert not [name for name in kafka.admin.list_topics(timeout=10).topics if name.startswith(config.application_id)]
+
+
+class Hangs(Processor):
+    """Does not come back until the test is over."""
+
+    released = threading.Event()
+
+    def process(self, record: Record) -> None:
+        self.released.wait(60)
+
+
+def test_a_processor_that_hangs_is_reported_with_its_record(
+    kafka: Kafka, instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamsapp.runtime.tasks_life.LET_GO", 0.5)
+    monkeypatch.setattr("streamsapp.runtime.instance._JOIN", 0.5)
+    Hangs.released.clear()
+    source = kafka.create_topic("in")
+    topology = Topology()
+    topology.add_source("source", source)
+    topology.add_processor("sleepy", Hangs, "source")
+    produce(kafka, source, [(b"k", b"v", 1000)])
+    instance = instances.start(topology, instances.config(max_poll_interval_ms=1500))
+
+    error = instance.wait(60)
+    Hangs.released.set()
+
+    assert isinstance(error, ProcessingError)
+    assert f"{source}-0@0" in str(error)
+    assert "max_poll_interval_ms" in str(error)
+    assert not instance.healthy()[0]
+    assert instance.state is ClientState.ERROR
+
+
+def test_a_full_disk_ends_the_instance_and_nothing_is_lost(
+    kafka: Kafka, instances: Instances, small_disk: Path, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("keys"), kafka.create_topic("counts")
+    builder = StreamsBuilder()
+    stream: KStream[bytes, bytes] = builder.stream(source)
+    joined = stream.group_by_key().reduce(lambda old, new: new, Materialized("last"))
+    joined.to_stream().map_values(lambda value: b"%d" % len(value)).to(sink)
+    topology = builder.build()
+    config = instances.config(processing_guarantee=guarantee, state_dir=small_disk, memory_bytes=MINIMUM_BYTES)
+    produce(kafka, source, [(b"k%d" % number, os.urandom(20_000), 1000) for number in range(3000)])
+
+    instance = instances.start(topology, config)
+    eventually(lambda: processed(instance) == 3000)
+    instance.close()
+    error = instance.wait(0)
+    assert instance.state is ClientState.ERROR
+    for part in (str(small_disk), "space"):
+        assert part in str(error)
+
+    roomy = instances.config(config.application_id, processing_guarantee=guarantee)
+    instances.start(topology, roomy)
+    eventually(lambda: len({message.key() for message in kafka.read(sink)}) == 3000)
+    changelog = kafka.read(f"{config.application_id}-last-changelog")
+    assert len({message.key() for message in changelog}) == 3000
+    if guarantee == "exactly_once":
+        assert len(kafka.read(sink)) == 3000

@@ -1,0 +1,279 @@
+"""Records that cannot be read, processed or written, under each answer of the exception handlers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from instances import Instances, eventually, produce
+from kafka import Kafka
+from streamsapp import ClientState, Consumed, Produced, Serdes, StreamsBuilder, StreamsConfig, StreamsRuntime, Topology
+from streamsapp.dsl.kstream import KStream
+from streamsapp.errors import DeserializationError, ProcessingError, ProductionError, SerializationError
+from streamsapp.serdes.api import AnySerde
+
+LONG = Serdes.long()
+TEXT: AnySerde = Serdes.string()
+ORIGINAL_HEADERS: list[tuple[str, Any]] = [("trace", b"t1"), ("trace", None)]
+
+
+def packed(number: int) -> bytes:
+    return LONG.serialize(number)
+
+
+#: Three longs, the second of which has too few bytes.
+WITH_A_PILL = [(b"a", packed(1), 1000), (b"pill", b"bad", 1001), (b"b", packed(3), 1002)]
+
+
+def doubled(source: str, sink: str) -> Topology:
+    builder = StreamsBuilder()
+    longs: KStream[bytes, int] = builder.stream(source, Consumed(value_serde=LONG))
+    longs.map_values(lambda value: 2 * value).to(sink, Produced(value_serde=LONG))
+    return builder.build()
+
+
+def shares(source: str, sink: str, sibling: str) -> Topology:
+    """100 divided by each number, which fails for zero; a sibling node gets every number as it is."""
+    builder = StreamsBuilder()
+    longs: KStream[bytes, int] = builder.stream(source, Consumed(value_serde=LONG))
+    longs.map_values(lambda value: 100 // value, "divide").to(sink, Produced(value_serde=LONG))
+    longs.filter(lambda key, value: True).to(sibling, Produced(value_serde=LONG))
+    return builder.build()
+
+
+def values(messages: list[Message]) -> list[bytes | None]:
+    return [message.value() for message in messages]
+
+
+def ended_with(instance: StreamsRuntime) -> BaseException:
+    error = instance.wait(60)
+    assert instance.state is ClientState.ERROR
+    assert error is not None
+    return error
+
+
+def headers_in_order(letter: Message) -> list[tuple[str, Any]]:
+    headers: Any = letter.headers()
+    return list(headers or [])
+
+
+def headers_of(letter: Message) -> dict[str, bytes | None]:
+    return {name: value for name, value in headers_in_order(letter) if not isinstance(value, str)}
+
+
+class Letters:
+    """A dead letter topic and configurations that use it."""
+
+    def __init__(self, kafka: Kafka, instances: Instances) -> None:
+        self.topic = kafka.create_topic("dead-letters")
+        self._kafka, self._instances = kafka, instances
+
+    def config(self, **settings: Any) -> StreamsConfig:
+        return self._instances.config(dead_letter_queue_topic=self.topic, **settings)
+
+    def read(self, number: int) -> list[Message]:
+        eventually(lambda: len(self._kafka.read(self.topic)) >= number)
+        letters = self._kafka.read(self.topic)
+        assert len(letters) == number
+        return letters
+
+
+@pytest.fixture
+def letters(kafka: Kafka, instances: Instances) -> Letters:
+    return Letters(kafka, instances)
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_cannot_be_read_ends_the_instance_and_is_met_again(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("longs"), kafka.create_topic("doubled")
+    produce(kafka, source, WITH_A_PILL)
+    config = instances.config(processing_guarantee=guarantee)
+
+    for _ in range(2):
+        error = ended_with(instances.start(doubled(source, sink), config))
+        assert isinstance(error, DeserializationError)
+        assert "KSTREAM-SOURCE-0000000000" in str(error)
+        assert "task 0_0" in str(error)
+        assert f"{source}-0@1" in str(error)
+
+    written = values(kafka.read(sink))
+    assert packed(6) not in written
+    if guarantee == "exactly_once":
+        assert written == []
+
+
+def test_a_record_that_cannot_be_read_is_left_out_when_the_handler_continues(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("longs"), kafka.create_topic("doubled")
+    produce(kafka, source, WITH_A_PILL)
+
+    config = instances.config(processing_guarantee=guarantee, deserialization_exception_handler="continue")
+    instances.start(doubled(source, sink), config)
+
+    eventually(lambda: len(kafka.read(sink)) == 2)
+    assert values(kafka.read(sink)) == [packed(2), packed(6)]
+
+
+def test_a_record_that_cannot_be_read_goes_to_the_dead_letter_topic_as_it_was(
+    kafka: Kafka, instances: Instances, letters: Letters, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("longs"), kafka.create_topic("doubled")
+    produce(kafka, source, WITH_A_PILL, headers=ORIGINAL_HEADERS)
+
+    config = letters.config(processing_guarantee=guarantee, deserialization_exception_handler="dead_letter")
+    instances.start(doubled(source, sink), config)
+
+    eventually(lambda: len(kafka.read(sink)) == 2)
+    (letter,) = letters.read(1)
+    assert (letter.key(), letter.value(), letter.timestamp()[1]) == (b"pill", b"bad", 1001)
+    assert headers_in_order(letter)[:2] == ORIGINAL_HEADERS
+    told = headers_of(letter)
+    assert told["__streams.errors.topic"] == source.encode()
+    assert told["__streams.errors.partition"] == b"0"
+    assert told["__streams.errors.offset"] == b"1"
+    assert told["__streams.errors.exception"] == b"ValueError"
+    assert b"Traceback" in (told["__streams.errors.stacktrace"] or b"")
+
+
+# ---- processing ----------------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_user_code_chokes_on_ends_the_instance_and_is_met_again(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink, sibling = (kafka.create_topic(name) for name in ("numbers", "shares", "sibling"))
+    produce(kafka, source, [(b"k", packed(number), 1000) for number in (5, 0, 4)])
+    config = instances.config(processing_guarantee=guarantee)
+
+    for _ in range(2):
+        error = ended_with(instances.start(shares(source, sink, sibling), config))
+        assert isinstance(error, ProcessingError)
+        assert isinstance(error.__cause__, ZeroDivisionError)
+        for part in ("ZeroDivisionError", "divide", "task 0_0", f"{source}-0@1"):
+            assert part in str(error)
+
+    assert packed(25) not in values(kafka.read(sink))
+
+
+def test_siblings_get_the_record_that_one_node_chokes_on(kafka: Kafka, instances: Instances, guarantee: str) -> None:
+    source, sink, sibling = (kafka.create_topic(name) for name in ("numbers", "shares", "sibling"))
+    produce(kafka, source, [(b"k", packed(number), 1000) for number in (5, 0, 4)])
+
+    config = instances.config(processing_guarantee=guarantee, processing_exception_handler="continue")
+    instances.start(shares(source, sink, sibling), config)
+
+    eventually(lambda: len(kafka.read(sibling)) == 3)
+    assert values(kafka.read(sibling)) == [packed(5), packed(0), packed(4)]
+    assert values(kafka.read(sink)) == [packed(20), packed(25)]
+
+
+def test_the_input_record_goes_to_the_dead_letter_topic_when_user_code_chokes(
+    kafka: Kafka, instances: Instances, letters: Letters, guarantee: str
+) -> None:
+    source, sink, sibling = (kafka.create_topic(name) for name in ("numbers", "shares", "sibling"))
+    produce(kafka, source, [(b"k", packed(number), 1000 + number) for number in (5, 0, 4)], headers=ORIGINAL_HEADERS)
+
+    config = letters.config(processing_guarantee=guarantee, processing_exception_handler="dead_letter")
+    instances.start(shares(source, sink, sibling), config)
+
+    eventually(lambda: len(kafka.read(sibling)) == 3)
+    (letter,) = letters.read(1)
+    assert (letter.key(), letter.value(), letter.timestamp()[1]) == (b"k", packed(0), 1000)
+    assert headers_in_order(letter)[:2] == ORIGINAL_HEADERS
+    told = headers_of(letter)
+    assert told["__streams.errors.exception"] == b"ZeroDivisionError"
+    assert told["__streams.errors.offset"] == b"1"
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def texts(source: str, sink: str) -> Topology:
+    """What was read as bytes is written as text, which fails for everything."""
+    builder = StreamsBuilder()
+    stream: KStream[Any, Any] = builder.stream(source)
+    stream.filter(lambda key, value: value != b"bad").to(sink)
+    stream.filter(lambda key, value: value == b"bad").map_values(lambda value: 7).to(sink, Produced(value_serde=TEXT))
+    return builder.build()
+
+
+def test_a_value_of_the_wrong_type_ends_the_instance_at_the_sink(
+    kafka: Kafka, instances: Instances, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("values"), kafka.create_topic("texts")
+    produce(kafka, source, [(b"k", b"good", 1000), (b"k", b"bad", 1001)])
+
+    error = ended_with(instances.start(texts(source, sink), instances.config(processing_guarantee=guarantee)))
+
+    assert isinstance(error, SerializationError)
+    for part in (f"topic {sink}", "KSTREAM-SINK", "task 0_0", f"{source}-0@1"):
+        assert part in str(error)
+
+
+@pytest.mark.parametrize("answer", ["continue", "dead_letter"])
+def test_a_value_of_the_wrong_type_is_left_out_or_becomes_a_dead_letter(
+    kafka: Kafka, instances: Instances, letters: Letters, guarantee: str, answer: str
+) -> None:
+    source, sink = kafka.create_topic("values"), kafka.create_topic("texts")
+    produce(kafka, source, [(b"k", value, 1000) for value in (b"1", b"bad", b"2")])
+
+    config = letters.config(processing_guarantee=guarantee, production_exception_handler=answer)
+    instances.start(texts(source, sink), config)
+
+    eventually(lambda: len(kafka.read(sink)) == 2)
+    assert values(kafka.read(sink)) == [b"1", b"2"]
+    assert values(letters.read(answer == "dead_letter")) == ([b"bad"] if answer == "dead_letter" else [])
+
+
+def copied(source: str, sink: str) -> Topology:
+    builder = StreamsBuilder()
+    builder.stream(source).map_values(lambda value: value * 1000).to(sink)
+    return builder.build()
+
+
+#: Where a record of 50,000 bytes is too large: at the client, which then never sends it, or at the topic.
+TOO_LARGE = {
+    "client": ({}, {"producer.message.max.bytes": "20000"}),
+    "topic": ({"max.message.bytes": "20000"}, {}),
+}
+
+
+@pytest.mark.parametrize("where", TOO_LARGE)
+def test_a_record_too_large_to_be_written_ends_the_instance_and_is_met_again(
+    kafka: Kafka, instances: Instances, guarantee: str, where: str
+) -> None:
+    topic_config, client = TOO_LARGE[where]
+    source, sink = kafka.create_topic("values"), kafka.create_topic("copies", config=topic_config)
+    produce(kafka, source, [(b"k", b"s", 1000), (b"k", b"l" * 50, 1001), (b"k", b"t", 1002)])
+    config = instances.config(processing_guarantee=guarantee, kafka=client)
+
+    for _ in range(2):
+        error = ended_with(instances.start(copied(source, sink), config))
+        assert isinstance(error, ProductionError)
+        assert sink in str(error)
+        assert "max.message.bytes" in str(error)
+
+
+def test_a_record_too_large_to_be_written_is_left_out_by_the_handler(
+    kafka: Kafka, instances: Instances, letters: Letters, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("values"), kafka.create_topic("copies")
+    produce(kafka, source, [(b"k", value, 1000) for value in (b"s", b"l" * 50, b"t")])
+
+    config = letters.config(
+        processing_guarantee=guarantee,
+        production_exception_handler="continue",
+        kafka={"producer.message.max.bytes": "20000"},
+    )
+    instance = instances.start(copied(source, sink), config)
+
+    eventually(lambda: len(kafka.read(sink)) == 2)
+    assert values(kafka.read(sink)) == [b"s" * 1000, b"t" * 1000]
+    assert instance.state is ClientState.RUNNING
