@@ -22,6 +22,24 @@ from streamsapp.serdes.api import AnySerde
 #: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
 Entry: TypeAlias = tuple[Any, int]
 
+
+class Cell(list[Any]):
+    """An entry ``[stored, timestamp]`` that its writer changes in place while the epoch it was written in lasts.
+
+    For an aggregation that meets the same keys over and over it replaces a new entry and two writes of large
+    dictionaries per record. ``epoch`` is the number of the epoch that holds the cell; once that is closed, the cell is
+    as constant as any other entry.
+    """
+
+    __slots__ = ("epoch", "held")
+
+    def __init__(self, stored: Any, timestamp: int, epoch: int) -> None:
+        super().__init__((stored, timestamp))
+        self.epoch = epoch
+        #: Whether the key is noted to be sent downstream at the commit; kept by the writer.
+        self.held = False
+
+
 #: ``(raw value, timestamp)`` of a changelog record; a null value deletes.
 RawRecord: TypeAlias = tuple[bytes | None, int]
 

@@ -31,7 +31,6 @@ class KeyValueStoreImpl:
         self._name = name
         self._serialize_key = key_serde.serialize
         self._deserialize_key = key_serde.deserialize
-        self._layers = layers
         self._context_timestamp = context_timestamp
         #: Fast protocol. ``read`` gives ``(stored, timestamp)``, ``(None, -1)`` where there is nothing. ``write`` takes
         #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp that of the record
@@ -39,6 +38,8 @@ class KeyValueStoreImpl:
         self.key_bytes: Callable[[Any], bytes] = key_serde.serialize
         self.read: Callable[[bytes], Entry] = layers.read
         self.write: Callable[[bytes, Any, int], None] = layers.write
+        #: For entries changed in place: a cell is its writer's while ``cell.epoch == layers.epoch``.
+        self.layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
         self.to_stored: Callable[[Any], Any] = format.to_stored
         self.from_stored: Callable[[Any], Any] = format.from_stored
@@ -91,7 +92,7 @@ class KeyValueStoreImpl:
         return self._scan(start, _prefix_end(start), reverse=False)
 
     def approximate_num_entries(self) -> int:
-        return self._layers.count()
+        return self.layers.count()
 
     def close(self) -> None:
         """Writes raise from here on; reads do as soon as the layers lose their engine."""
@@ -118,7 +119,7 @@ class KeyValueStoreImpl:
 
     def _scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
         deserialize_key, value = self._deserialize_key, self._value
-        entries = self._layers.scan(start, end, reverse=reverse)
+        entries = self.layers.scan(start, end, reverse=reverse)
         return ((deserialize_key(key), value(entry)) for key, entry in entries)
 
     def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:

@@ -23,7 +23,7 @@ from sortedcontainers import SortedList
 
 from streamsapp.errors import StateStoreError
 from streamsapp.state.committed import Committed
-from streamsapp.state.entries import ABSENT, Entry, EntryFormat
+from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
 from streamsapp.state.resources import StateResources
 
 #: What an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
@@ -75,6 +75,8 @@ class WriteBack:
         self._resources = resources
         self._live = _ReadCache(self._load)
         self._dirty = _Epoch()
+        #: Number of the running epoch: cells that carry it may be changed in place.
+        self.epoch = 0
         self._frozen: _Epoch | None = None
         self._old: dict[bytes, Entry] = {}
         self._committed: Committed | None = None
@@ -99,6 +101,11 @@ class WriteBack:
     def _write_plain(self, key: bytes, stored: object, timestamp: int) -> None:
         self._dirty[key] = (stored, timestamp)
         self._live[key] = (stored, -1)
+
+    def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell:
+        """Write an entry that may be changed in place while the epoch lasts; for stores that keep timestamps."""
+        self._dirty[key] = self._live[key] = cell = Cell(stored, timestamp, self.epoch)  # type: ignore[assignment]
+        return cell
 
     def prefetch(self, keys: Iterable[bytes]) -> None:
         """Bring keys that will be read soon into memory with one call to the engine."""
@@ -144,6 +151,7 @@ class WriteBack:
         self._sample_sizes()
         self.written_keys += len(self._dirty)
         self._frozen, self._dirty = self._dirty, _Epoch()
+        self.epoch += 1
         self._evict_if_full()
         return self._frozen
 
@@ -154,6 +162,7 @@ class WriteBack:
     def revert(self) -> None:
         """Forget what was written since the last applied epoch, and all caches."""
         self._dirty = _Epoch()
+        self.epoch += 1
         self._frozen = None
         self.forget_cached()
 
@@ -204,7 +213,8 @@ class WriteBack:
         for key in dirty.between(start, end):
             entries[key] = dirty[key]
         readable = self._readable
-        return [(key, readable(entries[key])) for key in sorted(entries, reverse=reverse)]
+        # A copy of each: cells go on changing while somebody iterates.
+        return [(key, readable(tuple(entries[key]))) for key in sorted(entries, reverse=reverse)]
 
     def _engine(self) -> Committed:
         if self._committed is None:

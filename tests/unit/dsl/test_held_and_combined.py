@@ -12,20 +12,27 @@ from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.state.entries import Cell
 
 
 class MemoryStore:
     """A store's fast protocol over a dictionary, keeping objects as they are."""
 
     stores_objects = True
+    epoch = 0
 
     def __init__(self) -> None:
-        self.entries: dict[bytes, tuple[Any, int]] = {}
+        self.entries: dict[bytes, tuple[Any, int] | Cell] = {}
+        self.layers = self
+
+    def write_cell(self, key: bytes, stored: Any, timestamp: int) -> Cell:
+        self.entries[key] = cell = Cell(stored, timestamp, self.epoch)
+        return cell
 
     def key_bytes(self, key: str) -> bytes:
         return key.encode()
 
-    def read(self, key: bytes) -> tuple[Any, int]:
+    def read(self, key: bytes) -> tuple[Any, int] | Cell:
         return self.entries.get(key, (None, -1))
 
     def write(self, key: bytes, stored: Any, timestamp: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from streamsapp.dsl.operators.output import HeldKeys, HeldUpdates, Update, forward_updates
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
+from streamsapp.state.entries import Cell
 
 NULL_KEY_OR_VALUE = "null key or value"
 
@@ -161,7 +162,8 @@ class Count(StoredTableOperator):
         return push
 
     def _count_for_commit(self, context: NodeContext, store: Any, held: HeldKeys) -> Push:
-        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        """Counts in place: a key that was counted before in the running epoch costs one look-up and nothing else."""
+        key_bytes_of, read, layers, write_cell = store.key_bytes, store.read, store.layers, store.layers.write_cell
         on_error, dropped = context.on_error, context.dropped
         held_keys, held_headers = held.keys, held.headers
 
@@ -171,16 +173,20 @@ class Count(StoredTableOperator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                count, stored_at = read(key_bytes)
+                cell = read(key_bytes)
+                if type(cell) is Cell and cell.epoch == layers.epoch:
+                    cell[0] += 1
+                    if timestamp > cell[1]:
+                        cell[1] = timestamp
+                else:
+                    count, stored_at = cell
+                    cell = write_cell(key_bytes, 1 if count is None else count + 1, max(timestamp, stored_at))
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            if count is None:
-                count = 0
-            elif stored_at > timestamp:
-                timestamp = stored_at
-            write(key_bytes, count + 1, timestamp)
-            held_keys[key_bytes] = key
+            if not cell.held:
+                cell.held = True
+                held_keys[key_bytes] = key
             if headers is not None:
                 held_headers[key_bytes] = headers
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from streamsapp.processor.operator import Push
 from streamsapp.record import Headers
+from streamsapp.state.entries import Cell, Entry
 
 #: ``(key, key_bytes, new, old, timestamp, headers)``: the table's value of a key has changed.
 Update: TypeAlias = Callable[[Any, bytes, Any, Any, int, Headers | None], None]
@@ -55,10 +56,10 @@ class HeldUpdates:
 
 
 class HeldKeys:
-    """Keys whose update is held back for the commit, for tables whose value can be read from the store by then and
-    whose old values nobody asks for: per record it keeps nothing but the key."""
+    """Keys whose update is held back for the commit, for tables whose old values nobody asks for and whose entries are
+    cells: what is sent is read from the store by then, and a key is noted once, however often it changes."""
 
-    def __init__(self, forward: Push, read: Callable[[bytes], tuple[Any, int]]) -> None:
+    def __init__(self, forward: Push, read: Callable[[bytes], Entry | Cell]) -> None:
         self._forward = forward
         self._read = read
         self.keys: dict[bytes, Any] = {}
@@ -72,7 +73,10 @@ class HeldKeys:
             self._batch = Batch(list(self.keys.items()))
             self.keys.clear()
         for key_bytes, key in self._batch.take(limit):
-            value, timestamp = read(key_bytes)
+            entry = read(key_bytes)
+            if isinstance(entry, Cell):  # not when another processor wrote the store meanwhile
+                entry.held = False
+            value, timestamp = entry
             forward(key, (value, None), timestamp, headers.pop(key_bytes, None) if headers else None)
         return len(self._batch) + len(self.keys)
 
