@@ -185,7 +185,7 @@ class TasksLife:
             self._run(again)
 
     def _recreate(self, task: StreamTask, *, wipe: bool) -> None:
-        self._restoration.remove(task.id, LET_GO)
+        self._take_from_restoration(task)
         (task.stores.wipe if wipe else task.stores.close)()
         again = self._create(task.id)
         self._read_committed([again])
@@ -197,13 +197,17 @@ class TasksLife:
     def close(self, tasks: Iterable[StreamTask]) -> None:
         """Close tasks wherever they are; what they did since the last commit is dropped."""
         for task in list(tasks):
-            if self._tasks.remove(task.id, LET_GO) is None and not self._restoration.remove(task.id, LET_GO):
-                raise StateStoreError(f"task {task.id} could not be taken back from the restoration thread")
+            if self._tasks.remove(task.id, LET_GO) is None:
+                self._take_from_restoration(task)
             self._feeder.remove(task)
             self._close_user_code(task)
             task.transition(TaskState.CLOSED)
             task.stores.close()
             self.all.pop(task.id, None)
+
+    def _take_from_restoration(self, task: StreamTask) -> None:
+        if not self._restoration.remove(task.id, LET_GO):
+            raise StateStoreError(f"task {task.id} could not be taken back from the restoration thread")
 
     def _close_user_code(self, task: StreamTask) -> None:
         try:

@@ -1,0 +1,463 @@
+"""The life of an instance's tasks: where they go on, how they start again after a failure, how they are closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, cast
+
+import pytest
+
+from streamsapp import Processor, Record, TaskId, TopicPartition, Topology
+from streamsapp.errors import StateStoreError, TopicError
+from streamsapp.kafka.consumer import BEGINNING, END
+from streamsapp.runtime.input import InputFeeder
+from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.tasks_life import TasksLife
+from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.resources import StateResources
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
+from task_parts import config, feed, raw, task_of
+
+FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
+IN, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)
+HOUR = 60 * 60 * 1000
+
+
+class FakeConsumer:
+    """Committed offsets, and what is fetched from where."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[TopicPartition, tuple[int, str | None]] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        self.by_time: dict[int, int] = {}
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
+        return {each: self.offsets[each] for each in partitions if each in self.offsets}
+
+    def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.by_time[timestamp_ms])
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        assert not self.positions.keys() & positions.keys(), "the client refuses what is assigned already"
+        self.positions |= positions
+
+    def unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            del self.positions[partition]
+
+    def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.unassign(positions)
+        self.assign(positions)
+
+
+class FakeRestoration:
+    """Holds tasks until the test says that they are restored."""
+
+    def __init__(self) -> None:
+        self.here: dict[TaskId, StreamTask] = {}
+        self.restored: SimpleQueue[StreamTask] = SimpleQueue()
+        self.lets_go = True
+
+    def add(self, task: StreamTask) -> None:
+        assert task.id not in self.here
+        self.here[task.id] = task
+
+    def remove(self, task_id: TaskId, timeout: float) -> bool:
+        if self.lets_go:
+            self.here.pop(task_id, None)
+        return self.lets_go
+
+    def begin(self) -> None:
+        for task in self.here.values():
+            task.transition(TaskState.RESTORING)
+            task.stores.open()
+
+    def finish(self) -> None:
+        for task in self.here.values():
+            task.changelog_positions = {"s": 0}
+            self.restored.put(task)
+        self.here.clear()
+
+
+class Counting(Processor):
+    """Counts into a store; its last words can be an exception."""
+
+    closed: list[TaskId]
+    raises_in_close = False
+
+    def init(self, context: Any) -> None:
+        self._context = context
+        self._store = context.get_state_store("s")
+
+    def process(self, record: Record) -> None:
+        self._store.put(record.key, (self._store.get(record.key) or "") + record.value)
+
+    def close(self) -> None:
+        Counting.closed.append(self._context.task_id)
+        if Counting.raises_in_close:
+            raise RuntimeError("no last words")
+
+
+def topology(offset_reset: str | None = None, engine: Engine = Engine.MEMORY) -> Topology:
+    made = Topology()
+    made.add_source("source", "in", offset_reset=offset_reset)
+    made.add_processor("node", Counting, "source")
+    return made.add_state_store(StoreBuilder("s", StoreKind.KEY_VALUE, engine), "node")
+
+
+class Owned:
+    """An instance's tasks over fakes of the consumer and the restoration thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self.clock = MockClock()
+        self.consumer = FakeConsumer()
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.restoration = FakeRestoration()
+        self.settings = config(state_dir=directory)
+        self.life = TasksLife(
+            self.settings,
+            StateResources(8 << 20),
+            cast(Any, self.consumer),
+            InputFeeder(cast(Any, self.consumer), self.tasks, 1 << 20),
+            self.tasks,
+            cast(Any, self.restoration),
+            self.clock,
+        )
+
+    def assign(self, *tasks: TaskId, of: Topology | None = None) -> None:
+        made = of or topology()
+        plans = {TaskId(0, number): task_of(made, number, running=False).plan for number in range(2)}
+        self.life.assign(Layout(plans, {"in": 2}, frozenset()), tasks)
+
+    def run(self, *tasks: TaskId, of: Topology | None = None) -> None:
+        """Assign, restore, run."""
+        self.assign(*tasks, of=of)
+        self.restore()
+
+    def restore(self) -> None:
+        self.restoration.begin()
+        self.restoration.finish()
+        self.life.take_restored()
+
+    def process(self, task_id: TaskId, value: str, offset: int = 0) -> None:
+        task = self.life.all[task_id]
+        feed(task, [raw(offset, partition=task_id.partition, value=value.encode())])
+        task.process(task.control, 10)
+
+    def commit(self, task_id: TaskId) -> None:
+        task = self.life.all[task_id]
+        epoch = task.freeze()
+        assert epoch is not None
+        list(task.stores.apply(epoch.frozen, {}))
+        self.consumer.offsets |= {each: (at.offset, at.metadata) for each, at in epoch.offsets.items()}
+
+    def stored(self, task_id: TaskId) -> dict[str, str]:
+        return dict(self.life.all[task_id].stores.stores["s"].all())
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> None:
+    Counting.closed = []
+    Counting.raises_in_close = False
+
+
+@pytest.fixture
+def it(tmp_path: Path) -> Owned:
+    return Owned(tmp_path)
+
+
+# ---- assigned ------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_goes_on_from_the_committed_offset_and_partition_time(it: Owned) -> None:
+    it.consumer.offsets[IN] = (7, OffsetMetadata(1234).encode())
+
+    it.run(FIRST)
+
+    queue = it.life.all[FIRST].queues[IN]
+    assert it.consumer.positions == {IN: 7}
+    assert (queue.position, queue.partition_time) == (7, 1234)
+    assert it.life.all[FIRST].context.stream_time == 1234
+
+
+@pytest.mark.parametrize("metadata", [None, "", "of another program"])
+def test_an_offset_that_another_program_committed_counts_and_leaves_the_time_unknown(
+    it: Owned, metadata: str | None
+) -> None:
+    it.consumer.offsets[IN] = (7, metadata)
+
+    it.run(FIRST)
+
+    assert it.consumer.positions == {IN: 7}
+    assert it.life.all[FIRST].queues[IN].partition_time == -1
+
+
+@pytest.mark.parametrize(
+    ("policy", "position"), [(None, BEGINNING), ("earliest", BEGINNING), ("latest", END), ("by_duration:PT1H", 42)]
+)
+def test_without_a_committed_offset_the_reset_policy_decides(it: Owned, policy: str | None, position: int) -> None:
+    it.clock.advance(5 * HOUR)
+    it.consumer.by_time = {it.clock.now_ms() - HOUR: 42}
+
+    it.run(FIRST, of=topology(policy))
+
+    assert it.consumer.positions == {IN: position}
+
+
+@pytest.mark.parametrize(
+    ("duration", "milliseconds"),
+    [("P7D", 7 * 24 * HOUR), ("PT1H30M", HOUR * 3 // 2), ("P1DT1H", 25 * HOUR), ("PT0.5S", 500)],
+)
+def test_durations_are_written_as_iso_8601_has_them(it: Owned, duration: str, milliseconds: int) -> None:
+    it.consumer.by_time = {it.clock.now_ms() - milliseconds: 42}
+
+    it.run(FIRST, of=topology(f"by_duration:{duration}"))
+
+    assert it.consumer.positions == {IN: 42}
+
+
+@pytest.mark.parametrize("duration", ["", "P", "PT", "1H", "PT1H junk", "-PT1H"])
+def test_what_is_no_duration_is_said_to_be_none(it: Owned, duration: str) -> None:
+    with pytest.raises(TopicError, match="is not an ISO 8601 duration such as PT1H or P7D"):
+        it.run(FIRST, of=topology(f"by_duration:{duration}"))
+
+
+def test_the_policy_none_asks_for_an_offset(it: Owned) -> None:
+    with pytest.raises(TopicError, match="source source has no committed offset for in-0"):
+        it.run(FIRST, of=topology("none"))
+
+
+def test_a_new_assignment_keeps_what_stays_creates_what_is_new_and_closes_what_is_gone(it: Owned) -> None:
+    it.run(FIRST)
+    first = it.life.all[FIRST]
+
+    it.assign(FIRST, SECOND)
+    assert it.life.all[FIRST] is first
+    assert list(it.restoration.here) == [SECOND]
+    assert not it.life.all_running
+
+    it.assign(SECOND)
+    assert first.state is TaskState.CLOSED
+    assert list(it.life.all) == [SECOND]
+    assert it.consumer.positions == {}
+    it.restore()
+    assert it.life.all_running
+    assert list(it.tasks.tasks) == [SECOND]
+
+
+def test_a_task_that_was_replaced_while_it_was_restored_is_not_run(it: Owned) -> None:
+    it.assign(FIRST)
+    it.restoration.begin()
+    it.restoration.finish()
+    it.life.revive([it.life.all[FIRST]])
+
+    assert not it.life.take_restored()
+    assert it.tasks.tasks == {}
+
+    it.restore()
+    assert it.life.all_running
+
+
+# ---- out of range --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("policy", "position"), [(None, BEGINNING), ("latest", END)])
+def test_records_that_are_gone_are_skipped_as_the_reset_policy_says(
+    it: Owned, policy: str | None, position: int
+) -> None:
+    it.consumer.offsets = {IN: (7, None), IN_1: (8, None)}
+    it.run(FIRST, SECOND, of=topology(policy))
+
+    it.life.out_of_range([IN])
+
+    assert it.consumer.positions == {IN: position, IN_1: 8}
+
+
+def test_records_that_are_gone_of_a_task_that_does_not_run_change_nothing(it: Owned) -> None:
+    it.assign(FIRST)
+
+    it.life.out_of_range([IN])
+
+    assert it.consumer.positions == {}
+
+
+# ---- failed --------------------------------------------------------------------------------------------------------
+
+
+def test_a_revived_task_keeps_its_stores_as_of_the_last_commit_and_reads_again_from_there(it: Owned) -> None:
+    it.run(FIRST, SECOND)
+    it.process(FIRST, "committed", offset=0)
+    it.commit(FIRST)
+    it.process(FIRST, "+lost", offset=1)
+    assert it.stored(FIRST) == {"k": "committed+lost"}
+    failed = it.life.all[FIRST]
+
+    it.life.revive([failed])
+
+    revived = it.life.all[FIRST]
+    assert revived is not failed
+    assert revived.stores is failed.stores
+    assert it.stored(FIRST) == {"k": "committed"}
+    assert it.consumer.positions == {IN: 1, IN_1: BEGINNING}
+    assert revived.buffered_records == 0
+    assert it.life.all_running
+    assert it.tasks.tasks[FIRST] is revived
+    assert Counting.closed == [FIRST]
+
+    it.process(FIRST, "+again", offset=1)
+    assert it.stored(FIRST) == {"k": "committed+again"}
+
+
+def test_a_revived_task_has_its_stream_time_as_of_the_last_commit(it: Owned) -> None:
+    it.run(FIRST)
+    task = it.life.all[FIRST]
+    feed(task, [raw(0, 10_000)])
+    task.process(task.control, 1)
+
+    it.life.revive([task])
+
+    assert it.life.all[FIRST].context.stream_time == -1
+
+
+def test_a_task_that_fails_again_and_again_is_revived_each_time(it: Owned) -> None:
+    it.run(FIRST)
+
+    for offset in range(3):
+        it.process(FIRST, "x", offset)
+        it.life.revive([it.life.all[FIRST]])
+
+    assert it.life.all_running
+    assert it.consumer.positions == {IN: BEGINNING}
+    assert it.stored(FIRST) == {}
+
+
+def test_a_corrupted_task_is_wiped_and_handed_over_to_be_restored(it: Owned) -> None:
+    it.run(FIRST, of=topology(engine=Engine.ROCKSDB))
+    it.process(FIRST, "corrupted")
+    it.commit(FIRST)
+    corrupted = it.life.all[FIRST]
+    database = it.life.application_directory / "0_0" / "rocksdb"
+    assert database.exists()
+
+    it.life.revive([corrupted], wipe=True)
+
+    assert not database.exists()
+    assert it.restoration.here == {FIRST: it.life.all[FIRST]}
+    assert it.life.all[FIRST] is not corrupted
+    assert it.tasks.tasks == {}
+    assert it.consumer.positions == {}
+    it.restore()
+    assert it.stored(FIRST) == {}
+    assert it.consumer.positions == {IN: 1}
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_task_that_failed_before_it_ran_is_restored_again_and_keeps_what_is_on_disk(it: Owned, begun: bool) -> None:
+    rocksdb = topology(engine=Engine.ROCKSDB)
+    it.run(FIRST, of=rocksdb)
+    it.process(FIRST, "kept")
+    it.commit(FIRST)
+    it.assign(of=rocksdb)
+    it.assign(FIRST, of=rocksdb)
+    if begun:
+        it.restoration.begin()
+
+    it.life.revive([it.life.all[FIRST]])
+    it.restore()
+
+    assert it.life.all_running
+    assert it.stored(FIRST) == {"k": "kept"}
+
+
+def test_a_task_that_the_restoration_thread_does_not_let_go_of_is_not_started_a_second_time(it: Owned) -> None:
+    it.assign(FIRST)
+    it.restoration.begin()
+    it.restoration.lets_go = False
+    task = it.life.all[FIRST]
+
+    with pytest.raises(StateStoreError, match="task 0_0 could not be taken back from the restoration thread"):
+        it.life.revive([task])
+
+    assert it.life.all[FIRST] is task
+    assert task.stores.stores["s"].get("k") is None, "its stores are still open"
+
+
+# ---- closed --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["CREATED", "RESTORING", "restored", "RUNNING", "failed"])
+def test_a_task_can_be_closed_wherever_it_is(it: Owned, state: str) -> None:
+    rocksdb = topology(engine=Engine.ROCKSDB)
+    it.assign(FIRST, of=rocksdb)
+    task = it.life.all[FIRST]
+    if state != "CREATED":
+        it.restoration.begin()
+    if state in ("restored", "RUNNING", "failed"):
+        it.restoration.finish()
+    if state in ("RUNNING", "failed"):
+        it.life.take_restored()
+    if state == "failed":
+        assert it.tasks.take(0) is task
+        it.tasks.failed(task)
+        it.tasks.give_back(task, more=False)
+
+    it.life.close([task])
+
+    assert task.state is TaskState.CLOSED
+    assert it.life.all == {}
+    assert it.restoration.here == {}
+    assert it.tasks.tasks == {}
+    assert it.consumer.positions == {}
+    assert not it.life.take_restored()
+    it.run(FIRST, of=rocksdb)
+    assert it.life.all_running, "the directory was given back"
+
+
+def test_what_was_not_committed_is_dropped_when_a_task_is_closed(it: Owned) -> None:
+    rocksdb = topology(engine=Engine.ROCKSDB)
+    it.run(FIRST, of=rocksdb)
+    it.process(FIRST, "committed")
+    it.commit(FIRST)
+    it.process(FIRST, "+not", offset=1)
+
+    it.life.close(list(it.life.all.values()))
+
+    it.run(FIRST, of=rocksdb)
+    assert it.stored(FIRST) == {"k": "committed"}
+    assert it.consumer.positions == {IN: 1}
+
+
+def test_a_processor_that_raises_in_close_keeps_nothing_from_being_closed(it: Owned) -> None:
+    it.run(FIRST, SECOND)
+    tasks = list(it.life.all.values())
+    Counting.raises_in_close = True
+
+    it.life.close(tasks)
+
+    assert Counting.closed == [FIRST, SECOND]
+    assert [task.state for task in tasks] == [TaskState.CLOSED, TaskState.CLOSED]
+    assert it.life.all == {}
+
+
+def test_a_processor_that_raises_in_close_is_revived_all_the_same(it: Owned) -> None:
+    it.run(FIRST)
+    Counting.raises_in_close = True
+
+    it.life.revive([it.life.all[FIRST]])
+
+    assert it.life.all_running
+
+
+def test_a_task_that_the_restoration_thread_holds_cannot_be_closed(it: Owned) -> None:
+    it.assign(FIRST)
+    it.restoration.lets_go = False
+
+    with pytest.raises(StateStoreError, match="task 0_0 could not be taken back from the restoration thread"):
+        it.life.close(list(it.life.all.values()))
