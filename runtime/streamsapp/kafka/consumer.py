@@ -166,9 +166,17 @@ class PartitionConsumer:
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """The first offset at or after a time, the end where there is none."""
         asked = [KafkaPartition(*each, timestamp_ms) for each in partitions]
+
+        def request() -> list[KafkaPartition]:
+            answer = self._consumer.offsets_for_times(asked, REQUEST_TIMEOUT)
+            for each in answer:
+                if each.error is not None:  # one partition's leader may fail alone
+                    raise KafkaException(each.error)
+            return answer
+
         return {
             TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else END
-            for each in repeated(lambda: self._consumer.offsets_for_times(asked, REQUEST_TIMEOUT))
+            for each in repeated(request)
         }
 
     def group_metadata(self) -> Any:

@@ -1,0 +1,337 @@
+"""What the consumer makes of librdkafka's messages, events and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition as KafkaPartition
+
+from streamsapp import TopicPartition
+from streamsapp.errors import StreamsError, TopicError
+from streamsapp.kafka import consumer as module
+from streamsapp.kafka.consumer import END, Fetched, PartitionConsumer
+
+A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+@dataclass
+class FakeMessage:
+    """A record, or an event when it has an error."""
+
+    at: TopicPartition
+    number: int
+    problem: KafkaError | None = None
+
+    def topic(self) -> str:
+        return self.at.topic
+
+    def partition(self) -> int:
+        return self.at.partition
+
+    def offset(self) -> int:
+        return self.number
+
+    def error(self) -> KafkaError | None:
+        return self.problem
+
+
+def event(at: TopicPartition, code: int, number: int = 0, *, fatal: bool = False) -> FakeMessage:
+    return FakeMessage(at, number, KafkaError(code, "so it is", fatal))
+
+
+@dataclass
+class Answer:
+    """One partition in the answer to a request."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str | None = None
+    error: KafkaError | None = None
+
+
+@dataclass
+class FakeClient:
+    """``confluent_kafka.Consumer`` as far as it is used; ``answers`` are given in turn, exceptions raised."""
+
+    properties: dict[str, Any]
+    messages: list[FakeMessage] = field(default_factory=list)
+    answers: list[Any] = field(default_factory=list)
+    asked: list[Any] = field(default_factory=list)
+    assigned: dict[TopicPartition, int] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+
+    def poll(self, timeout: float) -> FakeMessage | None:
+        return self.messages.pop(0) if self.messages else None
+
+    def consume(self, limit: int, timeout: float) -> list[FakeMessage]:
+        taken, self.messages = self.messages[:limit], self.messages[limit:]
+        return taken
+
+    def incremental_assign(self, partitions: list[KafkaPartition]) -> None:
+        self.assigned |= {TopicPartition(each.topic, each.partition): each.offset for each in partitions}
+        self.calls.append("assign")
+
+    def incremental_unassign(self, partitions: list[KafkaPartition]) -> None:
+        for each in partitions:
+            del self.assigned[TopicPartition(each.topic, each.partition)]
+        self.calls.append("unassign")
+
+    def committed(self, partitions: list[KafkaPartition], timeout: float) -> Any:
+        return self._answer(partitions)
+
+    def offsets_for_times(self, partitions: list[KafkaPartition], timeout: float) -> Any:
+        return self._answer(partitions)
+
+    def get_watermark_offsets(self, partition: KafkaPartition, timeout: float, cached: bool) -> Any:
+        return self._answer(partition)
+
+    def commit(self, *, offsets: list[KafkaPartition], asynchronous: bool) -> None:
+        self.asked += [(each.topic, each.partition, each.offset, each.metadata) for each in offsets]
+        assert not asynchronous
+
+    def _answer(self, asked: Any) -> Any:
+        self.asked.append(asked)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    fake = FakeClient({})
+
+    def make(properties: dict[str, Any], logger: object) -> FakeClient:
+        fake.properties = properties
+        return fake
+
+    monkeypatch.setattr(module, "Consumer", make)
+    monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
+    return fake
+
+
+@pytest.fixture
+def consumer(client: FakeClient) -> PartitionConsumer:
+    return PartitionConsumer({"client.id": "app-consumer"})
+
+
+def offsets(fetched: Fetched) -> list[tuple[TopicPartition, list[int]]]:
+    return [(partition, [record.offset() for record in records]) for partition, records in fetched.records]
+
+
+def failure(code: int) -> KafkaException:
+    return KafkaException(KafkaError(code))
+
+
+# ---- fetching ------------------------------------------------------------------------------------------------------
+
+
+def test_records_come_in_batches_per_partition_in_their_order(client: FakeClient, consumer: PartitionConsumer) -> None:
+    client.messages = [FakeMessage(at, number) for at, number in [(A, 1), (A, 2), (A1, 7), (B, 3), (B, 5), (A, 3)]]
+
+    fetched = consumer.poll(100, 0)
+
+    assert offsets(fetched) == [(A, [1, 2]), (A1, [7]), (B, [3, 5]), (A, [3])]
+    assert fetched.ends == {}
+    assert fetched.out_of_range == []
+
+
+def test_partitions_of_the_same_number_in_different_topics_are_told_apart(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    client.messages = [FakeMessage(A, 1), FakeMessage(B, 2)]
+
+    assert offsets(consumer.poll(100, 0)) == [(A, [1]), (B, [2])]
+
+
+def test_no_more_than_asked_for_is_taken(client: FakeClient, consumer: PartitionConsumer) -> None:
+    client.messages = [FakeMessage(A, number) for number in range(5)]
+
+    assert offsets(consumer.poll(3, 0)) == [(A, [0, 1, 2])]
+    assert offsets(consumer.poll(3, 0)) == [(A, [3, 4])]
+    assert consumer.poll(3, 0) == Fetched()
+
+
+def test_the_end_of_a_partition_comes_with_the_records_before_it(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    client.messages = [FakeMessage(A, 4), event(A, KafkaError._PARTITION_EOF, 6), FakeMessage(B, 1)]
+
+    fetched = consumer.poll(100, 0)
+
+    assert offsets(fetched) == [(A, [4]), (B, [1])]
+    assert fetched.ends == {A: 6}
+
+
+@pytest.mark.parametrize("code", [KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE])
+def test_a_position_that_the_broker_does_not_have_is_reported(
+    client: FakeClient, consumer: PartitionConsumer, code: int
+) -> None:
+    client.messages = [event(A1, code), FakeMessage(B, 1)]
+
+    fetched = consumer.poll(100, 0)
+
+    assert fetched.out_of_range == [A1]
+    assert offsets(fetched) == [(B, [1])]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "not authorised to read a-0: so it is; grant READ on the topic"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, "topic a no longer exists: so it is; create it again, then restart"),
+        (KafkaError._UNKNOWN_PARTITION, "topic a no longer exists: so it is; create it again, then restart"),
+    ],
+)
+def test_a_topic_that_cannot_be_read_is_an_error_that_says_what_to_do(
+    client: FakeClient, consumer: PartitionConsumer, code: int, says: str
+) -> None:
+    client.messages = [event(A, code)]
+
+    with pytest.raises(TopicError) as raised:
+        consumer.poll(100, 0)
+    assert str(raised.value) == says
+
+
+def test_a_client_that_failed_for_good_raises(client: FakeClient, consumer: PartitionConsumer) -> None:
+    client.messages = [event(A, KafkaError._FATAL, fatal=True)]
+
+    with pytest.raises(StreamsError, match="app-consumer failed for good: so it is"):
+        consumer.poll(100, 0)
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.NOT_LEADER_FOR_PARTITION]
+)
+def test_what_the_client_recovers_from_is_passed_over(
+    client: FakeClient, consumer: PartitionConsumer, code: int
+) -> None:
+    client.messages = [event(A, code), FakeMessage(B, 1)]
+
+    assert offsets(consumer.poll(100, 0)) == [(B, [1])]
+
+
+# ---- assignment ----------------------------------------------------------------------------------------------------
+
+
+def test_partitions_are_assigned_beside_the_others(client: FakeClient, consumer: PartitionConsumer) -> None:
+    consumer.assign({A: 3})
+    consumer.assign({B: END})
+    consumer.unassign([A])
+
+    assert client.assigned == {B: END}
+
+
+def test_nothing_is_asked_of_the_client_for_no_partitions(client: FakeClient, consumer: PartitionConsumer) -> None:
+    consumer.assign({})
+    consumer.unassign(iter(()))
+
+    assert client.calls == []
+
+
+def test_a_new_position_replaces_the_old_assignment(client: FakeClient, consumer: PartitionConsumer) -> None:
+    consumer.assign({A: 3, B: 4})
+
+    consumer.reposition({A: 9})
+
+    assert client.assigned == {A: 9, B: 4}
+    assert client.calls == ["assign", "unassign", "assign"]
+
+
+# ---- positions -----------------------------------------------------------------------------------------------------
+
+
+def test_committed_offsets_are_those_that_there_are(client: FakeClient, consumer: PartitionConsumer) -> None:
+    client.answers = [[Answer("a", 0, 5, "time"), Answer("a", 1, OFFSET_INVALID), Answer("b", 0, 0, None)]]
+
+    assert consumer.committed([A, A1, B]) == {A: (5, "time"), B: (0, None)}
+
+
+def test_no_committed_offsets_are_asked_for_when_there_are_no_inputs(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    assert consumer.committed([]) == {}
+    assert client.asked == []
+
+
+def test_a_committed_offset_that_cannot_be_read_is_not_taken_for_none(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    refused = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    client.answers = [[Answer("a", 0, OFFSET_INVALID, error=refused)]]
+
+    with pytest.raises(StreamsError, match="cannot read the committed offset of a-0"):
+        consumer.committed([A])
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        pytest.param(lambda it: it.committed([A]), [Answer("a", 0, 5, "")], id="committed"),
+        pytest.param(lambda it: it.watermarks(A, cached=False), (1, 2), id="watermarks"),
+        pytest.param(lambda it: it.offsets_for_time([A], 0), [Answer("a", 0, 5)], id="offsets_for_time"),
+    ],
+)
+def test_requests_are_repeated_when_they_fail_for_a_passing_reason(
+    client: FakeClient, consumer: PartitionConsumer, ask: Callable[[PartitionConsumer], Any], answer: Any
+) -> None:
+    client.answers = [failure(KafkaError._TIMED_OUT), failure(KafkaError.LEADER_NOT_AVAILABLE), answer]
+    assert ask(consumer)
+    assert client.answers == []
+
+    client.answers = [failure(KafkaError.GROUP_AUTHORIZATION_FAILED), answer]
+    with pytest.raises(KafkaException):
+        ask(consumer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"), [((2, 9), (2, 9)), ((-1001, 9), (0, 9)), ((-1001, -1001), None), ((0, 0), (0, 0))]
+)
+def test_watermarks_are_none_when_they_are_not_known_yet(
+    client: FakeClient, consumer: PartitionConsumer, answer: tuple[int, int], expected: tuple[int, int] | None
+) -> None:
+    client.answers = [answer]
+
+    assert consumer.watermarks(A, cached=True) == expected
+
+
+def test_the_offset_for_a_time_after_the_last_record_is_the_end(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    client.answers = [[Answer("a", 0, 5), Answer("b", 0, -1)]]
+
+    assert consumer.offsets_for_time([A, B], 1_000) == {A: 5, B: END}
+    assert [each.offset for each in client.asked[0]] == [1_000, 1_000]
+
+
+def test_an_offset_for_a_time_that_could_not_be_looked_up_is_not_taken_for_the_end(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    moved = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+    client.answers = [[Answer("a", 0, OFFSET_INVALID, error=moved)], [Answer("a", 0, 5)]]
+    assert consumer.offsets_for_time([A], 0) == {A: 5}
+
+    client.answers = [[Answer("a", 0, OFFSET_INVALID, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))]]
+    with pytest.raises(KafkaException):
+        consumer.offsets_for_time([A], 0)
+
+
+def test_offsets_are_committed_with_their_metadata_before_the_call_returns(
+    client: FakeClient, consumer: PartitionConsumer
+) -> None:
+    consumer.commit({A: (5, "time"), B: (6, "")})
+
+    assert [each[:3] for each in client.asked] == [("a", 0, 5), ("b", 0, 6)]
+    assert client.asked[0][3] == "time"
+
+
+def test_errors_that_concern_no_partition_are_only_logged(
+    client: FakeClient, consumer: PartitionConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.properties["error_cb"](KafkaError(KafkaError._ALL_BROKERS_DOWN, "nobody there"))
+
+    assert "app-consumer: nobody there" in caplog.text
