@@ -9,6 +9,10 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from streamsapp.kafka import offsets
+from streamsapp.kafka.retry import repeated
+from streamsapp.record import TopicPartition as StreamsPartition
+
 _numbers = itertools.count(1)
 
 
@@ -68,6 +72,14 @@ class Kafka:
                 raise AssertionError(f"reading {topic} failed: {error}")
         consumer.close()
         return [message for partition in partitions for message in found[partition]]
+
+    def committed(self, group: str, topic: str) -> dict[int, tuple[int, str]]:
+        """Offset and metadata of every partition for which the group has committed one."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
+        asked = [StreamsPartition(topic, each) for each in self.partitions_of(topic)]
+        found = repeated(lambda: offsets.committed(consumer, asked, 10))
+        consumer.close()
+        return {partition.partition: committed for partition, committed in found.items()}
 
     def partitions_of(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions."""

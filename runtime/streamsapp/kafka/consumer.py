@@ -25,6 +25,7 @@ from confluent_kafka import (
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import StreamsError, TopicError
+from streamsapp.kafka import offsets
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, TopicPartition
 
@@ -135,25 +136,19 @@ class PartitionConsumer:
 
     # ---- positions ---------------------------------------------------------------------------------------------
 
-    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
         """Committed offset and metadata of the group, for the partitions that have one."""
-        asked = [KafkaPartition(*each) for each in partitions]
-        answer = repeated(lambda: self._consumer.committed(asked, REQUEST_TIMEOUT)) if asked else []
-        for each in answer:
-            if each.error is not None:
-                raise StreamsError(f"cannot read the committed offset of {each.topic}-{each.partition}: {each.error}")
-        return {
-            TopicPartition(each.topic, each.partition): (each.offset, each.metadata)
-            for each in answer
-            if each.offset >= 0
-        }
+        if not partitions:
+            return {}
+        try:
+            return repeated(lambda: offsets.committed(self._consumer, partitions, REQUEST_TIMEOUT))
+        except KafkaException as error:
+            named = ", ".join(map(str, partitions))
+            raise StreamsError(f"cannot read the committed offsets of {named}: {error.args[0].str()}") from error
 
-    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+    def commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit offsets with their metadata; raises ``KafkaException``."""
-        self._consumer.commit(
-            offsets=[KafkaPartition(*each, offset, metadata) for each, (offset, metadata) in offsets.items()],
-            asynchronous=False,
-        )
+        offsets.commit(self._consumer, positions)
 
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 from streamsapp.tasks.output import OutputRecord
@@ -121,15 +122,13 @@ class RecordProducer:
         """Records sent and not yet acknowledged."""
         return len(self._producer)
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0 when it does not exist."""
-        metadata = self._producer.list_topics(topic, timeout=REQUEST_TIMEOUT)
-        return len(metadata.topics[topic].partitions)
-
     def close(self) -> None:
         """Drop what was not sent; whoever needs it acknowledged has flushed."""
         self._producer.purge()
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            log.warning("producer: %s", error.args[0].str())  # it failed for good, which is no reason not to close it
 
     def _serve(self, timeout: float) -> None:
         """Let the client call back; it raises here when it has failed for good."""
@@ -214,8 +213,7 @@ class ExactlyOnceProducer(RecordProducer):
         self._begin()
         try:
             if offsets and not self._offsets_sent:
-                listed = [KafkaPartition(*each, offset, metadata) for each, (offset, metadata) in offsets.items()]
-                self._producer.send_offsets_to_transaction(listed, group.metadata(), REQUEST_TIMEOUT)
+                send_to_transaction(self._producer, offsets, group.metadata(), REQUEST_TIMEOUT)
                 self._offsets_sent = True
             self._producer.commit_transaction(REQUEST_TIMEOUT)
         except KafkaException as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from instances import Instances, eventually, last_counts, produce, stored_counts
@@ -20,12 +19,6 @@ WORDS = [f"word{number}" for number in range(300)]
 def lines(number: int) -> list[str]:
     chosen = random.Random(7)
     return [" ".join(chosen.choices(WORDS, k=10)) for _ in range(number)]
-
-
-def committed(kafka: Kafka, group: str, topic: str) -> dict[int, tuple[int, str | None]]:
-    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, each) for each in kafka.partitions_of(topic)])
-    answer = kafka.admin.list_consumer_group_offsets([asked])[group].result()
-    return {each.partition: (each.offset, each.metadata) for each in answer.topic_partitions}
 
 
 def topic_settings(kafka: Kafka, topic: str) -> dict[str, str]:
@@ -67,10 +60,10 @@ def test_commits_the_last_read_offset_with_the_partition_time_as_kafka_streams_w
     eventually(lambda: len(kafka.read(sink)) == 4)
     assert instance.close()
 
-    assert committed(kafka, config.application_id, source) == {0: (3, OffsetMetadata(9000).encode())}
+    assert kafka.committed(config.application_id, source) == {0: (3, OffsetMetadata(9000).encode())}
     # Base64 of version 2 and the time as eight bytes, so that Kafka Streams can take over.
     assert OffsetMetadata(9000).encode() == "AgAAAAAAACMo"
-    repartitioned = committed(kafka, config.application_id, f"{config.application_id}-words-repartition")
+    repartitioned = kafka.committed(config.application_id, f"{config.application_id}-words-repartition")
     assert OffsetMetadata.decode(repartitioned[0][1]).partition_time == 9000
 
 
