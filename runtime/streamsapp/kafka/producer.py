@@ -117,11 +117,6 @@ class RecordProducer:
         self._raise_failure()
         return left == 0
 
-    @property
-    def outstanding(self) -> int:
-        """Records sent and not yet acknowledged."""
-        return len(self._producer)
-
     def close(self) -> None:
         """Drop what was not sent; whoever needs it acknowledged has flushed."""
         self._producer.purge()

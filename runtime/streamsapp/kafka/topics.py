@@ -71,6 +71,10 @@ class TopicAdmin:
 def _await_created(name: str, future: Future[None]) -> None:
     try:
         future.result(TIMEOUT)
+    except TimeoutError as error:
+        raise TopicError(
+            f"cannot create internal topic {name}: no answer within {TIMEOUT:.0f} s; see the broker's log"
+        ) from error
     except KafkaException as error:
         cause = error.args[0]
         if cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPar
 
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError, TopicError
-from streamsapp.kafka import consumer as module
+from streamsapp.kafka import consumer as module, offsets
 from streamsapp.kafka.consumer import END, Fetched, PartitionConsumer
 
 A, A1, B = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -49,7 +49,6 @@ class Answer:
     topic: str
     partition: int
     offset: int
-    metadata: str | None = None
     error: KafkaError | None = None
 
 
@@ -80,20 +79,13 @@ class FakeClient:
             del self.assigned[TopicPartition(each.topic, each.partition)]
         self.calls.append("unassign")
 
-    def committed(self, partitions: list[KafkaPartition], timeout: float) -> Any:
-        return self._answer(partitions)
-
     def offsets_for_times(self, partitions: list[KafkaPartition], timeout: float) -> Any:
-        return self._answer(partitions)
+        return self.answer(partitions)
 
     def get_watermark_offsets(self, partition: KafkaPartition, timeout: float, cached: bool) -> Any:
-        return self._answer(partition)
+        return self.answer(partition)
 
-    def commit(self, *, offsets: list[KafkaPartition], asynchronous: bool) -> None:
-        self.asked += [(each.topic, each.partition, each.offset, each.metadata) for each in offsets]
-        assert not asynchronous
-
-    def _answer(self, asked: Any) -> Any:
+    def answer(self, asked: Any) -> Any:
         self.asked.append(asked)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -110,6 +102,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         return fake
 
     monkeypatch.setattr(module, "Consumer", make)
+    monkeypatch.setattr(offsets, "committed", lambda consumer, partitions, timeout: consumer.answer(partitions))
+    monkeypatch.setattr(offsets, "commit", lambda consumer, positions: consumer.answer(positions))
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
     return fake
 
@@ -119,7 +113,7 @@ def consumer(client: FakeClient) -> PartitionConsumer:
     return PartitionConsumer({"client.id": "app-consumer"})
 
 
-def offsets(fetched: Fetched) -> list[tuple[TopicPartition, list[int]]]:
+def offsets_of(fetched: Fetched) -> list[tuple[TopicPartition, list[int]]]:
     return [(partition, [record.offset() for record in records]) for partition, records in fetched.records]
 
 
@@ -135,7 +129,7 @@ def test_records_come_in_batches_per_partition_in_their_order(client: FakeClient
 
     fetched = consumer.poll(100, 0)
 
-    assert offsets(fetched) == [(A, [1, 2]), (A1, [7]), (B, [3, 5]), (A, [3])]
+    assert offsets_of(fetched) == [(A, [1, 2]), (A1, [7]), (B, [3, 5]), (A, [3])]
     assert fetched.ends == {}
     assert fetched.out_of_range == []
 
@@ -145,14 +139,14 @@ def test_partitions_of_the_same_number_in_different_topics_are_told_apart(
 ) -> None:
     client.messages = [FakeMessage(A, 1), FakeMessage(B, 2)]
 
-    assert offsets(consumer.poll(100, 0)) == [(A, [1]), (B, [2])]
+    assert offsets_of(consumer.poll(100, 0)) == [(A, [1]), (B, [2])]
 
 
 def test_no_more_than_asked_for_is_taken(client: FakeClient, consumer: PartitionConsumer) -> None:
     client.messages = [FakeMessage(A, number) for number in range(5)]
 
-    assert offsets(consumer.poll(3, 0)) == [(A, [0, 1, 2])]
-    assert offsets(consumer.poll(3, 0)) == [(A, [3, 4])]
+    assert offsets_of(consumer.poll(3, 0)) == [(A, [0, 1, 2])]
+    assert offsets_of(consumer.poll(3, 0)) == [(A, [3, 4])]
     assert consumer.poll(3, 0) == Fetched()
 
 
@@ -163,7 +157,7 @@ def test_the_end_of_a_partition_comes_with_the_records_before_it(
 
     fetched = consumer.poll(100, 0)
 
-    assert offsets(fetched) == [(A, [4]), (B, [1])]
+    assert offsets_of(fetched) == [(A, [4]), (B, [1])]
     assert fetched.ends == {A: 6}
 
 
@@ -176,7 +170,7 @@ def test_a_position_that_the_broker_does_not_have_is_reported(
     fetched = consumer.poll(100, 0)
 
     assert fetched.out_of_range == [A1]
-    assert offsets(fetched) == [(B, [1])]
+    assert offsets_of(fetched) == [(B, [1])]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +206,7 @@ def test_what_the_client_recovers_from_is_passed_over(
 ) -> None:
     client.messages = [event(A, code), FakeMessage(B, 1)]
 
-    assert offsets(consumer.poll(100, 0)) == [(B, [1])]
+    assert offsets_of(consumer.poll(100, 0)) == [(B, [1])]
 
 
 # ---- assignment ----------------------------------------------------------------------------------------------------
@@ -245,12 +239,6 @@ def test_a_new_position_replaces_the_old_assignment(client: FakeClient, consumer
 # ---- positions -----------------------------------------------------------------------------------------------------
 
 
-def test_committed_offsets_are_those_that_there_are(client: FakeClient, consumer: PartitionConsumer) -> None:
-    client.answers = [[Answer("a", 0, 5, "time"), Answer("a", 1, OFFSET_INVALID), Answer("b", 0, 0, None)]]
-
-    assert consumer.committed([A, A1, B]) == {A: (5, "time"), B: (0, None)}
-
-
 def test_no_committed_offsets_are_asked_for_when_there_are_no_inputs(
     client: FakeClient, consumer: PartitionConsumer
 ) -> None:
@@ -258,20 +246,19 @@ def test_no_committed_offsets_are_asked_for_when_there_are_no_inputs(
     assert client.asked == []
 
 
-def test_a_committed_offset_that_cannot_be_read_is_not_taken_for_none(
+def test_committed_offsets_that_cannot_be_read_are_not_taken_for_none(
     client: FakeClient, consumer: PartitionConsumer
 ) -> None:
-    refused = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
-    client.answers = [[Answer("a", 0, OFFSET_INVALID, error=refused)]]
+    client.answers = [KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "not you"))]
 
-    with pytest.raises(StreamsError, match="cannot read the committed offset of a-0"):
-        consumer.committed([A])
+    with pytest.raises(StreamsError, match="cannot read the committed offsets of a-0, b-0: not you"):
+        consumer.committed([A, B])
 
 
 @pytest.mark.parametrize(
     ("ask", "answer"),
     [
-        pytest.param(lambda it: it.committed([A]), [Answer("a", 0, 5, "")], id="committed"),
+        pytest.param(lambda it: it.committed([A]), {A: (5, "")}, id="committed"),
         pytest.param(lambda it: it.watermarks(A, cached=False), (1, 2), id="watermarks"),
         pytest.param(lambda it: it.offsets_for_time([A], 0), [Answer("a", 0, 5)], id="offsets_for_time"),
     ],
@@ -284,8 +271,9 @@ def test_requests_are_repeated_when_they_fail_for_a_passing_reason(
     assert client.answers == []
 
     client.answers = [failure(KafkaError.GROUP_AUTHORIZATION_FAILED), answer]
-    with pytest.raises(KafkaException):
+    with pytest.raises((KafkaException, StreamsError)):
         ask(consumer)
+    assert client.answers == [answer]
 
 
 @pytest.mark.parametrize(
@@ -320,13 +308,14 @@ def test_an_offset_for_a_time_that_could_not_be_looked_up_is_not_taken_for_the_e
         consumer.offsets_for_time([A], 0)
 
 
-def test_offsets_are_committed_with_their_metadata_before_the_call_returns(
-    client: FakeClient, consumer: PartitionConsumer
-) -> None:
-    consumer.commit({A: (5, "time"), B: (6, "")})
+def test_a_commit_that_failed_is_the_callers_to_repeat(client: FakeClient, consumer: PartitionConsumer) -> None:
+    client.answers = [failure(KafkaError._TIMED_OUT), None]
 
-    assert [each[:3] for each in client.asked] == [("a", 0, 5), ("b", 0, 6)]
-    assert client.asked[0][3] == "time"
+    with pytest.raises(KafkaException):
+        consumer.commit({A: (5, "time")})
+    consumer.commit({A: (5, "time")})
+
+    assert client.asked == [{A: (5, "time")}] * 2
 
 
 def test_errors_that_concern_no_partition_are_only_logged(
