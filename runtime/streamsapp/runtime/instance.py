@@ -55,7 +55,7 @@ class StreamsRuntime:
         self._handler: UncaughtExceptionHandler = _shut_down
         self._restore_listener: StateRestoreListener | None = None
         self._parts: Parts | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a state listener may call back
 
     # ---- settings, before start --------------------------------------------------------------------------------
 
@@ -93,16 +93,20 @@ class StreamsRuntime:
         self._parts.start()
 
     def close(self, timeout: float | timedelta = 60.0) -> bool:
-        """Commit what was processed and end; whether that was done within ``timeout`` (seconds)."""
+        """Commit what was processed and end; whether that was done within ``timeout`` (seconds).
+
+        Called by user code on one of the instance's own threads, it returns at once, and the end comes after it.
+        """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        if self._parts is None:
-            self._state.to(ClientState.PENDING_SHUTDOWN)
-            return self._state.to(ClientState.NOT_RUNNING) or self._state.state.ended
+        with self._lock:
+            if self._parts is None:
+                self._state.to(ClientState.PENDING_SHUTDOWN)
+                return self._state.to(ClientState.NOT_RUNNING) or self._state.state.ended
         if not self._state.state.ending:
             self._state.to(ClientState.PENDING_SHUTDOWN)
         self._parts.polling.close(seconds)
-        if threading.current_thread() is self._parts.polling:
-            return False  # called by a listener or handler: ends after it returned
+        if threading.current_thread() in self._parts.threads:
+            return False  # the end waits for this thread
         return self._state.wait_for(lambda state: state.ended, seconds)
 
     def wait(self, timeout: float | None = None) -> BaseException | None:

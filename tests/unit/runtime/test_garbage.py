@@ -1,0 +1,42 @@
+"""The garbage collector's settings while instances run."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from streamsapp.runtime import garbage
+
+OWN = (701, 11, 12)
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_the_process() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*OWN)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_settings_come_back_with_the_last_instance() -> None:
+    garbage.relax()
+    garbage.relax()
+    assert gc.get_threshold() == garbage.RELAXED
+
+    garbage.restore()
+    assert gc.get_threshold() == garbage.RELAXED
+    garbage.restore()
+    assert gc.get_threshold() == OWN
+
+
+def test_settings_that_the_process_made_between_two_instances_are_kept() -> None:
+    garbage.relax()
+    garbage.restore()
+    gc.set_threshold(900, 5, 5)
+
+    garbage.relax()
+    garbage.restore()
+
+    assert gc.get_threshold() == (900, 5, 5)

@@ -1,0 +1,221 @@
+"""``StreamsRuntime`` as an application uses it, over parts that do nothing but end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from streamsapp import ClientState, StreamsRuntime
+from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.runtime import instance as module
+from streamsapp.runtime.client_state import StateHolder
+from task_parts import config, through
+
+#: Nothing here takes long unless it hangs.
+SOON = 10.0
+
+
+class FakePolling(threading.Thread):
+    """Runs until it is closed; ``then`` is the last it does before the instance is over."""
+
+    def __init__(self, parts: FakeParts) -> None:
+        super().__init__(name="polling", daemon=True)
+        self._parts = parts
+        self.closed = threading.Event()
+        self.then: Callable[[], object] = lambda: None
+        self.paused: list[bool] = []
+
+    def close(self, within: float) -> None:
+        self.closed.set()
+
+    def pause(self, *, paused: bool) -> None:
+        self.paused.append(paused)
+
+    def run(self) -> None:
+        self._parts.state.to(ClientState.REBALANCING)
+        self.closed.wait(SOON)
+        self.then()
+        failed = self._parts.life.error is not None
+        self._parts.state.to(ClientState.PENDING_ERROR if failed else ClientState.PENDING_SHUTDOWN)
+        self._parts.state.to(ClientState.ERROR if failed else ClientState.NOT_RUNNING)
+
+
+class FakeLife:
+    error: BaseException | None = None
+
+
+class FakeParts:
+    """A polling thread and one more."""
+
+    made: list[FakeParts]
+    refuses: Exception | None = None
+    #: Runs while an instance is being put together.
+    meanwhile: threading.Thread | None = None
+
+    def __init__(self, topology: object, settings: object, clock: object, scheduler: object, state: StateHolder,
+                 handler: object, restore_listener: object) -> None:  # fmt: skip
+        if FakeParts.refuses is not None:
+            raise FakeParts.refuses
+        if FakeParts.meanwhile is not None:
+            FakeParts.meanwhile.start()
+            FakeParts.meanwhile.join(0.05)
+        self.state = state
+        self.life = FakeLife()
+        self.polling = FakePolling(self)
+        self.other = threading.Thread(target=self._other, daemon=True)
+        self.user_code: Callable[[], object] = lambda: None
+        self.threads = [self.polling, self.other]
+        FakeParts.made.append(self)
+
+    def _other(self) -> None:
+        self.state.wait_for(lambda state: state is ClientState.REBALANCING, SOON)
+        self.user_code()
+
+    def start(self) -> None:
+        self.polling.start()
+
+
+@pytest.fixture
+def it(monkeypatch: pytest.MonkeyPatch) -> StreamsRuntime:
+    FakeParts.made = []
+    FakeParts.meanwhile = None
+    monkeypatch.setattr(FakeParts, "refuses", None)
+    monkeypatch.setattr(module, "Parts", FakeParts)
+    return StreamsRuntime(through(), config())
+
+
+def test_an_instance_is_started_once(it: StreamsRuntime) -> None:
+    it.start()
+
+    with pytest.raises(StreamsError, match="make a new StreamsRuntime"):
+        it.start()
+
+    assert len(FakeParts.made) == 1
+    assert it.close(SOON)
+    with pytest.raises(StreamsError, match="make a new StreamsRuntime"):
+        it.start()
+
+
+def test_an_instance_that_a_client_refused_can_be_started_when_that_is_put_right(it: StreamsRuntime) -> None:
+    FakeParts.refuses = ConfigError("no such property")
+    with pytest.raises(ConfigError):
+        it.start()
+    assert it.state is ClientState.CREATED
+
+    FakeParts.refuses = None
+    it.start()
+    assert it.close(SOON)
+
+
+def test_an_instance_that_was_never_started_can_be_closed_again_and_again_but_not_started(it: StreamsRuntime) -> None:
+    assert it.close()
+    assert it.close()
+
+    assert it.state is ClientState.NOT_RUNNING
+    assert it.wait(0) is None
+    with pytest.raises(StreamsError, match="can be started once"):
+        it.start()
+
+
+def test_an_instance_that_is_closed_while_it_starts_ends(it: StreamsRuntime) -> None:
+    answers: list[bool] = []
+    FakeParts.meanwhile = threading.Thread(target=lambda: answers.append(it.close(SOON)))
+
+    it.start()
+    FakeParts.meanwhile.join(SOON)
+
+    assert answers == [True]
+    assert it.state is ClientState.NOT_RUNNING
+    assert FakeParts.made[0].polling.closed.is_set()
+
+
+@pytest.mark.parametrize("timeout", [SOON, timedelta(seconds=SOON)])
+def test_closing_waits_for_the_end(it: StreamsRuntime, timeout: Any) -> None:
+    it.start()
+
+    assert it.close(timeout)
+
+    assert it.state is ClientState.NOT_RUNNING
+    assert it.close(timeout), "closing twice is no mistake"
+
+
+def test_closing_that_takes_too_long_says_so_and_goes_on(it: StreamsRuntime) -> None:
+    it.start()
+    release = threading.Event()
+    FakeParts.made[0].polling.then = lambda: release.wait(SOON)
+
+    assert not it.close(0.01)
+    assert it.state is ClientState.PENDING_SHUTDOWN
+
+    release.set()
+    assert it.close(SOON)
+
+
+def test_closing_from_a_state_listener_does_not_wait_for_the_thread_that_called_it(it: StreamsRuntime) -> None:
+    answers: list[bool] = []
+
+    def close_at_once(new: ClientState, old: ClientState) -> None:
+        if new is ClientState.REBALANCING:
+            answers.append(it.close(SOON))
+
+    it.set_state_listener(close_at_once)
+    it.start()
+
+    assert it.wait(SOON) is None
+    assert it.state is ClientState.NOT_RUNNING
+    assert answers == [False]
+
+
+def test_closing_from_user_code_does_not_wait_for_the_thread_that_runs_it(it: StreamsRuntime) -> None:
+    answers: list[bool] = []
+    it.start()
+    parts = FakeParts.made[0]
+    parts.user_code = lambda: answers.append(it.close(SOON))
+    parts.polling.then = lambda: parts.other.join(SOON / 2)
+
+    parts.other.start()
+
+    assert it.wait(SOON) is None
+    assert it.state is ClientState.NOT_RUNNING
+    assert answers == [False]
+
+
+def test_what_ended_the_instance_can_be_asked_for(it: StreamsRuntime) -> None:
+    it.start()
+    error = StreamsError("lost")
+    FakeParts.made[0].life.error = error
+
+    it.close(SOON)
+
+    assert it.wait() is error
+    assert it.state is ClientState.ERROR
+
+
+def test_leaving_a_with_block_closes(it: StreamsRuntime) -> None:
+    with it:
+        assert not it.state.ended
+
+    assert it.state is ClientState.NOT_RUNNING
+
+
+def test_pausing_needs_a_started_instance(it: StreamsRuntime) -> None:
+    with pytest.raises(StreamsError, match="call start"):
+        it.pause()
+
+    it.start()
+    it.pause()
+    it.resume()
+    it.close(SOON)
+
+    assert FakeParts.made[0].polling.paused == [True, False]
+
+
+def test_an_instance_is_ready_when_it_runs_and_healthy_before_it_starts(it: StreamsRuntime) -> None:
+    assert it.ready() == (False, "state is CREATED")
+    assert it.healthy() == (True, "state is CREATED")
+    assert it.tasks() == []
+    assert it.lags() == {}

@@ -1,0 +1,121 @@
+"""Records that could not be written: who decides, and what is written instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.errors import ProductionError
+from streamsapp.processor.handlers import HEADER_EXCEPTION, HEADER_MESSAGE, ErrorContext, Response
+from streamsapp.runtime.production import ProductionFailures
+from streamsapp.tasks.output import OutputRecord
+from task_parts import config
+
+ERROR = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
+
+
+class Handler:
+    """A production exception handler with one answer."""
+
+    def __init__(self, answer: Response) -> None:
+        self._answer = answer
+        self.asked: list[tuple[ErrorContext, Exception]] = []
+
+    def __call__(self, context: ErrorContext, exception: Exception) -> Response:
+        self.asked.append((context, exception))
+        return self._answer
+
+
+class Failing:
+    """What decides about records, with the output it may add to."""
+
+    def __init__(self, answer: Response, **settings: Any) -> None:
+        self.handler = Handler(answer)
+        self.collector = RecordCollector(10)
+        self.failures = ProductionFailures(
+            config(production_exception_handler=self.handler, **settings), self.collector
+        )
+
+    def fail(self, topic: str = "out") -> None:
+        self.failures.failed(ERROR, topic, b"key", b"value")
+
+    @property
+    def added(self) -> list[OutputRecord]:
+        sent: list[OutputRecord] = []
+
+        def send(records: list[OutputRecord]) -> list[OutputRecord]:
+            sent.extend(records)
+            return []
+
+        self.collector.drain(send, 10)
+        return sent
+
+
+def test_the_handler_is_shown_the_record_and_told_why() -> None:
+    it = Failing(Response.CONTINUE)
+
+    it.fail()
+
+    ((context, error),) = it.handler.asked
+    assert (context.topic, context.key, context.value) == ("out", b"key", b"value")
+    assert isinstance(error, ProductionError)
+    assert str(error).startswith("cannot write to topic out: too large; raise message.max.bytes")
+
+
+def test_a_record_that_is_dropped_is_counted() -> None:
+    it = Failing(Response.CONTINUE)
+
+    it.fail()
+    it.fail()
+
+    assert it.failures.dropped == 2
+    assert it.added == []
+
+
+def test_a_handler_that_says_fail_fails() -> None:
+    it = Failing(Response.FAIL)
+
+    with pytest.raises(ProductionError, match="cannot write to topic out: too large"):
+        it.fail()
+    assert it.failures.dropped == 0
+
+
+def test_a_dead_letter_has_the_original_bytes_and_says_what_went_wrong() -> None:
+    it = Failing(Response.DEAD_LETTER, dead_letter_queue_topic="dead")
+
+    it.fail()
+
+    ((topic, value, key, partition, _, _, _, headers),) = it.added
+    assert (topic, value, key, partition) == ("dead", b"value", b"key", -1)
+    described = dict(headers or [])
+    assert b"ProductionError" in (described[HEADER_EXCEPTION] or b"")
+    assert b"cannot write to topic out" in (described[HEADER_MESSAGE] or b"")
+    assert it.failures.dropped == 1
+
+
+def test_a_dead_letter_that_cannot_be_written_fails_without_asking() -> None:
+    it = Failing(Response.DEAD_LETTER, dead_letter_queue_topic="dead")
+
+    with pytest.raises(ProductionError, match="cannot write to topic dead"):
+        it.fail("dead")
+    assert it.handler.asked == []
+
+
+def test_a_changelog_record_is_never_dropped() -> None:
+    it = Failing(Response.CONTINUE)
+
+    with pytest.raises(ProductionError, match="app-s-changelog"):
+        it.fail("app-s-changelog")
+    assert it.handler.asked == []
+
+
+@pytest.mark.parametrize("topic", ["app-r-repartition", "other-s-changelog", "app-data"])
+def test_the_handler_decides_about_every_other_topic(topic: str) -> None:
+    it = Failing(Response.CONTINUE)
+
+    it.fail(topic)
+
+    assert it.failures.dropped == 1
