@@ -169,6 +169,8 @@ class TasksLife:
     def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
         """Start tasks again from the last commit; no thread holds them and no commit of theirs is under way."""
         for task in list(tasks):
+            if self.all.get(task.id) is not task:
+                continue  # failed twice, or was taken away: what runs under its id now is sound
             self._tasks.remove(task.id, LET_GO)
             self._feeder.remove(task)
             self._close_user_code(task)

@@ -338,6 +338,33 @@ def test_a_task_that_fails_again_and_again_is_revived_each_time(it: Owned) -> No
     assert it.stored(FIRST) == {}
 
 
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_task_whose_failure_was_reported_twice_is_revived_once(it: Owned, *, ran: bool) -> None:
+    it.assign(FIRST, of=topology(engine=Engine.ROCKSDB))
+    it.restoration.begin()
+    if ran:
+        it.restoration.finish()
+        it.life.take_restored()
+    failed = it.life.all[FIRST]
+
+    it.life.revive([failed])
+    again = it.life.all[FIRST]
+    it.life.revive([failed])
+
+    assert it.life.all[FIRST] is again
+
+
+def test_a_task_that_failed_and_was_taken_away_is_not_revived(it: Owned) -> None:
+    it.run(FIRST)
+    failed = it.life.all[FIRST]
+    it.assign()
+
+    it.life.revive([failed])
+
+    assert it.life.all == {}
+    assert it.restoration.here == {}
+
+
 def test_a_corrupted_task_is_wiped_and_handed_over_to_be_restored(it: Owned) -> None:
     it.run(FIRST, of=topology(engine=Engine.ROCKSDB))
     it.process(FIRST, "corrupted")
