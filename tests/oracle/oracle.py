@@ -59,12 +59,12 @@ def _stage(name: str, inputs: list[Path], make: Callable[[Path], list[str]]) -> 
     return done
 
 
-def class_path() -> str:
-    """Fetch the jars and compile the oracle where that is not done yet."""
+def class_path(java: Path = HERE / "java") -> str:
+    """Fetch the jars and compile the Java programs of a directory where that is not done yet."""
     pom = HERE / "pom.xml"
     copy = [str(find_maven()), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     libraries = _stage("libraries", [pom], lambda into: [*copy, f"-DoutputDirectory={into}"])
-    sources = sorted((HERE / "java").glob("*.java"))
+    sources = sorted(java.glob("*.java"))
     compiler = [str(find_java().with_name("javac")), "-cp", f"{libraries}/*"]
     classes = _stage("classes", [pom, *sources], lambda into: [*compiler, "-d", str(into), *map(str, sources)])
     return f"{classes}:{libraries}/*"

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
+
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.membership.api import Assignment
 from streamsapp.record import TaskId, TopicPartition
@@ -34,10 +36,21 @@ class SingleMember:
         return news
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        self._consumer.commit(offsets)
+        try:
+            self._consumer.commit(offsets)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_MEMBER_ID:
+                raise
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, self._taken())) from error
 
     def metadata(self) -> Any:
         return self._consumer.group_metadata()
 
     def leave(self) -> None:
         """There is no group to leave."""
+
+    def _taken(self) -> str:
+        return (
+            f"the consumer group {self._application_id} has members: stop whatever else runs under this application id"
+            " (an instance of Kafka Streams that did not leave the group counts until its session times out)"
+        )

@@ -1,0 +1,33 @@
+"""Kafka Streams for the tests of this folder: as an oracle that reads bytes, and as an application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jvm import Jvm, Topics
+from oracle import Oracle
+from streamsapp import StreamsConfig
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    """A running Kafka Streams that answers requests."""
+    with Oracle() as running:
+        yield running
+
+
+@pytest.fixture
+def start_jvm(tmp_path: Path) -> Iterator[Callable[[Topics, StreamsConfig], Jvm]]:
+    """Starts the program on Kafka Streams; what still runs after the test is closed."""
+    started: list[Jvm] = []
+
+    def start(topics: Topics, config: StreamsConfig) -> Jvm:
+        started.append(Jvm(topics, config, tmp_path))
+        return started[-1]
+
+    yield start
+    for jvm in started:
+        jvm.close()

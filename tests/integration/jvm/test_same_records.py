@@ -1,0 +1,72 @@
+"""The same program on the same input, by streamsapp and by Kafka Streams, writes the same records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import Message
+
+from instances import Instances, eventually, produce
+from jvm import Jvm, Topics, output_topics, topology
+from kafka import Kafka
+from streamsapp import StreamsConfig
+from streamsapp.record import Headers
+
+#: Out of order, with ties, empty lines, keys without text and lines without a key.
+LINES: list[tuple[bytes | None, bytes | None, int]] = [
+    (
+        key,
+        b" ".join([b"w%d" % (at * 7 % 11), b"w%d" % (at % 5), key or b"none"]) if at % 9 else b"",
+        1000 + at * 37 % 250,
+    )
+    for at, key in enumerate([b"a", b"b", None, b"", b"long-key", b"a"] * 20)
+]
+
+
+def run_both(
+    kafka: Kafka, instances: Instances, start_jvm: Callable[[Topics, StreamsConfig], Jvm], partitions: int
+) -> list[tuple[str, str]]:
+    """Pairs of topics that must be equal, ours and theirs: outputs first, then changelogs."""
+    source = kafka.create_topic("lines", partitions)
+    ours, theirs = Topics(source, *output_topics(kafka)), Topics(source, *output_topics(kafka))
+    headers: Headers = [("trace", b"\x00\x01"), ("empty", b""), ("null", None)]
+    produce(kafka, source, LINES, headers)
+    our_config, their_config = instances.config(), instances.config()
+    instance = instances.start(topology(ours), our_config)
+    jvm = start_jvm(theirs, their_config)
+    words = sum(len((line or b"").split(b" ")) for _, line, _ in LINES)
+    both = (ours.counts, theirs.counts)
+    eventually(lambda: jvm.assert_running() and all(len(kafka.read(topic)) == words for topic in both))
+    eventually(lambda: final(kafka.read(ours.parities)) == final(kafka.read(theirs.parities)))
+    assert instance.close()
+    jvm.close()
+    changelogs = [
+        (f"{our_config.application_id}-{store}-changelog", f"{their_config.application_id}-{store}-changelog")
+        for store in ("lengths", "parities", "counts")
+    ]
+    return [*zip(ours[1:], theirs[1:], strict=True), *changelogs]
+
+
+def records(messages: Iterable[Message]) -> list[Any]:
+    """All of every record but its offset, which transaction markers shift."""
+    return [(m.partition(), m.key(), m.value(), m.timestamp(), m.headers()) for m in messages]
+
+
+def final(messages: Iterable[Message]) -> dict[Any, Any]:
+    """What compaction would leave."""
+    return {(m.partition(), m.key()): (m.value(), m.timestamp()) for m in messages}
+
+
+def test_every_record_of_every_partition_is_the_same_in_the_same_order(
+    kafka: Kafka, instances: Instances, start_jvm: Callable[[Topics, StreamsConfig], Jvm]
+) -> None:
+    for our_topic, their_topic in run_both(kafka, instances, start_jvm, partitions=1)[:3]:
+        assert records(kafka.read(our_topic)) == records(kafka.read(their_topic))
+
+
+def test_outputs_and_changelogs_compact_to_the_same_where_tasks_race(
+    kafka: Kafka, instances: Instances, start_jvm: Callable[[Topics, StreamsConfig], Jvm]
+) -> None:
+    for our_topic, their_topic in run_both(kafka, instances, start_jvm, partitions=3):
+        assert final(kafka.read(our_topic)) == final(kafka.read(their_topic))

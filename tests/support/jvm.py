@@ -1,0 +1,117 @@
+"""One program for both sides: ``topology`` is it with streamsapp, ``Jvm`` runs it on Kafka Streams (``Lines.java``).
+
+It keeps the length of all lines of each key, the sum of those lengths by parity, and the count of each word: three
+sub-topologies, two repartition topics (one of them carries the changes of a table), three changelogs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka import Kafka
+from oracle import class_path
+from streamsapp import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
+from streamsapp.local.java import find_java
+
+_TEXT, _LONG = Serdes.string(), Serdes.long()
+_JAVA = Path(__file__).parents[1] / "integration" / "jvm" / "java"
+_GUARANTEES = {"exactly_once": "exactly_once_v2", "at_least_once": "at_least_once"}
+
+
+class Topics(NamedTuple):
+    """What the program reads, and what it writes."""
+
+    source: str
+    lengths: str
+    parities: str
+    counts: str
+
+
+def create_topics(kafka: Kafka, partitions: int) -> Topics:
+    """Topics for one run."""
+    return Topics(kafka.create_topic("lines", partitions), *output_topics(kafka))
+
+
+def output_topics(kafka: Kafka) -> tuple[str, str, str]:
+    """Topics for what the program writes, with as many partitions whatever the source has."""
+    return (
+        kafka.create_topic("lengths", partitions=2),
+        kafka.create_topic("parities", partitions=2),
+        kafka.create_topic("counts", partitions=2),
+    )
+
+
+def topology(topics: Topics) -> Topology:
+    """The program."""
+    builder = StreamsBuilder()
+    lines = builder.stream(topics.source, Consumed(_TEXT, _TEXT))
+    total = lines.group_by_key().aggregate(
+        lambda: 0, lambda _, line, length: length + len(line), Materialized("lengths", _TEXT, _LONG)
+    )
+    total.to_stream().to(topics.lengths, Produced(_TEXT, _LONG))
+    by_parity = total.group_by(
+        lambda _, length: ("odd" if length % 2 else "even", length), Grouped(_TEXT, _LONG, "parities")
+    )
+    sums = by_parity.reduce(
+        lambda total, length: total + length,
+        lambda total, length: total - length,
+        Materialized("parities", _TEXT, _LONG),
+    )
+    sums.to_stream().to(topics.parities, Produced(_TEXT, _LONG))
+    words = lines.flat_map_values(lambda line: line.split(" ")).group_by(
+        lambda _, word: word, Grouped(_TEXT, _TEXT, "words")
+    )
+    words.count(Materialized("counts")).to_stream().to(topics.counts, Produced(_TEXT, _LONG))
+    return builder.build()
+
+
+class Jvm:
+    """The program on Kafka Streams, in a process of its own, with the application's id and guarantee of ``config``."""
+
+    def __init__(self, topics: Topics, config: StreamsConfig, directory: Path) -> None:
+        settings = {
+            "application.id": config.application_id,
+            "bootstrap.servers": config.bootstrap_servers,
+            "processing.guarantee": _GUARANTEES[config.processing_guarantee],
+            "commit.interval.ms": config.commit_interval_ms,
+            "state.dir": directory / "jvm-state",
+            "statestore.cache.max.bytes": 0,
+            "auto.offset.reset": "earliest",
+        }
+        command = [str(find_java()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
+        command += ["-cp", class_path(_JAVA), "Lines", *topics]
+        self._log = (directory / "jvm.log").open("a+")
+        self._process = subprocess.Popen(
+            [*command, *(f"{key}={value}" for key, value in settings.items())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        self.description = self._read_until("STARTED")
+
+    def assert_running(self) -> bool:
+        """Fails with what it wrote when it has ended by itself."""
+        assert self._process.poll() is None, self._said()
+        return True
+
+    def close(self, order: str = "leave") -> None:
+        """Commit and end; ``remain`` ends as ``KafkaStreams.close()`` does, without leaving the group."""
+        if self._process.poll() is None:
+            self._process.communicate(order, timeout=60)
+        self._log.close()
+
+    def _read_until(self, word: str) -> str:
+        assert self._process.stdout is not None
+        read = ""
+        for line in self._process.stdout:
+            if line.strip() == word:
+                return read
+            read += line
+        raise AssertionError(f"Kafka Streams ended before {word}: {self._said()}")
+
+    def _said(self) -> str:
+        self._log.seek(0)
+        return self._log.read()[-4000:]
