@@ -47,6 +47,9 @@ _DEFAULTS = {
     # A killed broker may come back only when its old registration has expired: 9 s by default.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
+    # Stopping in good order, the only broker would first give up its leaderships, and end a transaction that is being
+    # committed at that moment without its markers: whoever reads committed records waits for them for ever.
+    "controlled.shutdown.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",

@@ -167,32 +167,24 @@ class TasksLife:
     # ---- failed ------------------------------------------------------------------------------------------------
 
     def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
-        """Start tasks again from the last commit; no thread holds them and no commit of theirs is under way."""
+        """Start tasks again from the last commit; no thread holds them and no commit of theirs is under way.
+
+        Each goes through the restoration thread once more: whether the last commit went through may be unknown, and
+        the changelog is what tells.
+        """
         for task in list(tasks):
             if self.all.get(task.id) is not task:
                 continue  # failed twice, or was taken away: what runs under its id now is sound
             self._tasks.remove(task.id, LET_GO)
             self._feeder.remove(task)
             self._close_user_code(task)
-            if task.state is not TaskState.RUNNING or wipe:
-                self._recreate(task, wipe=wipe)
-                continue
-            task.stores.revert()
-            self._read_committed([task])
-            task.context.reset()
-            again = StreamTask(task.plan, task.stores, task.context, self._config)
-            again.start_offsets, again.changelog_positions = task.start_offsets, task.changelog_positions
-            again.transition(TaskState.RESTORING)
+            if task.state is not TaskState.RUNNING:
+                self._take_from_restoration(task)
+            (task.stores.wipe if wipe else task.stores.close)()
+            again = self._create(task.id)
+            self._read_committed([again])
             self.all[task.id] = again
-            self._run(again)
-
-    def _recreate(self, task: StreamTask, *, wipe: bool) -> None:
-        self._take_from_restoration(task)
-        (task.stores.wipe if wipe else task.stores.close)()
-        again = self._create(task.id)
-        self._read_committed([again])
-        self.all[task.id] = again
-        self._restoration.add(again)
+            self._restoration.add(again)
 
     # ---- closed ------------------------------------------------------------------------------------------------
 
