@@ -40,7 +40,7 @@ CASES = (
     Case("W2", "kafka-streams", "cache-0", W2, every_update=True),
     Case("W2", "kafka-streams", "cache-10m", W2),
     Case("W2", "quix", "default", W2, sampled=True, every_update=True),
-    Case("W2", "streamsapp", "plain", W2, reference="cache-10m", every_update=True),
+    Case("W2", "streamsapp", "plain", W2, reference="cache-0", every_update=True),
     Case("W2", "streamsapp", "combine", W2, reference="cache-10m"),
     Case("W3", "kafka-streams", "cache-0", W3, every_update=True),
     Case("W3", "kafka-streams", "cache-10m", W3),

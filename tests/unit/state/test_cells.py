@@ -79,7 +79,7 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
             for _ in stores.apply(frozen, {}):
                 pass
             committed = expected
-            now = {key: tuple(stores.stores["counts"].get(key)) for key in expected}  # type: ignore[misc]
+            now = {key: tuple(stores.stores["counts"].get(key)) for key in expected}
         elif step < 0.9:
             stores.revert()
             count = Count("counts", emit_at_commit=True, send_old_values=False)
