@@ -68,5 +68,6 @@ def run_instance(topology: Topology, config: StreamsConfig, *, host: str, shutdo
         return 0
     if isinstance(error, UserInputError):
         raise error
-    log.error("%s ended: %s", config.application_id, error, exc_info=error)
+    # The runtime has logged where it happened.
+    log.error("%s failed: %s", config.application_id, error)
     return 1

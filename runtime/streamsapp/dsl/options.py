@@ -53,8 +53,8 @@ class Consumed(_Option, Generic[K, V]):
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
     timestamp_extractor: TimestampExtractor | None = None
-    offset_reset: str | None = None
     name: str | None = None
+    offset_reset: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.config.client_properties import ClientProperties, client_error
-from streamsapp.errors import TopicError
+from streamsapp.errors import StreamsError, TopicError
 from streamsapp.record import TopicPartition
 from streamsapp.topology.internal_topics import InternalTopic
 
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 #: How long a request may take, in seconds.
 TIMEOUT = 30.0
+#: How often and how long a broker is looked for at the start, and after how many attempts the user hears of it again.
+ATTEMPTS, ATTEMPT_TIMEOUT, REMINDER = 60, 2.0, 5
 
 
 class TopicAdmin:
@@ -27,9 +30,38 @@ class TopicAdmin:
 
     def __init__(self, properties: ClientProperties) -> None:
         try:
-            self._admin = AdminClient(properties)
+            # What it meets while it connects is told by ``wait_for_broker``, in words and not ten times a second.
+            settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": self._on_error}
+            self._admin = AdminClient(settings)
         except KafkaException as error:
             raise client_error(error) or error from error
+        self._servers = properties.get("bootstrap.servers")
+        self._last_error = "no answer"
+
+    def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
+        """Return when a broker answers, or when ``given_up()``; ``StreamsError`` when none does for a long time."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self._admin.list_topics("__none", timeout=ATTEMPT_TIMEOUT)
+            except KafkaException:
+                self._admin.poll(0)
+            else:
+                return
+            if given_up():
+                return
+            if attempt % REMINDER == 0:
+                log.warning("%s; trying again", self._unreachable())
+        raise StreamsError(self._unreachable())
+
+    def _unreachable(self) -> str:
+        return (
+            f"no broker answers at {self._servers} ({self._last_error}): check bootstrap_servers, the network and the"
+            " security settings"
+        )
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._last_error = error.str()
 
     def partition_counts(self) -> dict[str, int]:
         """Every topic that this application may see, with its number of partitions."""

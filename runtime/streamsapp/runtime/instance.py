@@ -92,8 +92,11 @@ class StreamsRuntime:
             )
         self._parts.start()
 
-    def close(self, timeout: float | timedelta = 60.0) -> bool:
+    def close(self, timeout: float | timedelta = 60.0, leave_group: bool = False) -> bool:
         """Commit what was processed and end; whether that was done within ``timeout`` (seconds).
+
+        ``leave_group`` gives the tasks to the other instances at once, instead of when the session times out. An
+        application's only instance has nobody to give them to: it keeps nothing back either way.
 
         Called by user code on one of the instance's own threads, it returns at once, and the end comes after it.
         """

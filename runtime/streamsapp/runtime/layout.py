@@ -7,8 +7,9 @@ source topics still have the partitions that the layout was made from.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopicError, TopologyError
@@ -91,8 +92,13 @@ def _source_counts(
     wanted = {topic for part in parts for node in part.sources for topic in node.topics} - names.internal
     missing = sorted(wanted - existing.keys())
     if missing:
-        raise TopicError("; ".join(admin.why_missing(topic) for topic in missing))
+        raise TopicError("; ".join(admin.why_missing(topic) + _similar(topic, existing) for topic in missing))
     return {topic: existing[topic] for topic in sorted(wanted)}
+
+
+def _similar(topic: str, existing: Iterable[str]) -> str:
+    close = get_close_matches(topic, existing, n=1)
+    return f" (there is a topic {close[0]})" if close else ""
 
 
 def _plan(

@@ -91,6 +91,9 @@ class Lifecycle:
     def start(self) -> None:
         """Fence a predecessor, learn the topics, join."""
         self._state.to(ClientState.REBALANCING)
+        self._admin.wait_for_broker(lambda: self._state.state.ending)
+        if self._state.state.ending:
+            return
         self.producer.start()
         self.layout = make_layout(self._topology, self._config, self._admin)
         self._membership.start(frozenset(self.layout.plans))
@@ -218,7 +221,9 @@ class Lifecycle:
     def close(self, error: BaseException | None) -> None:
         """Close the tasks and leave; the caller has committed what could be committed."""
         if error is not None:
-            log.error("%s ends: %s", self._config.application_id, error, exc_info=error)
+            # A message that names topic and remedy says it all; where our own code noticed it is of no use to anybody.
+            told = isinstance(error, (UserInputError, TopicError))
+            log.error("%s ends: %s", self._config.application_id, error, exc_info=None if told else error)
             self._end(error)
         try:
             self._life.close(list(self._life.all.values()))
