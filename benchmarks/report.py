@@ -58,10 +58,10 @@ def summarise(case: Case, records: int, runs: list[Measurement], *, smoke: bool)
 
 
 def write_json(rows: list[Row], path: Path) -> None:
-    """Write the rows; rows of the same workloads in the file are replaced, those of others stay."""
-    measured = {row.workload for row in rows}
+    """Write the rows; a row that was measured again replaces its old one, the others stay."""
+    measured = {(row.workload, row.system, row.variant) for row in rows}
     before = json.loads(path.read_text()) if path.exists() else []
-    kept = [row for row in before if row["workload"] not in measured]
+    kept = [row for row in before if (row["workload"], row["system"], row["variant"]) not in measured]
     merged = sorted(kept + [asdict(row) for row in rows], key=lambda row: str(row["workload"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(merged, indent=2) + "\n")
