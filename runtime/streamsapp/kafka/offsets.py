@@ -126,6 +126,8 @@ _library = _load()
 
 def _handle(client: Consumer | Producer) -> c_void_p:
     """The client's ``rd_kafka_t``: the first field after the object's head."""
+    if not isinstance(client, Consumer | Producer):  # anything else has no such field, and the process would crash
+        raise TypeError(f"expected a client of confluent-kafka, got {type(client).__name__}")
     handle = c_void_p.from_address(id(client) + object.__basicsize__)
     if not handle.value:
         raise RuntimeError("the Kafka client is closed")

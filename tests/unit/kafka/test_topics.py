@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaP
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp import TopicPartition
-from streamsapp.errors import TopicError
+from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import topics as module
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.topology.internal_topics import InternalTopic, InternalTopicKind
@@ -45,6 +45,9 @@ class FakeAdmin:
         if self.unavailable is not None:
             raise self.unavailable
         return Metadata(self.topics)
+
+    def poll(self, timeout: float) -> None:
+        """Nothing to serve."""
 
     def create_topics(self, topics: list[NewTopic], operation_timeout: float) -> dict[str, Future[None]]:
         self.created += topics
@@ -184,3 +187,16 @@ def test_records_that_cannot_be_deleted_are_only_logged(
     client.answer.set_exception(KafkaException(error(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
 
     assert "consumed records of app-r-repartition-2 were not deleted" in caplog.text
+
+
+def test_a_broker_is_waited_for_until_the_instance_gives_up(
+    client: FakeAdmin, admin: TopicAdmin, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.unavailable = UNAVAILABLE
+
+    admin.wait_for_broker(lambda: True)
+    assert caplog.messages == []
+
+    with pytest.raises(StreamsError, match=r"no broker answers at .*check bootstrap_servers"):
+        admin.wait_for_broker(lambda: False)
+    assert all("trying again" in message for message in caplog.messages)
