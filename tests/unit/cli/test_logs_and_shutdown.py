@@ -53,11 +53,19 @@ def test_leaving_waits_for_the_close_that_was_begun() -> None:
 
 def test_the_second_signal_does_not_wait() -> None:
     never = threading.Event()
-    with pytest.raises(Impatient), closing_on_signals(never.wait):  # noqa: PT012 - both signals belong together
+    with pytest.raises(Impatient), closing_on_signals(never.wait, one_press=0):  # noqa: PT012 - both signals belong together
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         never.wait(5)
     never.set()
+
+
+def test_a_signal_that_is_sent_twice_at_once_is_one() -> None:
+    closed = threading.Event()
+    with closing_on_signals(closed.set, one_press=60):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert closed.wait(5)
 
 
 def test_handlers_are_put_back() -> None:
