@@ -40,9 +40,6 @@ class Cell(list[Any]):
         self.held = False
 
 
-#: ``(raw value, timestamp)`` of a changelog record; a null value deletes.
-RawRecord: TypeAlias = tuple[bytes | None, int]
-
 #: The timestamp of what has none: absent keys, and every entry read from a plain store.
 NO_TIMESTAMP = -1
 

@@ -12,7 +12,8 @@ from threading import Lock
 
 from sortedcontainers import SortedDict
 
-from streamsapp.state.entries import ABSENT, Entry, EntryFormat, RawRecord
+from streamsapp.record import InputRecord
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 
 #: A scan holds the lock for at most so many entries.
 _SCAN_CHUNK = 256
@@ -63,7 +64,12 @@ class MemoryStore:
                 else:
                     self._entries[key] = self._readable(entry)
 
-    def write_restored(self, records: Iterable[tuple[bytes, RawRecord]]) -> None:
-        """Apply changelog records."""
+    def write_restored(self, records: Iterable[InputRecord]) -> None:
+        """Apply changelog records, in their order; records without key are a source topic's and skipped."""
         entry, restored = self._format.entry, self._format.restored
-        self.write((key, ABSENT if raw is None else entry(restored(raw, time))) for key, (raw, time) in records)
+        keyed = ((record.key(), record.value(), record) for record in records)
+        self.write(
+            (key, ABSENT if raw is None else entry(restored(raw, record.timestamp()[1])))
+            for key, raw, record in keyed
+            if key is not None
+        )

@@ -21,7 +21,8 @@ from typing import Any
 from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, WriteBatch, WriteOptions
 
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
-from streamsapp.state.entries import ABSENT, Entry, EntryFormat, RawRecord
+from streamsapp.record import InputRecord
+from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.resources import StateResources
 
 #: The family that every RocksDB has anyway; a family of its own would cost each task one more memtable.
@@ -203,15 +204,18 @@ class RocksDBStore:
             else:
                 put(key, physical(entry), family)
 
-    def stage_restored(self, batch: DatabaseBatch, records: Iterable[tuple[bytes, RawRecord]]) -> None:
-        """Add changelog records to a batch."""
+    def stage_restored(self, batch: DatabaseBatch, records: Iterable[InputRecord]) -> None:
+        """Add changelog records to a batch, in their order: the last of a key wins."""
         restored = self._format.restored
         put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
-        for key, (raw, timestamp) in records:
+        for record in records:
+            key, raw = record.key(), record.value()
+            if key is None:  # only a table's source topic can hold these; the table skips them too
+                continue
             if raw is None:
                 delete(key, family)
             else:
-                put(key, restored(raw, timestamp), family)
+                put(key, restored(raw, record.timestamp()[1]), family)
 
 
 def remove(directory: Path) -> None:

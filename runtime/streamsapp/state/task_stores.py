@@ -21,7 +21,7 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
-from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, RawRecord, TimestampedFormat
+from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
 from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueStoreImpl
 from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
@@ -125,15 +125,10 @@ class TaskStores:
     def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:
         """Apply raw changelog records, and remember where to go on."""
         slot = self._slots[store]
-        latest: dict[bytes, RawRecord] = {}
-        for record in records:
-            key = record.key()
-            if key is not None:  # only a table's source topic can hold these; the table skips them too
-                latest[key] = (record.value(), record.timestamp()[1])
         if isinstance(slot.engine, MemoryStore):
-            slot.engine.write_restored(latest.items())
+            slot.engine.write_restored(records)
         else:
-            self._restore_persistent(slot, latest, next_offset)
+            self._restore_persistent(slot, records, next_offset)
         slot.layers.forget_cached()
         self._offsets[store] = next_offset
 
@@ -234,17 +229,15 @@ class TaskStores:
         prefix = len(_TASK_PREFIX)
         self._metadata = {k[prefix:].decode(): v for k, v in found.items() if k.startswith(_TASK_PREFIX)}
 
-    def _restore_persistent(self, slot: _Slot, latest: Mapping[bytes, RawRecord], next_offset: int) -> None:
+    def _restore_persistent(self, slot: _Slot, records: Sequence[InputRecord], next_offset: int) -> None:
+        """In slices; the offset comes with the last, so a crash in between replays what is there already."""
         engine, database = self._persistent(slot)
-        items = iter(latest.items())
-        batch = database.batch()
-        while chunk := list(islice(items, _SLICE_SIZE)):
-            engine.stage_restored(batch, chunk)
-            if len(chunk) == _SLICE_SIZE:
-                database.write(batch)
-                batch = database.batch()
-        batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
-        database.write(batch)
+        for start in range(0, len(records), _SLICE_SIZE):
+            batch = database.batch()
+            engine.stage_restored(batch, records[start : start + _SLICE_SIZE])
+            if start + _SLICE_SIZE >= len(records):
+                batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
+            database.write(batch)
 
     def _persistent(self, slot: _Slot) -> tuple[RocksDBStore, TaskDatabase]:
         if not isinstance(slot.engine, RocksDBStore) or self._database is None:
