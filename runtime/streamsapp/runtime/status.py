@@ -30,18 +30,21 @@ def document(config: StreamsConfig, state: ClientState, parts: Parts | None, now
         "instance": config.client_id,
         "state": state.value,
         "generation": 0,
-        "tasks": [_task(task, restoring, observed_at) for task in tasks],
+        "tasks": [_task(task, restoring, observed_at, parts is not None and parts.tasks.paused) for task in tasks],
     }
 
 
-def _task(task: StreamTask, restoring: dict[TopicPartition, ChangelogRestore], observed_at: str) -> dict[str, Any]:
+def _task(
+    task: StreamTask, restoring: dict[TopicPartition, ChangelogRestore], observed_at: str, paused: bool
+) -> dict[str, Any]:
     changelogs = {**task.plan.changelogs, **task.plan.source_changelogs}
+    mode = "restoring" if task.state is not TaskState.RUNNING else "paused" if paused else "processing"
     return {
         "id": str(task.id),
         "role": "active",
         "state": task.state.value,
         "stores": [
-            _store(task, store, partition, restoring.get(partition), observed_at)
+            _store(task, store, partition, restoring.get(partition), observed_at, mode)
             for store, partition in changelogs.items()
         ],
         "inputLag": task.input_lag,
@@ -54,9 +57,9 @@ def _store(
     changelog: TopicPartition,
     restore: ChangelogRestore | None,
     observed_at: str,
+    mode: str,
 ) -> dict[str, Any]:
     """An active task is the only writer of its changelog: once restored, where it stands is the end."""
-    running = task.state is TaskState.RUNNING
     position = restore.position if restore is not None else task.changelog_positions.get(store)
     end = restore.end if restore is not None else position
     return {
@@ -66,7 +69,7 @@ def _store(
         "endOffset": end,
         "lag": None if position is None or end is None else max(0, end - position),
         "observedAt": observed_at,
-        "mode": "processing" if running else "restoring",
+        "mode": mode,
         "snapshot": None,
     }
 

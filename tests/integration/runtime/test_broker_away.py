@@ -69,7 +69,7 @@ class Load:
             assert all(final[key] >= count for key, count in self.truth.items())
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once"])
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_an_instance_goes_on_when_the_broker_was_away_under_load(
     own_broker: EmbeddedBroker, there: Instances, guarantee: str
 ) -> None:

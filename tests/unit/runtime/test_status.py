@@ -29,14 +29,16 @@ def storing(*, running: bool = True) -> StreamTask:
 class Parts:
     """What status reads of a started instance."""
 
-    tasks: list[StreamTask] = field(default_factory=list)
+    running: list[StreamTask] = field(default_factory=list)
     restoring: dict[TopicPartition, ChangelogRestore] = field(default_factory=dict)
     threads: list[threading.Thread] = field(default_factory=list)
     processing: list[Any] = field(default_factory=list)
     longest: float = 0.0
+    paused: bool = False
 
     def __post_init__(self) -> None:
-        self.owned = SimpleNamespace(all={task.id: task for task in self.tasks})
+        self.tasks = SimpleNamespace(paused=self.paused)
+        self.owned = SimpleNamespace(all={task.id: task for task in self.running})
         self.restoration = SimpleNamespace(restoring=self.restoring)
         self.watch = SimpleNamespace(longest=self.longest)
         self.polling = SimpleNamespace(name="app-polling", commit_latency=Histogram())
@@ -84,6 +86,12 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
         ],
         "inputLag": 7,
     }
+
+
+def test_a_paused_application_says_so_of_every_store() -> None:
+    (told,) = document(Parts([storing()], paused=True))["tasks"]
+
+    assert [store["mode"] for store in told["stores"]] == ["paused"]
 
 
 def test_a_restoring_store_tells_how_far_it_is() -> None:
