@@ -65,10 +65,10 @@ _ALLOWED: dict[ClientState, frozenset[ClientState]] = {
 
 
 class StateHolder:
-    """The current state; waits and listeners."""
+    """The current state; waits and listeners. Who waits for a state is woken after the listener was told of it."""
 
     def __init__(self) -> None:
-        self._state = ClientState.CREATED
+        self._state = self._told = ClientState.CREATED
         self._changed = threading.Condition()
         self.listener: Callable[[ClientState, ClientState], None] | None = None
 
@@ -83,13 +83,17 @@ class StateHolder:
             if target not in _ALLOWED[old]:
                 return False
             self._state = target
-            self._changed.notify_all()
         log.info("state changed from %s to %s", old.value, target.value)
-        if self.listener is not None:
-            self.listener(target, old)
+        try:
+            if self.listener is not None:
+                self.listener(target, old)
+        finally:
+            with self._changed:
+                self._told = self._state
+                self._changed.notify_all()
         return True
 
     def wait_for(self, predicate: Callable[[ClientState], bool], timeout: float | None) -> bool:
         """Block until the state satisfies ``predicate``; ``False`` on time-out (seconds)."""
         with self._changed:
-            return self._changed.wait_for(lambda: predicate(self._state), timeout)
+            return self._changed.wait_for(lambda: predicate(self._told), timeout)

@@ -96,9 +96,11 @@ def test_commits_and_processing_do_not_disturb_each_other(
     committer.start()
     expected: dict[bytes, int] = {}
     randomness = random.Random(1)
-    for _ in range(INCREMENTS // 100):
+    counted = 0
+    while committer.is_alive() and (counted < INCREMENTS or committer.commits < 2):
         with processing:
             count(stores.stores["counts"], expected, randomness, 100)
+        counted += 100
     committer.stop.set()
     committer.join()
     assert committer.error is None
