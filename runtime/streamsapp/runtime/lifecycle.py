@@ -75,7 +75,7 @@ class Lifecycle:
         self._state = state
         self._clock = clock
         self._handler = handler
-        self._production = ProductionFailures(config, collector)
+        self._production = ProductionFailures(config, collector, clock)
         self.producer = self._make_producer()
         self.layout: Layout | None = None
         #: What ended the instance, if anything did.

@@ -9,6 +9,7 @@ import logging
 
 from confluent_kafka import KafkaError
 
+from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.producer import production_error
@@ -24,10 +25,11 @@ _NO_TASK = TaskId(-1, -1)
 class ProductionFailures:
     """Applies the production exception handler."""
 
-    def __init__(self, config: StreamsConfig, collector: RecordCollector) -> None:
+    def __init__(self, config: StreamsConfig, collector: RecordCollector, clock: Clock) -> None:
         self._handler = config.on_production_error
         self._dead_letter_topic = config.dead_letter_queue_topic
         self._collector = collector
+        self._clock = clock
         self._internal_prefix = f"{config.application_id}-"
         self.dropped = 0
 
@@ -54,7 +56,9 @@ class ProductionFailures:
         log.warning("%s; the production exception handler answers %s", failure, response.value)
         if response is Response.DEAD_LETTER and self._dead_letter_topic is not None:
             headers = dead_letter_headers(described, failure, [])
-            self._collector.add([(self._dead_letter_topic, value, key, -1, None, None, 0, headers)], epoch=0)
+            # The client does not tell the record's own time any more.
+            now = self._clock.now_ms()
+            self._collector.add([(self._dead_letter_topic, value, key, -1, None, None, now, headers)], epoch=0)
 
     def _is_changelog(self, topic: str) -> bool:
         return topic.startswith(self._internal_prefix) and topic.endswith("-changelog")

@@ -12,6 +12,7 @@ from streamsapp.errors import ProductionError
 from streamsapp.processor.handlers import HEADER_EXCEPTION, HEADER_MESSAGE, ErrorContext, Response
 from streamsapp.runtime.production import ProductionFailures
 from streamsapp.tasks.output import OutputRecord
+from streamsapp.testing import MockClock
 from task_parts import config
 
 ERROR = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
@@ -36,7 +37,7 @@ class Failing:
         self.handler = Handler(answer)
         self.collector = RecordCollector(10)
         self.failures = ProductionFailures(
-            config(production_exception_handler=self.handler, **settings), self.collector
+            config(production_exception_handler=self.handler, **settings), self.collector, MockClock(1_234)
         )
 
     def fail(self, topic: str = "out") -> None:
@@ -88,8 +89,8 @@ def test_a_dead_letter_has_the_original_bytes_and_says_what_went_wrong() -> None
 
     it.fail()
 
-    ((topic, value, key, partition, _, _, _, headers),) = it.added
-    assert (topic, value, key, partition) == ("dead", b"value", b"key", -1)
+    ((topic, value, key, partition, _, _, timestamp, headers),) = it.added
+    assert (topic, value, key, partition, timestamp) == ("dead", b"value", b"key", -1, 1_234)
     described = dict(headers or [])
     assert b"ProductionError" in (described[HEADER_EXCEPTION] or b"")
     assert b"cannot write to topic out" in (described[HEADER_MESSAGE] or b"")
