@@ -145,7 +145,7 @@ def end_offsets(kafka: Kafka, topic: str) -> int:
     def ask() -> int:
         return sum(future.result().offset for future in kafka.admin.list_offsets(asked).values())
 
-    return repeated(ask)
+    return repeated(ask, "asking for the topic")
 
 
 def values_per_key(messages: Iterable[Message]) -> dict[bytes, list[bytes | None]]:

@@ -77,7 +77,7 @@ class Kafka:
         """Offset and metadata of every partition for which the group has committed one."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
         asked = [StreamsPartition(topic, each) for each in self.partitions_of(topic)]
-        found = repeated(lambda: offsets.committed(consumer, asked, 10))
+        found = repeated(lambda: offsets.committed(consumer, asked, 10), "reading committed offsets")
         consumer.close()
         return {partition.partition: committed for partition, committed in found.items()}
 

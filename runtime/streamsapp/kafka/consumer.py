@@ -6,7 +6,6 @@ the restoration thread only. Group membership is not their business (see ``membe
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -26,10 +25,11 @@ from confluent_kafka import (
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import offsets
+from streamsapp.kafka.log import client_log
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, TopicPartition
 
-log = logging.getLogger(__name__)
+log = client_log(__name__)
 
 #: Start positions that the broker resolves.
 BEGINNING: int = OFFSET_BEGINNING
@@ -141,10 +141,15 @@ class PartitionConsumer:
         if not partitions:
             return {}
         try:
-            return repeated(lambda: offsets.committed(self._consumer, partitions, REQUEST_TIMEOUT))
+            return repeated(
+                lambda: offsets.committed(self._consumer, partitions, REQUEST_TIMEOUT), "reading the committed offsets"
+            )
         except KafkaException as error:
             named = ", ".join(map(str, partitions))
-            raise StreamsError(f"cannot read the committed offsets of {named}: {error.args[0].str()}") from error
+            raise StreamsError(
+                f"cannot read the committed offsets of {named}: {error.args[0].str()}; if the broker "
+                "answers otherwise, a transaction was never ended: look for it with kafka-transactions.sh find-hanging"
+            ) from error
 
     def commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit offsets with their metadata; raises ``KafkaException``."""
@@ -154,7 +159,8 @@ class PartitionConsumer:
         """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""
         asked = KafkaPartition(*partition)
         low, high = repeated(
-            lambda: self._consumer.get_watermark_offsets(asked, timeout=REQUEST_TIMEOUT, cached=cached)
+            lambda: self._consumer.get_watermark_offsets(asked, timeout=REQUEST_TIMEOUT, cached=cached),
+            f"looking up where {partition} begins and ends",
         )
         return None if high < 0 else (max(low, 0), high)
 
@@ -171,7 +177,7 @@ class PartitionConsumer:
 
         return {
             TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else END
-            for each in repeated(request)
+            for each in repeated(request, "looking up offsets by time")
         }
 
     def group_metadata(self) -> Any:

@@ -6,8 +6,9 @@ are committed, atomically under exactly once (KIP-98, KIP-447).
 
 from __future__ import annotations
 
-import logging
+import threading
 from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -15,17 +16,21 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.kafka.log import client_log
 from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 from streamsapp.tasks.output import OutputRecord
 
-log = logging.getLogger(__name__)
+log = client_log(__name__)
 
 #: How long one attempt at a request may take, in seconds.
 REQUEST_TIMEOUT = 30.0
 #: The client's own default of ``transaction.timeout.ms``.
 TRANSACTION_TIMEOUT_MS = 60_000
+
+#: How long a transactional request may take by its own time-out, and before it is given up for lost, in seconds.
+TRANSACTION_REQUEST, TRANSACTION_PATIENCE = 10.0, 15.0
 
 #: librdkafka takes 0 for "not set" and would write the current time; one millisecond later is the nearest there is.
 _EARLIEST = 1
@@ -189,7 +194,7 @@ class ExactlyOnceProducer(RecordProducer):
     def start(self) -> None:
         """Fence whoever used this transactional id before and abort what it left open."""
         try:
-            repeated(lambda: self._producer.init_transactions(REQUEST_TIMEOUT))
+            repeated(lambda: self._producer.init_transactions(REQUEST_TIMEOUT), "starting a transactional producer")
         except KafkaException as error:
             raise _classified(error, "cannot start a transactional producer") from error
 
@@ -208,9 +213,10 @@ class ExactlyOnceProducer(RecordProducer):
         self._begin()
         try:
             if offsets and not self._offsets_sent:
-                send_to_transaction(self._producer, offsets, group.metadata(), REQUEST_TIMEOUT)
+                metadata = group.metadata()
+                _bounded(lambda: send_to_transaction(self._producer, offsets, metadata, TRANSACTION_REQUEST))
                 self._offsets_sent = True
-            self._producer.commit_transaction(REQUEST_TIMEOUT)
+            _bounded(lambda: self._producer.commit_transaction(TRANSACTION_REQUEST))
         except KafkaException as error:
             self._raise_failure()
             raise self._classified(error, "cannot commit the transaction") from error
@@ -252,6 +258,31 @@ class ExactlyOnceProducer(RecordProducer):
                 raise self._classified(error, "cannot begin a transaction") from error
             self._open = True
             self._began = self._clock.monotonic()
+
+
+def _bounded(request: Callable[[], object]) -> None:
+    """Make a transactional request that ends, one way or the other.
+
+    After a broker's restart librdkafka has been seen not to return from them, whatever time-out they were given. Then
+    the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
+    """
+    outcome: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            request()
+        except BaseException as error:
+            outcome.put(error)
+        else:
+            outcome.put(None)
+
+    threading.Thread(target=ask, name="transaction", daemon=True).start()
+    try:
+        failure = outcome.get(timeout=TRANSACTION_PATIENCE)
+    except Empty:
+        raise AbortableError(f"the broker did not end the transaction within {TRANSACTION_PATIENCE:.0f} s") from None
+    if failure is not None:
+        raise failure
 
 
 def _classified(error: KafkaException, what: str) -> Exception:

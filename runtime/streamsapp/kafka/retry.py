@@ -41,8 +41,11 @@ _PASSING = frozenset(
 )
 
 
-def repeated(request: Callable[[], T]) -> T:
-    """The result of ``request``; what still fails after ``GIVE_UP_AFTER`` seconds, or for good, is raised."""
+def repeated(request: Callable[[], T], what: str) -> T:
+    """The result of ``request``; what still fails after ``GIVE_UP_AFTER`` seconds, or for good, is raised.
+
+    ``what`` tells the operator who reads the log what is being waited for: "reading the committed offsets".
+    """
     give_up = time.monotonic() + GIVE_UP_AFTER
     pause = FIRST_PAUSE
     while True:
@@ -51,6 +54,6 @@ def repeated(request: Callable[[], T]) -> T:
         except KafkaException as error:
             if error.args[0].code() not in _PASSING or time.monotonic() > give_up:
                 raise
-            log.info("trying again in %.2f s: %s", pause, error.args[0].str())
+            log.info("%s: %s; trying again in %.2f s", what, error.args[0].str(), pause)
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)

@@ -46,19 +46,19 @@ def failing(times: int, code: int = KafkaError._TIMED_OUT) -> Callable[[], str]:
 
 
 def test_a_request_that_works_is_made_once(time: FakeTime) -> None:
-    assert repeated(failing(0)) == "answer"
+    assert repeated(failing(0), "asking") == "answer"
     assert time.pauses == []
 
 
 def test_pauses_double_up_to_the_longest(time: FakeTime) -> None:
-    assert repeated(failing(8)) == "answer"
+    assert repeated(failing(8), "asking") == "answer"
     assert time.pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
     assert time.pauses[-1] == LONGEST_PAUSE
 
 
 def test_what_fails_for_good_is_raised_at_once(time: FakeTime) -> None:
     with pytest.raises(KafkaException):
-        repeated(failing(1, KafkaError.TOPIC_AUTHORIZATION_FAILED))
+        repeated(failing(1, KafkaError.TOPIC_AUTHORIZATION_FAILED), "asking")
     assert time.pauses == []
 
 
@@ -66,7 +66,7 @@ def test_what_goes_on_failing_is_raised_in_the_end(time: FakeTime) -> None:
     began = time.now
 
     with pytest.raises(KafkaException):
-        repeated(failing(10_000))
+        repeated(failing(10_000), "asking")
 
     assert GIVE_UP_AFTER <= time.now - began <= GIVE_UP_AFTER + LONGEST_PAUSE
 
@@ -76,4 +76,4 @@ def test_other_exceptions_are_not_held_back(time: FakeTime) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        repeated(broken)
+        repeated(broken, "asking")

@@ -13,7 +13,9 @@ OWN = (701, 11, 12)
 
 
 @pytest.fixture(autouse=True)
-def _settings_of_the_process() -> Iterator[None]:
+def _no_instance_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever instance another test of this process left behind."""
+    monkeypatch.setattr(garbage, "_instances", 0)
     before = gc.get_threshold()
     gc.set_threshold(*OWN)
     yield
