@@ -73,6 +73,22 @@ class StreamsConfig:
     #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
     kafka: Mapping[str, str] = field(default_factory=dict)
     topology_optimization: bool = False
+    #: Copies of each task's state on other instances, kept up to date to take over at once.
+    standby_replicas: int = 0
+    #: A copy no more records behind than this may take over (KIP-441).
+    acceptable_recovery_lag: int = 10_000
+    #: Copies made at the same time of tasks that are to move to an instance without one (KIP-441).
+    max_warmup_replicas: int = 2
+    #: How often a task that waits for its warm-up replica is looked at again, besides when the replica has caught up.
+    probing_rebalance_interval_ms: int = 600_000
+    #: Makes this a static member: a restart within the session time-out keeps its tasks (KIP-345).
+    group_instance_id: str | None = None
+    #: ``host:port`` under which other instances reach this one's HTTP server (``application.server``).
+    application_server: str = ""
+    #: What several instances on one machine or in one pod share: an active task's standbys are kept off its host.
+    host_id: str = ""
+    #: Where the instance runs, such as ``{"zone": "a"}``; standbys are spread over different values (KIP-708).
+    client_tags: Mapping[str, str] = field(default_factory=dict)
     #: Of ``/healthz``, ``/metrics`` and ``/status``, which the command line serves; 0 takes any free port.
     http_port: int | None = None
 
@@ -123,6 +139,7 @@ class StreamsConfig:
 
 #: Kafka Streams' keys whose name is not simply ours with dots.
 _KAFKA_STREAMS_NAMES = {
+    "num.standby.replicas": "standby_replicas",
     "num.stream.threads": "threads",
     "errors.dead.letter.queue.topic.name": "dead_letter_queue_topic",
 }
@@ -135,6 +152,10 @@ _INTEGERS = {
     "max_task_idle_ms": (-1, False),
     "max_poll_interval_ms": (1, False),
     "replication_factor": (1, True),
+    "standby_replicas": (0, False),
+    "acceptable_recovery_lag": (0, False),
+    "max_warmup_replicas": (1, False),
+    "probing_rebalance_interval_ms": (60_000, False),
 }
 
 
@@ -173,6 +194,7 @@ def _resolve(config: StreamsConfig) -> None:
         "state_dir": Path(config.state_dir).expanduser(),
         "topic_properties": MappingProxyType(dict(config.topic_properties)),
         "kafka": MappingProxyType(dict(config.kafka)),
+        "client_tags": MappingProxyType(dict(config.client_tags)),
         "client_id": config.client_id or config.application_id,
     }
     if config.commit_interval_ms == AUTO:

@@ -1,25 +1,84 @@
 """Membership: which tasks this instance runs, and the right to commit for them.
 
-The polling thread is the only caller. An implementation that talks to a group coordinator does so on a thread of its
-own and hands its news over in ``poll``.
+The polling thread calls, and takes news by ``poll``. An implementation speaks with the group's coordinator on a thread
+of its own, so that neither processing nor a long commit delays a rebalance, and a rebalance stops neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from streamsapp.record import TaskId, TopicPartition
 
 
 @dataclass(frozen=True)
+class TaskInfo:
+    """What the group needs to know of a task."""
+
+    #: What it reads: shown by ``kafka-consumer-groups.sh``.
+    partitions: frozenset[TopicPartition]
+    #: Whether it has a changelog, so that standbys make sense.
+    stateful: bool
+    #: Fingerprint of the task's sub-topology: a task whose definition differs in another version of the application is
+    #: another task.
+    definition: str = ""
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What this instance has when it joins."""
+
+    #: Tasks it runs, or restores in order to run them.
+    active: frozenset[TaskId] = frozenset()
+    #: Records that each standby and warm-up replica is behind its changelog; ``None`` if not known yet.
+    lags: Mapping[TaskId, int | None] = field(default_factory=dict)
+    #: Tasks that left state in the local directory, of unknown age.
+    on_disk: frozenset[TaskId] = frozenset()
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A member of the group as the others see it."""
+
+    #: ``host:port`` of its HTTP server; empty if it has none.
+    endpoint: str = ""
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+
+
+@dataclass(frozen=True)
 class Assignment:
-    """The tasks of this instance in one generation."""
+    """The tasks of this instance in one generation.
+
+    What it owned and finds no longer in ``active`` goes to somebody else as soon as it has been committed and given
+    up: then ``rejoin`` is due. Whoever wrote for new active tasks before cannot write any more.
+    """
 
     active: frozenset[TaskId]
-    standby: frozenset[TaskId] = field(default_factory=frozenset)
+    standby: frozenset[TaskId] = frozenset()
+    #: Replicas that are being prepared to become active here; when one has caught up, ``rejoin`` is due.
+    warmup: frozenset[TaskId] = frozenset()
     generation: int = 0
+    #: All members by name, this one included.
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The group went on without this instance: others may run its tasks. It owns nothing until the next assignment,
+    which comes by itself."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class ShutdownRequested:
+    """A member asked all instances of the application to stop (KIP-671)."""
+
+
+News: TypeAlias = Assignment | Lost | ShutdownRequested
 
 
 class Membership(Protocol):
@@ -27,25 +86,52 @@ class Membership(Protocol):
 
     @property
     def transactional_id(self) -> str:
-        """Under which this instance's producer writes; whoever uses it next fences this instance."""
+        """Under which this instance's producer writes. Whoever takes over this instance's tasks fences it."""
         ...
 
-    def start(self, tasks: frozenset[TaskId]) -> None:
-        """Join; ``tasks`` is everything the application consists of."""
+    @property
+    def safe_until(self) -> float:
+        """Until when this instance is surely a member, in monotonic seconds: nobody can have taken over its tasks.
+        What it writes later needs another sign of life from the coordinator."""
         ...
 
-    def poll(self) -> Assignment | None:
-        """The new assignment when there is one."""
+    def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
+        """Join; ``tasks`` is everything the application consists of. ``holdings`` is called on the membership's thread
+        whenever it joins."""
+        ...
+
+    def poll(self) -> News | None:
+        """What happened in the group, in order; raises what ended the membership."""
+        ...
+
+    def rejoin(self) -> None:
+        """What the last assignment took away is given up, or a warm-up replica has caught up: assign anew."""
+        ...
+
+    def begin_commit(self) -> bool:
+        """Whether a commit may begin. While the instance joins it may not; a join waits for the commit that began."""
+        ...
+
+    def end_commit(self) -> None:
+        """The commit that ``begin_commit`` allowed has ended, well or not."""
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Commit input offsets with their metadata, fenced by this membership; raises ``KafkaException``."""
+        """Commit input offsets with their metadata, fenced by generation and member id; raises ``KafkaException``."""
         ...
 
     def metadata(self) -> Any:
-        """What a transaction that sends offsets is fenced by."""
+        """The generation and member id that fence a transaction's offsets, in the client's form."""
+        ...
+
+    def drain(self) -> None:
+        """Ask the others to take over this instance's tasks, each as soon as somebody has caught up with it."""
+        ...
+
+    def request_shutdown(self) -> None:
+        """Ask all instances of the application to stop."""
         ...
 
     def leave(self) -> None:
-        """Give everything up."""
+        """End the membership; the others take over at once, unless the member is a static one (KIP-345)."""
         ...

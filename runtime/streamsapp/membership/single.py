@@ -6,13 +6,14 @@ fences the earlier.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.membership.api import Assignment
+from streamsapp.membership.api import Assignment, Holdings, TaskInfo
 from streamsapp.record import TaskId, TopicPartition
 
 
@@ -28,12 +29,25 @@ class SingleMember:
     def transactional_id(self) -> str:
         return f"{self._application_id}-single"
 
-    def start(self, tasks: frozenset[TaskId]) -> None:
-        self._news = Assignment(active=tasks)
+    @property
+    def safe_until(self) -> float:
+        return math.inf
+
+    def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
+        self._news = Assignment(active=frozenset(tasks))
 
     def poll(self) -> Assignment | None:
         news, self._news = self._news, None
         return news
+
+    def rejoin(self) -> None:
+        """There is nobody to give tasks to."""
+
+    def begin_commit(self) -> bool:
+        return True
+
+    def end_commit(self) -> None:
+        """Nothing waits for it."""
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         try:
@@ -45,6 +59,12 @@ class SingleMember:
 
     def metadata(self) -> Any:
         return self._consumer.group_metadata()
+
+    def drain(self) -> None:
+        """There is nobody to take over."""
+
+    def request_shutdown(self) -> None:
+        """There is nobody else."""
 
     def leave(self) -> None:
         """There is no group to leave."""

@@ -23,7 +23,7 @@ from streamsapp.errors import (
 )
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.membership.api import Membership
+from streamsapp.membership.api import Assignment, Holdings, Membership, TaskInfo
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import Commit
@@ -96,7 +96,13 @@ class Lifecycle:
             return
         self.producer.start()
         self.layout = make_layout(self._topology, self._config, self._admin)
-        self._membership.start(frozenset(self.layout.plans))
+        self._membership.start(
+            {
+                task_id: TaskInfo(frozenset(plan.inputs), stateful=bool(plan.changelogs or plan.source_changelogs))
+                for task_id, plan in self.layout.plans.items()
+            },
+            Holdings,
+        )
 
     def advance(self, committing: bool) -> None:
         """Follow the assignment; run what is restored; revive what failed once no commit is under way.
@@ -104,7 +110,7 @@ class Lifecycle:
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch.
         """
         assignment = self._membership.poll()
-        if assignment is not None:
+        if isinstance(assignment, Assignment):
             assert self.layout is not None
             self._state.to(ClientState.REBALANCING)
             self._life.assign(self.layout, assignment.active)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from streamsapp import TaskId, TopicPartition
-from streamsapp.membership.api import Assignment, Membership
+from streamsapp.membership.api import Assignment, Holdings, Membership, TaskInfo
 from streamsapp.membership.single import SingleMember
 
 TASKS = frozenset({TaskId(0, 0), TaskId(0, 1)})
@@ -33,7 +33,7 @@ def test_all_tasks_are_assigned_once() -> None:
     it = member()
     assert it.poll() is None
 
-    it.start(TASKS)
+    it.start(dict.fromkeys(TASKS, TaskInfo(frozenset(), stateful=True)), Holdings)
 
     assert it.poll() == Assignment(active=TASKS)
     assert it.poll() is None
