@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from instances import Instances
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp.local.broker import EmbeddedBroker
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp import Serdes, StreamsConfig, StreamsRuntime, TaskId, Topology
 from streamsapp.kafka.retry import repeated
 from streamsapp.state.resources import StateResources

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka import Kafka
+from kafka_cluster import Kafka
 from oracle import class_path
 from streamsapp import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
 from streamsapp.local.java import find_java

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition as KafkaPartition
 
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp.cli.cluster import Cluster
 from streamsapp.cli.main import main
 from streamsapp.config import StreamsConfig

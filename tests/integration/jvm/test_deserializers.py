@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from instances import Instances, eventually, produce
-from kafka import Kafka
+from kafka_cluster import Kafka
 from oracle import Oracle
 from streamsapp import Consumed, Materialized, Produced, Serdes, StreamsBuilder
 from streamsapp.record import Headers

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from instances import Instances, eventually, produce
 from jvm import Jvm, Topics, output_topics, topology
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp import StreamsConfig
 from streamsapp.record import Headers
 

@@ -12,7 +12,7 @@ import pytest
 
 from instances import Instances, counts_per_key, eventually, long, produce
 from jvm import Jvm, Topics, create_topics, topology
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp import StreamsConfig
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 

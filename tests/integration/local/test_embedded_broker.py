@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp.errors import StreamsError
 from streamsapp.local.broker import EmbeddedBroker
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from instances import Instances, counts_per_key, end_offsets, eventually, last_counts, produce
-from kafka import Kafka
+from kafka_cluster import Kafka
 from killable import word_count
 from streamsapp import ClientState, StreamsRuntime
 from streamsapp.local.broker import EmbeddedBroker

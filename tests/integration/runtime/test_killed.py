@@ -18,7 +18,7 @@ from instances import (
     produce,
     stored_counts,
 )
-from kafka import Kafka
+from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import StreamsConfig
 

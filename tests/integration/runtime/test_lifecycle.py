@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from instances import Instances, counts_per_key, eventually, last_counts, produce, stored_counts
-from kafka import Kafka
+from kafka_cluster import Kafka
 from killable import count_per_key
 from streamsapp import (
     ClientState,

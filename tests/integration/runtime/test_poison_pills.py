@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Message
 
 from instances import Instances, eventually, produce
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp import ClientState, Consumed, Produced, Serdes, StreamsBuilder, StreamsConfig, StreamsRuntime, Topology
 from streamsapp.dsl.kstream import KStream
 from streamsapp.errors import DeserializationError, ProcessingError, ProductionError, SerializationError

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Message, Producer
 
 from instances import Instances, eventually
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp import Consumed, Materialized, Produced, Serdes, StreamsBuilder, Topology
 from streamsapp.record import Headers
 from streamsapp.testing import TopologyTestDriver

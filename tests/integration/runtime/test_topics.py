@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from instances import Instances, eventually, produce
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp import ClientState, Materialized, StreamsBuilder, Topology
 from streamsapp.errors import TopicError
 from streamsapp.local.broker import EmbeddedBroker

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from instances import Instances, counts_per_key, eventually, last_counts, produce
-from kafka import Kafka
+from kafka_cluster import Kafka
 from streamsapp import (
     ClientState,
     Consumed,

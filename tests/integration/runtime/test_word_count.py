@@ -8,7 +8,7 @@ from collections import Counter
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from instances import Instances, eventually, last_counts, produce, stored_counts
-from kafka import Kafka
+from kafka_cluster import Kafka
 from killable import word_count
 from streamsapp import ClientState
 from streamsapp.serdes.offset_metadata import OffsetMetadata
