@@ -30,6 +30,9 @@ class TaskInfo:
 class Holdings:
     """What this instance has when it joins."""
 
+    #: Of the last assignment that this reflects. If ``poll`` has handed out a newer one, the instance owns what that one
+    #: gave it, too: nobody else may get it in the meantime.
+    generation: int = 0
     #: Tasks it runs, or restores in order to run them.
     active: frozenset[TaskId] = frozenset()
     #: Records that each standby and warm-up replica is behind its changelog; ``None`` if not known yet.
@@ -46,6 +49,8 @@ class Peer:
     endpoint: str = ""
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
+    #: It is about to leave and takes over nothing.
+    draining: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,8 @@ class Membership(Protocol):
         ...
 
     def poll(self) -> News | None:
-        """What happened in the group, in order; raises what ended the membership."""
+        """What happened in the group; of several assignments only the newest, which alone holds. Raises what ended the
+        membership."""
         ...
 
     def rejoin(self) -> None:
@@ -109,7 +115,8 @@ class Membership(Protocol):
         ...
 
     def begin_commit(self) -> bool:
-        """Whether a commit may begin. While the instance joins it may not; a join waits for the commit that began."""
+        """Whether a commit may begin. Not while the instance joins, is no member, or has news that nobody polled yet: the
+        tasks may belong to somebody else by then. A join waits for the commit that began."""
         ...
 
     def end_commit(self) -> None:
