@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
+from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.graph import LogicalGraph
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.nodes import GlobalStoreNode, StoreNode, StreamSourceNode, TableSourceNode
+from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.dsl.optimizer import merge_duplicate_sources, merge_repartition_topics, reuse_table_source_topics
 from streamsapp.dsl.options import Consumed, Materialized
 from streamsapp.dsl.stores import table_store
@@ -52,23 +55,27 @@ class StreamsBuilder:
         materialized: Materialized[K, V] | None = None,
     ) -> KTable[K, V]:
         """Reads a topic as a table: its records are updates of rows."""
-        if isinstance(consumed, Materialized):
-            consumed, materialized = None, consumed
-        wanted: Materialized[K, V] = materialized or Materialized()
-        options: Consumed[K, V] = consumed or Consumed()
-        options = replace(
-            options,
-            key_serde=options.key_serde or wanted.key_serde,
-            value_serde=options.value_serde or wanted.value_serde,
-        )
-        wanted = replace(wanted, key_serde=options.key_serde, value_serde=options.value_serde)
+        options, wanted = _table_options(consumed, materialized)
         store = table_store(self._names, f"{topic}-", wanted, None, None)
-        source = self._names.named(options.name, "KSTREAM-SOURCE-", suffix="-source")
-        name = self._names.named(options.name, "KTABLE-SOURCE-")
+        source, name = self._table_names(options)
         table = TableSource(store)
         node = TableSourceNode(source, name, topic, options, table)
         self._graph.add(node)
         return KTable(Place(self._graph, node, name, options.key_serde, options.value_serde), table)
+
+    def global_table(
+        self,
+        topic: str,
+        consumed: Consumed[K, V] | Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | None = None,
+    ) -> GlobalKTable[K, V]:
+        """Reads a whole topic as a table on every instance. It always has a store, which the topic itself restores."""
+        options, wanted = _table_options(consumed, materialized)
+        store = table_store(self._names, f"{topic}-", wanted, None, None)
+        source, name = self._table_names(options)
+        keep = partial(StoredTableSource, store.name, emit_at_commit=False, send_old_values=False)
+        self._graph.add(GlobalStoreNode(store.builder, source, name, topic, options, keep, reprocess_on_restore=False))
+        return GlobalKTable(store)
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
         """Adds a store for processors to use by name."""
@@ -82,11 +89,18 @@ class StreamsBuilder:
         consumed: Consumed[Any, Any],
         supplier: Callable[[], Processor],
     ) -> StreamsBuilder:
-        """Adds a store that every instance fills from all of a topic, through the supplier's processor."""
-        source = self._names.named(consumed.name, "KSTREAM-SOURCE-", suffix="-source")
-        name = self._names.named(consumed.name, "KTABLE-SOURCE-")
-        self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier))
+        """Adds a store that every instance fills from all of a topic, through the supplier's processor.
+
+        The processor sees every record, those that restore the store included; every other processor can read it.
+        """
+        source, name = self._table_names(consumed)
+        self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier, reprocess_on_restore=True))
         return self
+
+    def _table_names(self, consumed: Consumed[Any, Any]) -> tuple[str, str]:
+        """Of the source and of the node that keeps what it reads."""
+        source = self._names.named(consumed.name, "KSTREAM-SOURCE-", suffix="-source")
+        return source, self._names.named(consumed.name, "KTABLE-SOURCE-")
 
     def build(self, *, optimize: bool = False) -> Topology:
         """The topology of everything that was built so far.
@@ -101,6 +115,20 @@ class StreamsBuilder:
         topology = Topology()
         self._graph.write(topology)
         return topology
+
+
+def _table_options(
+    consumed: Consumed[K, V] | Materialized[K, V] | None, materialized: Materialized[K, V] | None
+) -> tuple[Consumed[K, V], Materialized[K, V]]:
+    """Either may be left out; the serdes of either serve both, those of ``consumed`` first."""
+    if isinstance(consumed, Materialized):
+        consumed, materialized = None, consumed
+    wanted: Materialized[K, V] = materialized or Materialized()
+    options: Consumed[K, V] = consumed or Consumed()
+    key_serde = options.key_serde or wanted.key_serde
+    value_serde = options.value_serde or wanted.value_serde
+    options = replace(options, key_serde=key_serde, value_serde=value_serde)
+    return options, replace(wanted, key_serde=key_serde, value_serde=value_serde)
 
 
 def _subscription(topics: str | Iterable[str] | re.Pattern[str]) -> tuple[str, ...] | re.Pattern[str]:

@@ -221,8 +221,11 @@ class GlobalStoreNode(GraphNode):
         topic: str,
         consumed: Consumed[Any, Any],
         supplier: NodeSupplier,
+        *,
+        reprocess_on_restore: bool,
     ) -> None:
         super().__init__(processor)
+        self._reprocess_on_restore = reprocess_on_restore
         self._store = store
         self._source = source
         self._topic = topic
@@ -239,6 +242,7 @@ class GlobalStoreNode(GraphNode):
             key_deserializer=self._consumed.key_serde,
             value_deserializer=self._consumed.value_serde,
             timestamp_extractor=self._consumed.timestamp_extractor,
+            reprocess_on_restore=self._reprocess_on_restore,
         )
 
 

@@ -154,8 +154,14 @@ class Topology:
         key_deserializer: Deserializing = None,
         value_deserializer: Deserializing = None,
         timestamp_extractor: TimestampExtractor | None = None,
+        reprocess_on_restore: bool = True,
     ) -> Topology:
-        """A store that every instance fills from all partitions of ``topic`` through a processor."""
+        """A store that every instance fills from all partitions of ``topic`` through a processor.
+
+        Every processor of the topology can read it. As in Kafka Streams, records carry the timestamps of the topic,
+        whatever ``timestamp_extractor`` says. ``reprocess_on_restore=False`` restores the store without the
+        processor, by copying the records: right only where the processor puts them as they are.
+        """
         self._check_new(source)
         self._check_source_topics(source, (topic,), None)
         self._check_new(processor)
@@ -177,7 +183,7 @@ class Topology:
         self._add(processor_node, (source,))
         # The topic itself restores the store, so nothing is logged.
         store = replace(builder, logging=False, changelog_topic=topic)
-        self._graph.global_stores[builder.name] = GlobalStore(store, source_node, processor_node)
+        self._graph.global_stores[builder.name] = GlobalStore(store, source_node, processor_node, reprocess_on_restore)
         return self
 
     def connect_source_store_and_topic(self, store: str, topic: str) -> Topology:

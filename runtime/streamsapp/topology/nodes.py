@@ -7,8 +7,8 @@ Topic names are undecorated: internal topics carry no ``<application id>-`` pref
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
@@ -84,6 +84,15 @@ class SubTopology:
     def sources(self) -> tuple[SourceNode, ...]:
         return tuple(node for node in self.nodes if isinstance(node, SourceNode))
 
+    def with_access_to(self, global_stores: Iterable[str]) -> SubTopology:
+        """The same with these stores open to every processor, which is what global stores are."""
+        names = tuple(global_stores)
+        nodes = (
+            replace(node, stores=(*node.stores, *names)) if isinstance(node, ProcessorNode) else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=tuple(nodes))
+
 
 @dataclass(frozen=True)
 class GlobalStore:
@@ -92,3 +101,10 @@ class GlobalStore:
     store: StoreBuilder
     source: SourceNode
     processor: ProcessorNode
+    #: Whether the processor sees the topic's records when the store is restored, too (KIP-813). Without, they are
+    #: copied into the store as they are: the topic holds exactly what the processor would put.
+    reprocess_on_restore: bool = True
+
+    @property
+    def topic(self) -> str:
+        return self.source.topics[0]

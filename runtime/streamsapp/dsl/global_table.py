@@ -1,0 +1,28 @@
+"""``GlobalKTable``: a table of which every instance keeps all rows.
+
+User code gets it from ``StreamsBuilder.global_table`` while it builds a program, on its own thread.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from streamsapp.dsl.stores import TableStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class GlobalKTable(Generic[K, V]):
+    """A topic as a table that is complete on every instance, whatever the partitions of the topic.
+
+    Any processor reads it by the name of its store: ``context.get_state_store(table.queryable_store_name)``.
+    """
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+
+    @property
+    def queryable_store_name(self) -> str:
+        """The name that ``Materialized`` gave, or a generated one."""
+        return self._store.name
