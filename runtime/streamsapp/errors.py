@@ -13,6 +13,9 @@
         │   └── ProcessorHangsError  user code does not return
         ├── ProductionError       a record could not be written
         ├── StateStoreError
+        │   ├── UnknownStateStoreError   a query names a store that the topology does not have
+        │   ├── InvalidQueryError        a query cannot be answered by anybody
+        │   └── StoreNotAvailableError   a query cannot be answered here, or not now
         ├── CommitError           a commit failed for good
         │   └── FencedError       somebody else owns what we tried to commit: close dirty
         └── TaskCorruptedError    local state can't be trusted: close dirty, wipe, restore
@@ -77,6 +80,22 @@ class ProductionError(StreamsError):
 
 class StateStoreError(StreamsError):
     """A state store could not be opened, read or written."""
+
+
+class UnknownStateStoreError(StateStoreError):
+    """A query names a store that the topology does not have."""
+
+
+class InvalidQueryError(StateStoreError):
+    """A query that nobody could answer: a key of another type, a partition that does not exist."""
+
+
+class StoreNotAvailableError(StateStoreError):
+    """A query cannot be answered here, or not now; ``owner`` is the ``host:port`` to ask, if it is known."""
+
+    def __init__(self, message: str, owner: str | None = None) -> None:
+        super().__init__(message)
+        self.owner = owner
 
 
 class CommitError(StreamsError):

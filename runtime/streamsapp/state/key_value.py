@@ -94,6 +94,10 @@ class KeyValueStoreImpl:
     def approximate_num_entries(self) -> int:
         return self.layers.count()
 
+    def open(self) -> None:
+        """Writes are taken again, by those who ask for the function anew."""
+        self.write = self.layers.write
+
     def close(self) -> None:
         """Writes raise from here on; reads do as soon as the layers lose their engine."""
         self.write = self._refuse_write

@@ -26,6 +26,7 @@ from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueSto
 from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, remove
+from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
 
 #: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
@@ -101,6 +102,11 @@ class TaskStores:
             self._slots[builder.name] = _make_slot(builder, key_serde, value_serde, resources, context_timestamp)
         #: The stores as operators and users get them, by name.
         self.stores: Mapping[str, KeyValueStoreImpl] = {name: slot.facade for name, slot in self._slots.items()}
+        self._readers = Readers()
+        #: The same stores as interactive queries see them, on any thread.
+        self.views: Mapping[str, StoreView] = {
+            name: StoreView(slot.layers, slot.format, self._readers) for name, slot in self._slots.items()
+        }
         self._database: TaskDatabase | None = None
         self._offsets: dict[str, int] = {}
         self._metadata: dict[str, bytes] = {}
@@ -116,7 +122,9 @@ class TaskStores:
         for slot in self._slots.values():
             slot.engine = self._make_engine(slot)
             slot.layers.attach(slot.engine)
+            slot.facade.open()
             self._resources.store_opened()
+        self._readers.open()
 
     def changelog_offset(self, store: str) -> int | None:
         """The offset to restore from, ``None`` if nothing is there. In-memory stores start over when opened."""
@@ -199,7 +207,8 @@ class TaskStores:
         return {name: self._slot_statistics(slot) for name, slot in self._slots.items() if slot.engine is not None}
 
     def close(self) -> None:
-        """Flush what was applied and give the directory back; what was not applied is dropped."""
+        """Flush what was applied and give the directory back; what was not applied is dropped. Queries end first."""
+        self._readers.close()
         for slot in self._slots.values():
             if slot.engine is not None:
                 self._resources.store_closed()

@@ -3,6 +3,7 @@
 Reads and writes run on the processing thread that holds the task. The polling thread freezes the running epoch while
 the task is not processed, and drains and drops the frozen one while processing goes on: it never touches ``live`` or
 ``dirty``, and drops ``frozen`` only after the engine below holds it, so a read that misses it there finds it here.
+Interactive queries look in from any thread by ``peek``, which reads ``dirty``, ``frozen`` and the engine alone.
 
 Layers, newest first::
 
@@ -135,6 +136,37 @@ class WriteBack:
         overlay = self._overlay(start, end, reverse)
         committed = self._engine().scan(start, end, reverse=reverse)
         return _merge(committed, overlay, reverse) if overlay else committed
+
+    def peek(self, key: bytes, *, committed: bool) -> Entry:
+        """An entry for a thread that does not hold the task; leaves no trace in the caches. ``committed`` reads the
+        engine alone. Of a cell that is being changed, value and timestamp may be those of two records in a row."""
+        if not committed:
+            # Newest first, as epochs move: what is missed in one layer was then seen in the one it comes from.
+            entry = self._dirty.get(key)
+            if entry is None and (frozen := self._frozen) is not None:
+                entry = frozen.get(key)
+            if entry is not None:
+                return self._readable((entry[0], entry[1]))
+        return self._engine().get(key)
+
+    def peek_range(self, start: bytes, end: bytes | None, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
+        """Entries with ``start <= key < end`` in byte order, for a thread that does not hold the task."""
+        overlay = [] if committed else self._peek_overlay(start, end)
+        found = self._engine().scan(start, end, reverse=False)
+        return _merge(found, overlay, False) if overlay else found
+
+    def _peek_overlay(self, start: bytes, end: bytes | None) -> list[tuple[bytes, Entry]]:
+        # Like ``_overlay``, but the epochs' order of keys is the processing thread's to keep. ``list`` copies the keys
+        # of a dictionary that somebody writes to at one go.
+        dirty = self._dirty
+        epochs = (self._frozen or _Epoch(), dirty)
+        entries: dict[bytes, Entry] = {}
+        for epoch in epochs:
+            for key in list(epoch):
+                if start <= key and (end is None or key < end):
+                    entries[key] = epoch[key]
+        readable = self._readable
+        return [(key, readable((entries[key][0], entries[key][1]))) for key in sorted(entries)]
 
     def count(self) -> int:
         """Number of entries, estimated where the engine estimates; exact where it is exact."""
