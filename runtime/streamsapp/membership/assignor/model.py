@@ -1,0 +1,80 @@
+"""What an assignor is told and what it answers.
+
+Made by the group's leader, on the membership's thread, whenever the group rebalances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streamsapp.record import TaskId
+
+
+@dataclass(frozen=True)
+class MemberState:
+    """One member as it described itself when it joined."""
+
+    #: Members with the same host are one pod: a task's standby stays off its active's. Empty: a host of its own.
+    host: str
+    #: How much it can do, relative to the others.
+    threads: int
+    #: Tasks it owns now: nobody else may get them before it gave them up.
+    active: frozenset[TaskId] = frozenset()
+    #: Its standbys and warm-up replicas, and how many records each is behind; ``None`` if that is not known.
+    lags: Mapping[TaskId, int | None] = field(default_factory=dict)
+    #: Tasks that left state of unknown age on its disk; decides only between equals.
+    on_disk: frozenset[TaskId] = frozenset()
+    #: It is about to leave and wants to be rid of its tasks.
+    draining: bool = False
+    #: Where it runs, such as ``{"zone": "a"}`` (KIP-708).
+    tags: Mapping[str, str] = field(default_factory=dict)
+    #: The tasks it knows, each with the fingerprint of its sub-topology.
+    definitions: Mapping[TaskId, str] = field(default_factory=dict)
+    #: Those of them with a changelog.
+    stateful: frozenset[TaskId] = frozenset()
+
+
+@dataclass(frozen=True)
+class AssignorSettings:
+    """The settings of the group; the leader's are used for all."""
+
+    standby_replicas: int = 0
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    #: Keys of the tags whose values a task's replicas should differ in.
+    rack_tags: tuple[str, ...] = ()
+
+    def caught_up(self, lag: int | None) -> bool:
+        """Whether a replica that far behind may become active; one of unknown lag never."""
+        return lag is not None and lag <= self.acceptable_recovery_lag
+
+
+@dataclass(frozen=True)
+class MemberPlan:
+    """What one member does until the next rebalance."""
+
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    #: Replicas made for a move; when one has caught up it is time to assign anew.
+    warmup: frozenset[TaskId] = frozenset()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all members do. A task that is in nobody's ``active`` has an owner who must give it up first."""
+
+    members: Mapping[str, MemberPlan]
+    #: Something waits for a replica to catch up, or for the group to settle: assign anew after a while.
+    follow_up: bool = False
+
+
+class TaskAssignor(Protocol):
+    """Decides who runs what (KIP-924). It may use nothing but its arguments, as any member can become the leader.
+
+    A task in a member's ``MemberState.active`` must not be given to another member: leave it out of every plan, its
+    owner gives it up, and the next call can give it away.
+    """
+
+    def assign(self, members: Mapping[str, MemberState], settings: AssignorSettings) -> Plan: ...
