@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict, deque
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration
 from streamsapp.record import Headers, TaskId, TopicPartition
+from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
@@ -47,6 +47,8 @@ class TopologyTestDriver:
         self._written: set[str] = set()
         self._offsets: defaultdict[TopicPartition, int] = defaultdict(int)
         self._control = ProcessingControl()
+        self._resources = StateResources()
+        self._global = self._make_global_task(topology)
         self._whole = _whole(topology)
         self._sources = {topic: node for node in self._whole.sources for topic in node.topics}
         self._internal = {topic.name for topic in self._whole.repartition_sources} | set(self._whole.repartition_sinks)
@@ -63,7 +65,8 @@ class TopologyTestDriver:
         auto_advance_ms: int = 0,
     ) -> TestInputTopic:
         """A topic to pipe records into; ``TopologyError`` when nothing of the topology reads it."""
-        self._queue_of(TopicPartition(topic, 0))
+        if topic not in self._global.by_topic:
+            self._queue_of(TopicPartition(topic, 0))
         return TestInputTopic(topic, key_serde, value_serde, start_ms, auto_advance_ms, self._pipe)
 
     def create_output_topic(self, topic: str, key_serde: AnySerde, value_serde: AnySerde) -> TestOutputTopic:
@@ -78,8 +81,8 @@ class TopologyTestDriver:
     # ---- stores ------------------------------------------------------------------------------------------------
 
     def get_state_store(self, name: str) -> Any:
-        """The store as processors see it; ``KeyError`` when there is none of that name."""
-        return self._task.stores.stores[name]
+        """The store as the processors that write it see it; ``KeyError`` when there is none of that name."""
+        return {**self._task.stores.stores, **self._global.stores.stores}[name]
 
     def get_key_value_store(self, name: str) -> Any:
         """The store with plain values, also where it keeps timestamps."""
@@ -90,6 +93,7 @@ class TopologyTestDriver:
     def advance_wall_clock_time(self, duration: Duration) -> None:
         """Move the clock and fire the wall-clock callbacks that became due."""
         self._clock.advance(duration)
+        self._global.stores.commit({})
         self._task.punctuate_wall_clock()
         self._commit()
         self._complete_work()
@@ -103,6 +107,7 @@ class TopologyTestDriver:
         finally:
             self._task.transition(TaskState.CLOSED)
             self._task.stores.close()
+            self._global.close()
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> TopologyTestDriver:
@@ -115,12 +120,18 @@ class TopologyTestDriver:
 
     # ---- the work ----------------------------------------------------------------------------------------------
 
+    def _make_global_task(self, topology: Topology) -> GlobalTask:
+        task = GlobalTask(topology.global_stores(), self._config, self._clock, self._resources, self._directory)
+        task.open()
+        task.start()
+        return task
+
     def _make_task(self) -> StreamTask:
         config = self._config
         context = TaskContext(config.application_id, _TASK, self._clock)
         plan = TaskPlan(
             id=_TASK,
-            sub_topology=self._whole,
+            sub_topology=self._whole.with_access_to(self._global.stores.stores),
             inputs={TopicPartition(self._full_name(topic), 0): node for topic, node in self._sources.items()},
             changelogs={
                 store.name: TopicPartition(f"{config.application_id}-{store.name}-changelog", 0)
@@ -139,13 +150,15 @@ class TopologyTestDriver:
             _TASK,
             self._directory,
             self._whole.stores,
-            StateResources(),
+            self._resources,
             default_key_serde=config.default_key_serde,
             default_value_serde=config.default_value_serde,
             context_timestamp=lambda: context.timestamp,
             topics=plan.changelog_topics,
         )
         stores.open()
+        # Global stores are open to every processor.
+        stores.stores = {**stores.stores, **self._global.stores.for_tasks}
         task = StreamTask(plan, stores, context, config)
         task.transition(TaskState.RESTORING)
         task.initialize()
@@ -159,10 +172,15 @@ class TopologyTestDriver:
         if partition not in self._task.queues:
             node = next((n for n in self._whole.sources if n.pattern and n.pattern.fullmatch(partition.topic)), None)
             if node is None:
-                known = ", ".join(sorted({each.topic for each in self._task.queues})) or "none"
+                read = {each.topic for each in self._task.queues} | self._global.by_topic.keys()
+                known = ", ".join(sorted(read)) or "none"
                 raise TopologyError(f"no source of the topology reads topic {partition.topic}; it reads: {known}")
             self._task.add_input(partition, node)
         return partition
+
+    def _task_reads(self, topic: str) -> bool:
+        patterns = (node.pattern for node in self._whole.sources if node.pattern is not None)
+        return TopicPartition(topic, 0) in self._task.queues or any(pattern.fullmatch(topic) for pattern in patterns)
 
     def _pipe(
         self,
@@ -173,24 +191,33 @@ class TopologyTestDriver:
         headers: Headers | None,
         partition: int,
     ) -> None:
-        self._enqueue(topic, key, value, timestamp, headers, partition)
+        record = self._numbered(topic, partition, key, value, timestamp, headers)
+        self._global.stores.commit({})  # what the test itself wrote
+        self._enqueue(record)
         self._complete_work()
+        self._fill_global_store(record)
 
-    def _enqueue(
+    def _numbered(
         self,
         topic: str,
+        partition: int,
         key: bytes | None,
         value: bytes | None,
         timestamp: int,
         headers: Headers | None,
-        partition: int = 0,
-    ) -> None:
-        """All partitions of a topic go to the one task, each with offsets of its own."""
+    ) -> RawRecord:
         numbered = TopicPartition(topic, partition)
-        record = RawRecord(topic, partition, self._offsets[numbered], key, value, timestamp, headers)
         self._offsets[numbered] += 1
-        queue = self._queue_of(TopicPartition(topic, 0))
-        self._task.add_records(queue, [record])
+        return RawRecord(topic, partition, self._offsets[numbered] - 1, key, value, timestamp, headers)
+
+    def _enqueue(self, record: RawRecord) -> None:
+        """All partitions of a topic go to the one task, each with offsets of its own."""
+        if self._task_reads(record.topic()):
+            self._task.add_records(self._queue_of(TopicPartition(record.topic(), 0)), [record])
+
+    def _fill_global_store(self, record: RawRecord) -> None:
+        if record.topic() in self._global.by_topic:
+            self._global.update(TopicPartition(record.topic(), record.partition()), [record])
 
     def _complete_work(self) -> None:
         task = self._task
@@ -232,26 +259,22 @@ class TopologyTestDriver:
         topic, value, key, _, _, _, timestamp, headers = record
         self._outputs[topic].append(record)
         self._written.add(topic)
-        partition = TopicPartition(topic, 0)
-        patterns = (node.pattern for node in self._whole.sources if node.pattern is not None)
-        if partition in self._task.queues or any(pattern.fullmatch(topic) for pattern in patterns):
-            self._enqueue(topic, key, value, timestamp, headers)
+        if self._task_reads(topic) or topic in self._global.by_topic:
+            fed_back = self._numbered(topic, 0, key, value, timestamp, headers)
+            self._enqueue(fed_back)
+            self._fill_global_store(fed_back)
 
 
 def _whole(topology: Topology) -> SubTopology:
     """All sub-topologies as one, so that they share one task and one stream time, as in Kafka's test driver."""
     topology.validate()
-    if topology.global_stores():
-        raise TopologyError("global stores are not supported yet; remove add_global_store and global_table")
     parts = topology.sub_topologies()
     order = {node.name: position for position, node in enumerate(topology.nodes)}
     nodes = sorted((node for part in parts for node in part.nodes), key=lambda node: order[node.name])
-    return replace(
-        parts[0],
+    return SubTopology(
         id=_TASK.subtopology,
         nodes=tuple(nodes),
         stores=tuple(store for part in parts for store in part.stores),
-        copartitioned=(),
         repartition_sources=tuple(topic for part in parts for topic in part.repartition_sources),
         repartition_sinks=tuple(topic for part in parts for topic in part.repartition_sinks),
     )

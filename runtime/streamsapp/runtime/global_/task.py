@@ -1,0 +1,180 @@
+"""What fills the global stores: one processor per store, run on every record of its topic.
+
+Called by the global thread, and by the test driver, on one thread. A processor here sees all global stores and can
+write them; it forwards to nobody, has no commits, no callbacks and no dead letters, as in Kafka Streams. Stores whose
+topic holds exactly what the processor would put (tables) are restored by copying; the others by a processor of their
+own, and the one that goes on from there starts with complete stores (KIP-813).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import TopologyError
+from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
+from streamsapp.processor.timestamps import fail_on_invalid_timestamp
+from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.runtime.global_.stores import GLOBAL_TASK, GlobalStores
+from streamsapp.state.resources import StateResources
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
+from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
+from streamsapp.tasks.wiring import WiredTopology, Wires, wire
+from streamsapp.topology.nodes import GlobalStore, SubTopology
+
+log = logging.getLogger(__name__)
+
+
+class GlobalTask:
+    """The global stores of one instance and the processors that fill them."""
+
+    def __init__(
+        self,
+        stores: Sequence[GlobalStore],
+        config: StreamsConfig,
+        clock: Clock,
+        resources: StateResources,
+        directory: Path,
+    ) -> None:
+        """``directory`` is the application's; the stores live in ``global`` below it."""
+        self.by_topic = {each.topic: each for each in stores}
+        self._config = config
+        self._resources = resources
+        self._directory = directory / "global"
+        self._context = TaskContext(config.application_id, GLOBAL_TASK, clock)
+        self._context.stream_time_punctuation = self._context.wall_clock_punctuation = _NoPunctuation()
+        self._failures = FailureHandling(
+            self._context,
+            _send_nothing,
+            config.dead_letter_queue_topic,
+            _without_dead_letters(config.on_deserialization_error),
+            _without_dead_letters(config.on_processing_error),
+            config.on_production_error,
+        )
+        self._control = ProcessingControl()
+        self._wired = WiredTopology()
+        self._queues: dict[TopicPartition, RecordQueue] = {}
+        self.stores = self._make_stores()
+
+    def _make_stores(self) -> GlobalStores:
+        stores = list(self.by_topic.values())
+        return GlobalStores(stores, self._directory, self._config, self._resources, lambda: self._context.timestamp)
+
+    # ---- life --------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open what is on disk, to be restored; ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
+        self.stores.open()
+        self._wire(each for each in self.by_topic.values() if each.reprocess_on_restore)
+
+    def start(self) -> None:
+        """The stores are complete: from here on records are processed."""
+        self._close_user_code()
+        self._wire(self.by_topic.values())
+
+    def wipe(self) -> None:
+        """Close and delete everything, so that it can be opened and restored from the beginning."""
+        self._close_user_code()
+        self.stores.wipe()
+        self.stores = self._make_stores()
+
+    def close(self) -> None:
+        """Close processors and stores."""
+        try:
+            self._close_user_code()
+        finally:
+            self.stores.close()
+
+    # ---- records -----------------------------------------------------------------------------------------------
+
+    def restore(self, partition: TopicPartition, records: Sequence[InputRecord]) -> int:
+        """Apply a batch to a store that is not complete yet; returns how many records counted."""
+        keyed = [record for record in records if record.key() is not None]
+        of = self.by_topic[partition.topic]
+        position = records[-1].offset() + 1
+        if not of.reprocess_on_restore:
+            self.stores.restore(of.store.name, keyed, position)
+        elif keyed:
+            self._process(partition, keyed)
+        self.stores.commit({partition: position})
+        return len(keyed)
+
+    def update(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
+        """Process a batch; tasks see all of it at once."""
+        self._process(partition, records)
+        self.stores.commit({partition: records[-1].offset() + 1})
+
+    def _process(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
+        queue = self._queues.get(partition) or self._add_queue(partition)
+        queue.add(records)
+        queue.run(self._control, NO_BOUND, len(records))
+
+    def _add_queue(self, partition: TopicPartition) -> RecordQueue:
+        source, config = self.by_topic[partition.topic].source, self._config
+        queue = self._queues[partition] = RecordQueue(
+            partition,
+            source.name,
+            self._wired.sources[source.name],
+            (source.key_serde or config.default_key_serde).bind(partition.topic, is_key=True).deserialize,
+            (source.value_serde or config.default_value_serde).bind(partition.topic, is_key=False).deserialize,
+            # Kafka Streams asks no extractor here: what restoring copies has the topic's timestamps.
+            fail_on_invalid_timestamp,
+            self._context,
+            self._failures,
+            lambda: None,
+        )
+        return queue
+
+    # ---- processors --------------------------------------------------------------------------------------------
+
+    def _wire(self, stores: Iterable[GlobalStore]) -> None:
+        nodes = [node for each in stores for node in (each.source, replace(each.processor, stores=()))]
+        wires = Wires(
+            context=self._context,
+            failures=self._failures,
+            stores=self.stores.stores,
+            emit=_send_nothing,
+            topic_name=str,
+            partition_count=lambda topic: 0,
+            default_key_serde=self._config.default_key_serde,
+            default_value_serde=self._config.default_value_serde,
+        )
+        self._wired = wire(SubTopology(-1, tuple(nodes)).with_access_to(self.stores.stores), wires)
+
+    def _close_user_code(self) -> None:
+        self._queues.clear()
+        wired, self._wired = self._wired, WiredTopology()
+        wired.close()
+
+
+class _NoPunctuation(PunctuationQueue):
+    def add(self, schedule: Schedule) -> None:
+        raise TopologyError(
+            f"processor {schedule.node} fills a global store, so it cannot schedule callbacks; schedule them in a "
+            "processor that reads the store"
+        )
+
+
+def _send_nothing(record: OutputRecord) -> NoReturn:
+    raise TopologyError(f"bug: a global store sends a record to topic {record[0]}")
+
+
+def _without_dead_letters(handler: ExceptionHandler) -> ExceptionHandler:
+    """No producer belongs to global stores."""
+
+    def handle(described: ErrorContext, error: Exception) -> Response:
+        response = handler(described, error)
+        if response is not Response.DEAD_LETTER:
+            return response
+        log.warning("global stores send no dead letters; the record is dropped")
+        return Response.CONTINUE
+
+    return handle

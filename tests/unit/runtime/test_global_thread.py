@@ -1,0 +1,450 @@
+"""The global thread over a fake broker: restores, updates, persists, and says what it cannot go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from global_stores import PATIENCE, FakeBroker, Globals
+from streamsapp import (
+    Consumed,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    TopicPartition,
+    Topology,
+)
+from streamsapp.errors import DeserializationError, ProcessingError, StateStoreError, TopicError, TopologyError
+from streamsapp.runtime.global_ import thread as global_thread
+from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
+from task_parts import config
+
+TEXT: Consumed[str, str] = Consumed(Serdes.string(), Serdes.string())
+T0, T1 = TopicPartition("rates", 0), TopicPartition("rates", 1)
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    made = FakeBroker()
+    made.create("rates", 2)
+    return made
+
+
+@pytest.fixture
+def it(tmp_path: Path, broker: FakeBroker) -> Iterator[Globals]:
+    made = Globals(tmp_path, broker)
+    yield made
+    made.stop()
+
+
+def table(engine: str = "rocksdb", topic: str = "rates") -> Topology:
+    builder = StreamsBuilder()
+    builder.global_table(topic, TEXT, Materialized("rates", store=engine))  # type: ignore[arg-type]
+    return builder.build()
+
+
+class Upper(Processor):
+    """Keeps values in capitals; what it was told is remembered by the class."""
+
+    seen: ClassVar[list[str]] = []
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.store = context.get_state_store("capitals")
+        self.seen.append(f"init on {len(list(self.store.all()))}")
+
+    def process(self, record: Record) -> None:
+        self.seen.append(f"{record.key}={record.value}@{record.timestamp}")
+        if record.key is not None:
+            self.store.put(record.key, None if record.value is None else record.value.upper())
+
+    def close(self) -> None:
+        self.seen.append("close")
+
+
+def capitals() -> StoreBuilder:
+    return Stores.key_value_store_builder(
+        Stores.persistent_key_value_store("capitals"), Serdes.string(), Serdes.string()
+    )
+
+
+def processed(processor: type[Processor] = Upper) -> Topology:
+    Upper.seen.clear()
+    builder = StreamsBuilder()
+    builder.add_global_store(capitals(), "rates", TEXT, processor)
+    return builder.build()
+
+
+def content(thread: Any, store: str = "rates") -> dict[str, Any]:
+    return dict(thread.stores[store].all())
+
+
+@pytest.mark.parametrize("engine", ["rocksdb", "memory"])
+def test_all_partitions_are_restored_before_the_stores_count_as_restored(it: Globals, engine: str) -> None:
+    it.broker.send("rates", "eur", "1.0", timestamp=5)
+    it.broker.send("rates", "usd", "1.1", timestamp=6, partition=1)
+    it.broker.send("rates", "eur", "1.2", timestamp=4)
+
+    thread = it.restored(table(engine))
+
+    assert content(thread) == {"eur": ValueAndTimestamp("1.2", 4), "usd": ValueAndTimestamp("1.1", 6)}
+
+
+def test_records_without_key_are_skipped_and_those_without_value_delete(it: Globals) -> None:
+    for key, value in (("eur", "1"), ("usd", "1"), (None, "x"), ("usd", None)):
+        it.broker.send("rates", key, value)
+    thread = it.restored(table())
+    assert list(content(thread)) == ["eur"]
+
+    for key, value in (("gbp", "1"), (None, "x"), ("eur", None)):
+        it.broker.send("rates", key, value)
+    it.broker.wait_for_polls()
+
+    assert list(content(thread)) == ["gbp"]
+
+
+def test_updates_after_restoring_are_seen_with_their_timestamps(it: Globals) -> None:
+    thread = it.restored(table())
+
+    it.broker.send("rates", "eur", "2", timestamp=9, partition=1)
+    it.broker.wait_for_polls()
+
+    assert thread.stores["rates"].get("eur") == ValueAndTimestamp("2", 9)
+    assert thread.stores["rates"].approximate_num_entries() == 1
+
+
+def test_the_restore_listener_hears_of_every_partition_as_in_kafka_streams(it: Globals) -> None:
+    for number in range(3):
+        it.broker.send("rates", str(number), "v")
+    it.broker.send("rates", None, "v")
+    it.broker.limit = 3
+
+    it.restored(table())
+
+    assert it.listener.told == [
+        "restore_start rates-0 rates 0 4",
+        "restore_start rates-1 rates 0 0",
+        "restore_end rates-1 rates 0",
+        "batch_restored rates-0 rates 2 3",
+        "batch_restored rates-0 rates 3 0",
+        "restore_end rates-0 rates 3",
+    ]
+
+
+def test_restoring_goes_on_where_the_last_run_ended(it: Globals) -> None:
+    it.broker.send("rates", "eur", "1")
+    it.restored(table())
+    it.broker.send("rates", "usd", "1")
+    it.broker.wait_for_polls()
+    it.stop()
+    it.listener.told.clear()
+    it.broker.send("rates", "gbp", "1")
+
+    thread = it.restored(table())
+
+    assert it.listener.told[0] == "restore_start rates-0 rates 2 3"
+    assert list(content(thread)) == ["eur", "gbp", "usd"]
+
+
+def test_a_store_in_memory_is_restored_from_the_beginning(it: Globals) -> None:
+    it.broker.send("rates", "eur", "1")
+    it.restored(table("memory"))
+    it.stop()
+    it.listener.told.clear()
+
+    thread = it.restored(table("memory"))
+
+    assert it.listener.told[0] == "restore_start rates-0 rates 0 1"
+    assert list(content(thread)) == ["eur"]
+
+
+@pytest.mark.parametrize(("low", "end"), [(2, 3), (0, 1)], ids=["its beginning was deleted", "it shrank"])
+def test_stores_that_stand_where_the_topic_has_no_records_are_wiped_and_restored(
+    it: Globals, low: int, end: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    it.broker.send("rates", "old", "1")
+    it.broker.limit = 1
+    if end == 1:
+        it.broker.send("rates", "older", "1")
+    it.restored(table())
+    it.stop()
+    for key in ("lost", "new"):
+        it.broker.send("rates", key, "1")
+    it.broker.truncate("rates", low, end)
+
+    thread = it.restored(table())
+
+    assert list(content(thread)) == (["new"] if low else ["old"])
+    assert "wiped and restored" in caplog.text
+
+
+def test_a_topic_with_fewer_partitions_than_were_read_has_the_stores_restored(it: Globals) -> None:
+    it.broker.send("rates", "eur", "1")
+    it.broker.send("rates", "usd", "1", partition=1)
+    it.restored(table())
+    it.stop()
+    del it.broker.records[T1]
+
+    thread = it.restored(table())
+
+    assert list(content(thread)) == ["eur"]
+
+
+def test_a_store_that_is_filled_from_another_topic_now_holds_nothing_of_the_old_one(it: Globals) -> None:
+    it.broker.create("prices")
+    it.broker.send("rates", "eur", "1")
+    it.broker.send("prices", "bread", "2")
+    it.restored(table())
+    it.stop()
+
+    thread = it.restored(table(topic="prices"))
+
+    assert list(content(thread)) == ["bread"]
+
+
+def test_a_store_that_left_the_topology_is_restored_from_the_beginning_when_it_comes_back(it: Globals) -> None:
+    it.broker.send("rates", "eur", "1")
+    it.restored(table())
+    it.stop()
+    it.restored(processed())
+    it.stop()
+    it.listener.told.clear()
+
+    it.restored(table())
+
+    assert it.listener.told[0] == "restore_start rates-0 rates 0 1"
+
+
+def test_a_truncated_topic_ends_the_thread_and_the_next_start_restores_from_the_beginning(it: Globals) -> None:
+    it.broker.send("rates", "old", "1")
+    it.broker.send("rates", "older", "1")
+    thread = it.restored(table())
+
+    it.broker.truncate("rates", 0, 0)
+    failure = it.failures.get(timeout=PATIENCE)
+
+    assert isinstance(failure.error, StateStoreError)
+    assert str(failure.error) == (
+        "rates-0 no longer has offset 2, which global store rates reads next: it was truncated, or the topic was "
+        "created anew; restart, then the global stores are restored from the beginning"
+    )
+    assert list(content(thread)) == ["old", "older"]  # readable until the instance has ended
+    it.stop()
+    for number in range(5):
+        it.broker.send("rates", str(number), "1")
+    assert list(content(it.restored(table()))) == ["0", "1", "2", "3", "4"]
+
+
+def test_what_the_broker_deletes_while_restoring_is_restored_from_what_is_left(it: Globals) -> None:
+    for number in range(3):
+        it.broker.send("rates", str(number), "1")
+    thread = it.thread(table())
+    # As if records vanished between the look at the offsets and the first fetch.
+    watermarks = it.broker.watermarks
+    it.broker.watermarks = partial(_truncating, it.broker, watermarks)  # type: ignore[method-assign]
+
+    thread._restore()
+
+    assert list(content(thread)) == ["2"]
+    thread._close()
+
+
+def _truncating(broker: FakeBroker, watermarks: Any, partition: TopicPartition, *, cached: bool) -> Any:
+    found = watermarks(partition, cached=cached)
+    broker.truncate("rates", 2, 3)
+    return found
+
+
+def test_a_missing_topic_is_named_with_its_store(it: Globals) -> None:
+    it.start(table(topic="misspelt"))
+
+    failure = it.failures.get(timeout=PATIENCE)
+
+    assert isinstance(failure.error, TopicError)
+    assert str(failure.error) == "topic misspelt does not exist; global store rates is filled from it"
+
+
+def test_what_a_poll_raises_goes_to_the_failures_and_stores_stay_readable_until_the_end(it: Globals) -> None:
+    it.broker.send("rates", "eur", "1")
+    thread = it.restored(table())
+
+    it.broker.error = TopicError("topic rates no longer exists")
+    failure = it.failures.get(timeout=PATIENCE)
+
+    assert (failure.thread, failure.task_id, failure.error) == ("global", None, it.broker.error)
+    assert list(content(thread)) == ["eur"]
+    it.stop()
+    assert it.broker.closed
+    with pytest.raises(StateStoreError, match="closed"):
+        thread.stores["rates"].get("eur")
+
+
+def test_a_thread_that_is_stopped_while_it_restores_ends(it: Globals, monkeypatch: pytest.MonkeyPatch) -> None:
+    it.broker.ends[T0] = 5  # and not one record comes
+    monkeypatch.setattr(it.broker, "_fetch", lambda *_: None)
+    thread = it.start(table())
+    it.broker.wait_for_polls()
+
+    it.stop()
+
+    assert not thread.restored.is_set()
+    assert it.failures.empty()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda store: store.put("eur", ("1", 0)),
+        lambda store: store.delete("eur"),
+        lambda store: store.put_if_absent("eur", ("1", 0)),
+        lambda store: store.layers.write_cell(b"eur", "1", 0),
+    ],
+    ids=["put", "delete", "put_if_absent", "write_cell"],
+)
+def test_tasks_cannot_write_and_are_told_where_to(it: Globals, write: Any) -> None:
+    thread = it.restored(table())
+
+    with pytest.raises(
+        StateStoreError, match=r"'rates' is filled from topic rates and read-only .* write to the topic"
+    ):
+        write(thread.stores["rates"])
+
+
+def test_a_store_with_a_processor_is_restored_through_it_and_filled_by_a_second_one(it: Globals) -> None:
+    for key, value in (("a", "x"), (None, "skipped"), ("b", None)):
+        it.broker.send("rates", key, value, timestamp=3)
+
+    it.restored(processed())
+    assert Upper.seen == ["init on 0", "a=x@3", "b=None@3", "close", "init on 1"]
+
+    it.broker.send("rates", None, "not skipped", timestamp=4)
+    it.broker.send("rates", "c", "y", timestamp=5)
+    it.broker.wait_for_polls()
+    it.stop()
+    assert Upper.seen[5:] == ["None=not skipped@4", "c=y@5", "close"]
+    assert content(it.restored(processed()), "capitals") == {"a": "X", "c": "Y"}
+    assert Upper.seen[0:2] == ["init on 2", "close"]
+
+
+def test_a_store_that_copies_its_topic_may_be_restored_without_the_processor(it: Globals) -> None:
+    it.broker.send("rates", "a", "x")
+    Upper.seen.clear()
+    topology = Topology().add_global_store(
+        capitals(), "in", "rates", "keep", Upper, key_deserializer=Serdes.string(), value_deserializer=Serdes.string(),
+        reprocess_on_restore=False,
+    )  # fmt: skip
+
+    thread = it.restored(topology)
+
+    assert content(thread, "capitals") == {"a": "x"}
+    assert Upper.seen == ["init on 1"]
+
+
+@pytest.mark.parametrize("restoring", [True, False], ids=["restoring", "updating"])
+def test_the_deserialization_handler_decides_about_bytes_that_cannot_be_read(
+    it: Globals, restoring: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = config(deserialization_exception_handler="dead_letter", dead_letter_queue_topic="dead")
+
+    def fill() -> None:
+        it.broker.send("rates", "a", "x")
+        it.broker.send("rates", "b", "y")
+        bad = it.broker.records[T0][0]
+        it.broker.records[T0][0] = type(bad)("rates", 0, 0, b"a", b"\xff", 0, None)
+
+    if restoring:
+        fill()
+        thread = it.restored(processed(), settings)
+    else:
+        thread = it.restored(processed(), settings)
+        with it.broker._changed:
+            fill()
+        it.broker.wait_for_polls()
+
+    assert content(thread, "capitals") == {"b": "Y"}
+    assert "global stores send no dead letters; the record is dropped" in caplog.text
+
+
+def test_bytes_that_cannot_be_read_end_the_thread_by_default_and_nothing_of_the_batch_is_seen(it: Globals) -> None:
+    thread = it.restored(processed())
+    with it.broker._changed:
+        it.broker.send("rates", "a", "x")
+        it.broker.send("rates", "b", "y")
+        it.broker.records[T0][1] = type(it.broker.records[T0][1])("rates", 0, 1, b"b", b"\xff", 0, None)
+
+    failure = it.failures.get(timeout=PATIENCE)
+
+    assert isinstance(failure.error, DeserializationError)
+    assert "record rates-0@1" in str(failure.error)
+    assert content(thread, "capitals") == {}
+
+
+class Scheduling(Upper):
+    def init(self, context: ProcessorContext) -> None:
+        context.schedule(1, PunctuationType.WALL_CLOCK_TIME, print)
+
+
+def test_a_processor_that_fills_a_store_cannot_schedule_callbacks(it: Globals) -> None:
+    it.start(processed(Scheduling))
+
+    failure = it.failures.get(timeout=PATIENCE)
+
+    assert isinstance(failure.error, TopologyError)
+    assert "KTABLE-SOURCE-0000000001 fills a global store, so it cannot schedule callbacks" in str(failure.error)
+
+
+class Failing(Upper):
+    def process(self, record: Record) -> None:
+        raise ValueError("boom")
+
+
+def test_a_processor_that_raises_ends_the_thread_unless_the_handler_goes_on(it: Globals) -> None:
+    it.broker.send("rates", "a", "x")
+    it.start(processed(Failing))
+    failure = it.failures.get(timeout=PATIENCE)
+    assert isinstance(failure.error, ProcessingError)
+    assert "ValueError at node KTABLE-SOURCE-0000000001" in str(failure.error)
+    it.stop()
+
+    it.restored(processed(Failing), config(processing_exception_handler="continue"))
+
+
+def test_position_and_lag_of_every_partition_can_be_seen(it: Globals, monkeypatch: pytest.MonkeyPatch) -> None:
+    it.broker.send("rates", "a", "x")
+    it.clock.advance(7)
+    thread = it.restored(table())
+    first = thread.partitions[T0]
+    assert (first.store, first.position, first.end, first.lag, first.observed_at_ms) == ("rates", 1, 1, 0, 7)
+
+    monkeypatch.setattr(it.broker, "_fetch", lambda *_: None)  # records that are not fetched yet
+    it.broker.send("rates", "b", "x")
+    with it.broker._changed:
+        it.clock.advance(2000)
+    it.broker.wait_for_polls()
+
+    assert (first.position, first.end, first.lag, first.observed_at_ms) == (1, 2, 1, 2007)
+    assert thread.partitions[T1].lag == 0
+
+
+def test_many_updates_are_flushed_so_that_a_crash_costs_little(it: Globals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(global_thread, "UNFLUSHED", 2)
+    thread = it.restored(table())
+    flushes: list[int] = []
+    monkeypatch.setattr(thread._task.stores, "flush", lambda: flushes.append(1))
+
+    it.broker.send("rates", "a", "x")
+    it.broker.wait_for_polls()
+    assert flushes == []
+    it.broker.send("rates", "b", "x")
+    it.broker.wait_for_polls()
+    assert flushes == [1]
+    monkeypatch.undo()
