@@ -38,7 +38,7 @@ def main() -> int:
         return 2
     cache = cache_dir() / "benchmarks"
     cache.mkdir(parents=True, exist_ok=True)
-    with _broker(options.bootstrap_servers, cache) as bootstrap_servers:
+    with broker(options.bootstrap_servers, cache) as bootstrap_servers:
         rows = _run(chosen, bootstrap_servers, cache, options)
     report.write_json(rows, RESULTS / ("smoke.json" if options.scale < 1 else "latest.json"))
     print(report.table(rows, chosen))
@@ -86,7 +86,7 @@ def _log(case: Case, number: int, records: int, measurement: Measurement) -> Non
 
 
 @contextmanager
-def _broker(bootstrap_servers: str | None, cache: Path) -> Iterator[str]:
+def broker(bootstrap_servers: str | None, cache: Path) -> Iterator[str]:
     """The broker asked for, or one of our own that leaves nothing behind."""
     if bootstrap_servers:
         yield bootstrap_servers
@@ -94,8 +94,8 @@ def _broker(bootstrap_servers: str | None, cache: Path) -> Iterator[str]:
     data = cache / "broker"
     shutil.rmtree(data, ignore_errors=True)
     try:
-        with EmbeddedBroker(data, properties=_BROKER_PROPERTIES) as broker:
-            yield broker.bootstrap_servers
+        with EmbeddedBroker(data, properties=_BROKER_PROPERTIES) as started:
+            yield started.bootstrap_servers
     finally:
         shutil.rmtree(data, ignore_errors=True)
 

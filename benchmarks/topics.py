@@ -25,6 +25,7 @@ _PRODUCER_CONFIG = {
     "linger.ms": 20,
     "batch.size": 262_144,
     "queue.buffering.max.messages": 500_000,
+    "log_level": 3,  # it warns a thousand times that new partitions have no leader yet
 }
 _CONSUMER_CONFIG = {"enable.auto.commit": False, "fetch.queue.backoff.ms": 20}
 _TOPIC_CONFIG = {"retention.ms": "-1"}

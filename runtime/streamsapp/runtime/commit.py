@@ -40,6 +40,10 @@ STEP_PATIENCE = 0.005
 #: First and longest pause between two tries at a commit the broker could not take, in seconds.
 RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 
+#: How often tasks are asked whether they want a commit, in seconds; and how many times as long as asking took must pass
+#: before they are asked again: with a thousand tasks that is longer.
+CHECK_PERIOD, CHECK_REST = 0.05, 50.0
+
 
 class Commit:
     """One commit under way."""
@@ -169,7 +173,12 @@ class CommitSchedule:
             return True
         if now < self._check_at:
             return False
-        self._check_at = now + min(self._interval, 0.05)
+        wanted = self._wanted(tasks)
+        took = self._clock.monotonic() - now
+        self._check_at = now + max(min(self._interval, CHECK_PERIOD), CHECK_REST * took)
+        return wanted
+
+    def _wanted(self, tasks: TaskManager) -> bool:
         running = tasks.tasks.values()
         if any(task.context.commit_requested for task in running):
             return True

@@ -1,17 +1,20 @@
 """From the main consumer to the tasks' input buffers. Runs on the polling thread.
 
-Bounded by memory: nothing is fetched while the buffers are full, and a partition that fills its share while others
-starve (because it is ahead of them in time, or because its task is slow) is paused until half of its share is used.
-Full buffers whose task waits for another of its inputs would never empty: then the large ones are paused, and the
-fetching goes on.
+Bounded by memory: nothing is fetched while the buffers are full. But full buffers may be of no use to anybody: their
+tasks wait for another of their inputs, or are slow and held already, and the other threads have nothing to do. Then
+partitions that fill more than their share are paused until half of it is used, and the others are fetched. Not before:
+the client drops what it has fetched ahead of a partition that is paused, and fetches it again.
+
+What is done per fetch does not grow with the number of tasks, only with the number of buffers that hold something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
-from streamsapp.record import TopicPartition
+from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.tasks.record_queue import RecordQueue
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 
@@ -33,6 +36,10 @@ class InputFeeder:
         self._budget_bytes = min(budget_bytes, MAX_BUFFERED_BYTES)
         self._owners: dict[TopicPartition, StreamTask] = {}
         self._paused: set[TopicPartition] = set()
+        #: Buffers that held something when they were last looked at.
+        self._filled: dict[TopicPartition, RecordQueue] = {}
+        #: At least what they hold: what they did when last counted, and all that came in since.
+        self._at_most_buffered = 0
         #: Records taken from the broker since start.
         self.records_consumed = 0
         self._next_observation = 0.0
@@ -48,25 +55,25 @@ class InputFeeder:
         for partition in partitions:
             del self._owners[partition]
             self._paused.discard(partition)
+            self._filled.pop(partition, None)
         self._consumer.unassign(partitions)
 
     @property
     def full(self) -> bool:
-        """Whether the buffers hold as much as they may, and no task waits for a partition that is empty."""
-        return self._over_budget() and not self._anyone_starves()
+        """Whether the buffers hold as much as they may, and processing threads live on it."""
+        return self._over_budget() and not self._starving()
 
     def feed(self, timeout: float) -> Fetched:
         """Fetch once and fill buffers; waits up to ``timeout`` seconds for the first record."""
         self._resume_emptied()
-        if self._over_budget():
-            self._pause_overfull(self._owners)
+        if self._over_budget() and self._starving():
+            self._pause_overfull()
         fetched = self._consumer.poll(BATCH, timeout)
         touched: dict[int, StreamTask] = {}
         for partition, records in fetched.records:
             task = self._owners[partition]
-            task.add_records(partition, records)
+            self._add(task, partition, records)
             touched[id(task)] = task
-            self.records_consumed += len(records)
         for partition in fetched.ends:
             task = self._owners[partition]
             task.reached_end(partition)
@@ -74,8 +81,14 @@ class InputFeeder:
                 touched[id(task)] = task
         if touched:
             self._tasks.mark_ready(touched.values())
-            self._pause_overfull([partition for partition, _ in fetched.records])
         return fetched
+
+    def _add(self, task: StreamTask, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
+        queue = self._filled[partition] = task.queues[partition]
+        before = queue.bytes
+        task.add_records(partition, records)
+        self._at_most_buffered += queue.bytes - before
+        self.records_consumed += len(records)
 
     def observe_lag(self, now: float) -> None:
         """Publish how many records each task still has to process, about every half second (monotonic ``now``)."""
@@ -99,21 +112,26 @@ class InputFeeder:
         return max(0, high - (low if queue.position is None else queue.position))
 
     def _over_budget(self) -> bool:
-        tasks = {id(task): task for task in self._owners.values()}.values()
-        return sum(task.buffered_bytes for task in tasks) >= self._budget_bytes
+        if self._at_most_buffered >= self._budget_bytes:
+            self._filled = {partition: queue for partition, queue in self._filled.items() if queue}
+            self._at_most_buffered = sum(queue.bytes for queue in self._filled.values())
+        return self._at_most_buffered >= self._budget_bytes
 
-    def _anyone_starves(self) -> bool:
-        """Whether a partition is empty although the broker may have more of it."""
-        queues = (task.queues[partition] for partition, task in self._owners.items())
-        return any(not queue and not queue.at_end for queue in queues)
+    def _starving(self) -> bool:
+        """Whether nobody can use what is buffered, while the broker may have what somebody could."""
+        held = self._tasks.held
+        waiting = {id(task): task for task in map(self._owners.__getitem__, self._filled) if task not in held}
+        return not any(map(_can_process, waiting.values())) and any(
+            _may_get_more(task.queues[partition]) for partition, task in self._owners.items()
+        )
 
     def _share(self) -> int:
         return max(MIN_PARTITION_BYTES, self._budget_bytes // max(1, len(self._owners)))
 
-    def _pause_overfull(self, filled: Iterable[TopicPartition]) -> None:
+    def _pause_overfull(self) -> None:
         share = self._share()
-        full = [each for each in filled if self._owners[each].queues[each].bytes > share]
-        if full and self._anyone_starves():
+        full = [partition for partition, queue in self._filled.items() if queue.bytes > share]
+        if full:
             self._consumer.pause(full)
             self._paused.update(full)
 
@@ -125,3 +143,12 @@ class InputFeeder:
         if emptied:
             self._consumer.resume(emptied)
             self._paused.difference_update(emptied)
+
+
+def _can_process(task: StreamTask) -> bool:
+    return not any(map(_may_get_more, task.queues.values()))
+
+
+def _may_get_more(queue: RecordQueue) -> bool:
+    """Whether a buffer is empty although the broker may have more for it."""
+    return not queue and not queue.at_end

@@ -408,3 +408,25 @@ def test_tasks_are_looked_at_only_now_and_then() -> None:
     assert not it.due
     it.clock.advance(50)
     assert it.due
+
+
+def test_looking_at_very_many_tasks_takes_a_small_share_of_the_time() -> None:
+    it = Scheduled(interval=10.0)
+
+    class ManyTasks:
+        """Looking through them takes 4 ms."""
+
+        looks = 0
+
+        @property
+        def tasks(self) -> dict[Any, StreamTask]:
+            self.looks += 1
+            it.clock.advance(4)
+            return it.tasks.tasks
+
+    many = ManyTasks()
+    for _ in range(900):
+        it.schedule.due(cast(Any, many))
+        it.clock.advance(1)
+
+    assert many.looks == 5

@@ -100,12 +100,18 @@ def test_nothing_more_is_fetched_while_the_buffers_are_full() -> None:
     assert it.feeder.full
 
 
-def test_a_partition_over_its_share_is_paused_while_another_task_starves() -> None:
+def test_a_slow_task_has_its_large_partitions_paused_while_another_task_starves() -> None:
     it = Fed(budget=1)
     starving = task_of(through(topics=("c",)), 1)
     it.feeder.add(starving, {TopicPartition("c", 1): 0})
-
+    it.ends(B)
     it.arrives(A, 0, value=LARGE)
+    assert it.feeder.full, "the task can be processed, so no thread is idle"
+
+    slow = it.tasks.take(0)
+    assert slow is it.task
+    assert not it.feeder.full
+    it.feeder.feed(0)
 
     assert it.consumer.paused == {A}
 
@@ -114,6 +120,8 @@ def test_a_paused_partition_goes_on_when_half_of_its_share_is_free() -> None:
     it = Fed(budget=1)
     it.feeder.add(task_of(through(topics=("c",)), 1), {TopicPartition("c", 1): 0})
     it.arrives(A, 0, value=LARGE)
+    it.feeder.feed(0)
+    assert it.consumer.paused == {A}
     it.ends(B)
     it.task.process(it.task.control, 10)
 
@@ -124,8 +132,10 @@ def test_a_paused_partition_goes_on_when_half_of_its_share_is_free() -> None:
 
 def test_a_partition_over_its_share_is_paused_while_its_task_waits_for_another() -> None:
     it = Fed(budget=1)
-
     it.arrives(A, 0, value=LARGE)
+    assert not it.feeder.full
+
+    it.feeder.feed(0)
 
     assert it.consumer.paused == {A}
 
@@ -156,10 +166,35 @@ def test_buffers_are_full_when_no_task_waits_for_more() -> None:
 def test_nobody_is_paused_while_every_partition_has_input_or_none_to_come() -> None:
     it = Fed(budget=1)
     it.ends(B)
-
     it.arrives(A, 0, value=LARGE)
+    it.tasks.take(0)
+
+    it.feeder.feed(0)
+
+    assert it.feeder.full
+    assert it.consumer.paused == set()
+
+
+def test_a_large_partition_is_not_paused_while_the_buffers_have_room() -> None:
+    """The client drops what it has fetched of a partition that is paused, and fetches it again."""
+    it = Fed(budget=4 * MIN_PARTITION_BYTES)
+    it.feeder.add(task_of(through(topics=("c",)), 1), {TopicPartition("c", 1): 0})
+
+    it.arrives(A, 0, value=2 * LARGE)
+    it.feeder.feed(0)
 
     assert it.consumer.paused == set()
+
+
+def test_buffers_that_were_emptied_take_records_again() -> None:
+    it = Fed(budget=1_000)
+    it.ends(B)
+    it.arrives(A, 0, 1, 2)
+    assert it.feeder.full
+
+    it.task.process(it.task.control, 10)
+
+    assert not it.feeder.full
 
 
 def test_the_partitions_of_a_removed_task_are_given_up() -> None:
