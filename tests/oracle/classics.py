@@ -167,6 +167,37 @@ def _punctuated_store() -> Program:
     return _program(steps, {"rows": TEXTS}, [*_ROWS[:3], {"advance": 5}, {"advance": 30}, *_ROWS[3:], {"advance": 7}])
 
 
+def _global_table_and_store() -> Program:
+    store: Step = {"name": "kept", "kind": "kv", "logging": False, **TEXTS}
+    extracted = {**TEXTS, "extractor": "value_times_ten"}
+    steps: list[Step] = [
+        {"op": "global_table", "topic": "rates", "consumed": extracted, "materialized": {"name": "rates"}},
+        {"op": "stream", "id": "orders", "topics": ["orders"], "consumed": TEXTS},
+        {"op": "global_table", "topic": "unnamed", "consumed": {**TEXTS, "name": "read-here"}},
+        {"op": "global_store", "store": store, "topic": "names", "consumed": TEXTS},
+        {"op": "process", "id": "rated", "of": "orders", "processor": "read", "global": "rates"},
+        {"op": "process", "id": "named", "of": "orders", "processor": "read", "global": "kept"},
+        {"op": "to", "of": "rated", "topic": "rated-out", "produced": TEXTS},
+        {"op": "to", "of": "named", "topic": "names", "produced": TEXTS},
+    ]
+    events: list[Step] = [
+        {"topic": "orders", "key": "a", "value": "1", "ts": 1},
+        {"topic": "rates", "key": "a", "value": "5", "ts": 9},
+        {"topic": "rates", "key": None, "value": "5", "ts": 9},
+        {"topic": "names", "key": None, "value": "nobody", "ts": 9},
+        {"topic": "orders", "key": "a", "value": "1", "ts": 2},
+        {"topic": "rates", "key": "a", "value": "6", "ts": 3},
+        {"topic": "rates", "key": "b", "value": None, "ts": 3},
+        {"topic": "orders", "key": "a", "value": "1", "ts": 4},
+        {"topic": "names", "key": "a", "value": "anna", "ts": 4, "headers": [["trace", "AQ=="]]},
+        {"topic": "orders", "key": "a", "value": "1", "ts": 5},
+        {"topic": "rates", "key": "a", "value": None, "ts": 6},
+        {"topic": "orders", "key": "a", "value": "1", "ts": 7},
+        {"topic": "rates", "key": "last", "value": "7", "ts": 7},
+    ]
+    return _program(steps, {"rates": TEXTS, "orders": TEXTS, "unnamed": TEXTS, "names": TEXTS}, events)
+
+
 CLASSICS: dict[str, Program] = {
     "word count": _word_count(),
     "word count, optimised": {**_word_count(), "optimize": True},
@@ -178,5 +209,6 @@ CLASSICS: dict[str, Program] = {
     "keys changed, grouped twice, optimised": {**_keys_changed_twice(), "optimize": True},
     "user code that fails": _user_code_that_fails(),
     "bytes that are no long": _bytes_that_are_no_long(),
+    "global table and global store": _global_table_and_store(),
     "store punctuated by stream time, ticks by both times": _punctuated_store(),
 }

@@ -90,7 +90,9 @@ class _DriverRun:
         """Every store a program names, wherever it does."""
         steps = self.program["steps"]
         named = [step["materialized"].get("name") for step in steps if "materialized" in step]
-        return sorted({step["name"] for step in steps if step["op"] == "store"} | set(filter(None, named)))
+        added = [step["name"] for step in steps if step["op"] == "store"]
+        added += [step["store"]["name"] for step in steps if step["op"] == "global_store"]
+        return sorted({*added, *filter(None, named)})
 
     def _entries(self, name: str) -> list[list[Any]]:
         return [
@@ -240,7 +242,7 @@ def _smaller(program: Program) -> Iterator[Program]:
 
 
 def _reads_something(program: Program) -> bool:
-    return any(step["op"] in ("stream", "table", "source") for step in program["steps"])
+    return any(step["op"] in ("stream", "table", "source", "global_table") for step in program["steps"])
 
 
 def shrink(program: Program, differs: Callable[[Program], bool]) -> Program:

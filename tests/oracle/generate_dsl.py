@@ -38,12 +38,15 @@ class DslGenerator(Generator):
         super().__init__(seed)
         self.nodes: list[Node] = []
         self.table_stores: list[Node] = []
+        #: Named after their stores.
+        self.globals: list[Node] = []
         #: Topics that were read together, with the types of their keys and values; they may be read again.
         self.stream_topics: list[tuple[list[str], str, str]] = []
 
     def generate(self, size: int, events: int) -> Program:
-        if events == 0 and self.chance(0.05):
-            self.global_store()
+        for add in (self.global_store, self.global_table):
+            if self.chance(0.1):
+                add()
         for _ in range(self.random.randint(1, 3)):
             self.source()
         while len(self.steps) < size:
@@ -109,9 +112,18 @@ class DslGenerator(Generator):
     def global_store(self) -> None:
         store = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
         topic = self.topic(self.new("global-in-"), TEXT, TEXT)
-        self.steps.append(
-            {"op": "global_store", "store": store, "topic": topic, "consumed": {"key": TEXT, "value": TEXT}}
-        )
+        self.steps.append({"op": "global_store", "store": store, "topic": topic, "consumed": self.consumed(TEXT, TEXT)})
+        self.globals.append(Node("global", store["name"], TEXT, TEXT))
+
+    def global_table(self) -> None:
+        key, value = self.kind_of_value(), self.kind_of_value()
+        topic = self.topic(self.new("global-in-"), key, value)
+        step: Step = {"op": "global_table", "topic": topic, "consumed": self.consumed(key, value)}
+        self.steps.append(step)
+        if self.chance(0.7):
+            # Kafka Streams refuses a Materialized without a name here.
+            self.materialized(step, Node("global", "", key, value), named=1)
+            self.globals.append(Node("global", step["materialized"]["name"], key, value))
 
     def source(self) -> None:
         key, value = self.kind_of_value(), self.kind_of_value()
@@ -261,6 +273,11 @@ class DslGenerator(Generator):
             made.value, store = TEXT, None
             step = {"op": "process", "id": made.id, "of": node.id, "processor": "read"}
             step["stores"] = [self.random.choice(readable).id]
+        readable = [table for table in self.globals if table.key == node.key]
+        if readable and self.chance(0.4):
+            made.value, store = TEXT, None
+            step = {"op": "process", "id": made.id, "of": node.id, "processor": "read"}
+            step["global"] = self.random.choice(readable).id
         if store is not None:
             self.steps.append(store)
         self.add(made, self.named(step))

@@ -15,9 +15,10 @@ class RawGenerator(Generator):
         super().__init__(seed)
         self.nodes: list[Node] = []
         self.stores: list[Step] = []
+        self.globals: list[str] = []
 
     def generate(self, size: int, events: int) -> Program:
-        if events == 0 and self.chance(0.15):
+        if self.chance(0.15):
             self.global_store()
         for _ in range(self.random.randint(1, 3)):
             self.source()
@@ -45,6 +46,7 @@ class RawGenerator(Generator):
                 "processor": self.name("keep"),
             }
         )
+        self.globals.append(store["name"])
 
     def source(self) -> None:
         node = Node("stream", self.name("source"), self.kind_of_value(), self.kind_of_value())
@@ -71,6 +73,10 @@ class RawGenerator(Generator):
         parent, parents = self.parents()
         step: Step = {"op": "processor", "name": self.name("node"), "parents": parents}
         value, store = self.processor(step, PROCESSORS, parent.key, parent.value)
+        if self.globals and parent.key == TEXT and self.chance(0.4):
+            value, store = TEXT, None
+            step = {"op": "processor", "name": step["name"], "parents": parents, "processor": "read"}
+            step["global"] = self.random.choice(self.globals)
         self.steps.append(step)
         self.nodes.append(Node("stream", step["name"], parent.key, value))
         if store is None:

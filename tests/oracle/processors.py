@@ -18,7 +18,8 @@ Step = dict[str, Any]
 
 
 def store_of(context: ProcessorContext, step: Step) -> Any:
-    return context.get_state_store(step["stores"][0])
+    """What a step is connected to, or the global store it names."""
+    return context.get_state_store(step["global"] if "global" in step else step["stores"][0])
 
 
 def metadata(context: ProcessorContext, step: Step, record: Record) -> Record:

@@ -137,6 +137,9 @@ class _Dsl:
         keep = supplier({"processor": "keep", "stores": [step["store"]["name"]]})
         self.builder.add_global_store(store_builder(step["store"]), step["topic"], consumed(step), keep)
 
+    def on_global_table(self, step: Step, of: None) -> None:
+        self.builder.global_table(step["topic"], consumed(step), materialized(step))
+
     def on_stream(self, step: Step, of: None) -> Any:
         topics = re.compile(step["pattern"]) if "pattern" in step else step["topics"]
         return self.builder.stream(topics, consumed(step))

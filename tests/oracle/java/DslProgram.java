@@ -74,6 +74,15 @@ final class DslProgram {
             case "store" -> builder.addStateStore(Stores.builder(step));
             case "global_store" -> builder.addGlobalStore(Stores.builder(step.get("store")), step.get("topic").asText(),
                 Options.consumed(step), RawProgram.globalProcessor(step));
+            case "global_table" -> {
+                Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
+                String topic = step.get("topic").asText();
+                if (materialized == null) {
+                    builder.globalTable(topic, Options.consumed(step));
+                } else {
+                    builder.globalTable(topic, Options.consumed(step), materialized);
+                }
+            }
             case "stream" -> {
                 return source(step);
             }

@@ -132,7 +132,8 @@ final class Processors {
 
     private static Stepped read(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
                                 Headers headers) {
-        Object store = context.getStateStore(step.get("stores").get(0).asText());
+        String name = step.hasNonNull("global") ? step.get("global").asText() : step.get("stores").get(0).asText();
+        Object store = context.getStateStore(name);
         Object found = key == null ? null : ((KeyValueStore<?, ?>) store).get(cast(key));
         return new Stepped(Functions.text(found instanceof ValueAndTimestamp<?> stamped ? stamped.value() : found),
             timestamp, headers);
