@@ -16,12 +16,14 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.listeners import StateRestoreListener
+from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
 from streamsapp.testing.raw_record import RawRecord
@@ -43,6 +45,8 @@ class FakeConsumer:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self.positions: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.committed: dict[TopicPartition, int] = {}
         self.limit = 1000
         self.error: Exception | None = None
         self.closed = False
@@ -50,6 +54,19 @@ class FakeConsumer:
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         log = self.logs.get(partition)
         return None if log is None else (log.low, log.end)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused -= set(partitions)
+
+    def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.unassign(positions)
+        self.assign(positions)
+
+    def committed_by_now(self, partitions: Iterable[TopicPartition], patience: float) -> dict[TopicPartition, int]:
+        return {each: self.committed[each] for each in partitions if each in self.committed}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self.positions |= positions
@@ -59,12 +76,15 @@ class FakeConsumer:
             if partition not in self.positions:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "can't subtract what is not assigned"))
             del self.positions[partition]
+            self.paused.discard(partition)
 
     def poll(self, limit: int, timeout: float) -> Fetched:
         if self.error is not None:
             raise self.error
         fetched = Fetched()
         for partition, position in self.positions.items():
+            if partition in self.paused:
+                continue
             log = self.logs[partition]
             if position < log.low:
                 fetched.out_of_range.append(partition)
@@ -79,6 +99,36 @@ class FakeConsumer:
 
     def close(self) -> None:
         self.closed = True
+
+
+class FakeAdmin:
+    """Tells where the fake broker's logs begin and end; answers are late until ``answers`` is set."""
+
+    def __init__(self, consumer: FakeConsumer) -> None:
+        self.logs = consumer.logs
+
+    def request_offsets(
+        self, partitions: Iterable[TopicPartition], *, earliest: bool = False, committed: bool = False
+    ) -> Answer:
+        asked = list(partitions)
+        missing = [each for each in asked if each not in self.logs]
+        if missing:
+            error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, f"not allowed to describe {missing[0]}")
+            return Answer(KafkaException(error))
+        return Answer({each: self.logs[each].low if earliest else self.logs[each].end for each in asked})
+
+
+@dataclass
+class Answer:
+    """What the broker says about offsets."""
+
+    says: dict[TopicPartition, int] | KafkaException
+    done = True
+
+    def result(self) -> dict[TopicPartition, int]:
+        if isinstance(self.says, KafkaException):
+            raise self.says
+        return self.says
 
 
 class Listener(StateRestoreListener):
@@ -110,6 +160,37 @@ class Listener(StateRestoreListener):
             raise RuntimeError("the listener is broken")
 
 
+class StandbyListener(StandbyUpdateListener):
+    """Writes down what it is told, among what the restore listener is told."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._note = listener._note
+
+    def on_update_start(self, topic_partition: TopicPartition, store_name: str, starting_offset: int) -> None:
+        self._note("update from", topic_partition, store_name, starting_offset)
+
+    def on_batch_loaded(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        task_id: TaskId,
+        batch_end_offset: int,
+        batch_size: int,
+        current_end_offset: int,
+    ) -> None:
+        self._note(f"{task_id} loaded", topic_partition, store_name, batch_end_offset, batch_size, current_end_offset)
+
+    def on_update_suspended(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        store_offset: int,
+        current_end_offset: int,
+        reason: SuspendReason,
+    ) -> None:
+        self._note(f"update {reason.value}", topic_partition, store_name, store_offset, current_end_offset)
+
+
 class Restoring:
     """A restoration thread whose passes the test makes, and tasks for it."""
 
@@ -119,7 +200,17 @@ class Restoring:
         self.consumer = FakeConsumer()
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.listener = Listener()
-        self.thread = RestorationThread("restoration", cast(Any, self.consumer), self.failures, lambda: self.listener)
+        self.standby_listener = StandbyListener(self.listener)
+        self.clock = MockClock()
+        self.thread = RestorationThread(
+            "restoration",
+            cast(Any, self.consumer),
+            cast(Any, FakeAdmin(self.consumer)),
+            self.failures,
+            RestoreEvents(cast(Any, self.consumer), lambda: self.listener, lambda: self.standby_listener),
+            self.clock,
+            exactly_once=True,
+        )
 
     def log(self, partition: TopicPartition, *offsets: int, end: int | None = None, low: int = 0) -> None:
         """The broker has these records, keyed by their offset."""
@@ -127,11 +218,14 @@ class Restoring:
                    for offset in offsets]  # fmt: skip
         self.consumer.logs[partition] = Log(records, (offsets[-1] + 1 if offsets else 0) if end is None else end, low)
 
-    def task(self, number: int = 0, *stores: str, engine: Engine = Engine.ROCKSDB) -> StreamTask:
+    def task(
+        self, number: int = 0, *stores: str, engine: Engine = Engine.ROCKSDB, role: TaskRole = TaskRole.ACTIVE
+    ) -> StreamTask:
         """A task as it is handed over."""
         topology = _with_stores(stores or ("s",), engine)
         made = task_of(topology, number, running=False)
-        return StreamTask(made.plan, self.stores(topology, number), TaskContext("app", made.id, MockClock()), config())
+        context = TaskContext("app", made.id, MockClock())
+        return StreamTask(made.plan, self.stores(topology, number), context, config(), role)
 
     def stores(self, topology: Topology, number: int = 0) -> TaskStores:
         return TaskStores(
@@ -160,8 +254,13 @@ class Restoring:
         for task in tasks:
             self.thread.add(task)
         self.passes()
-        while self.thread.restoring:
+        while self.restoring:
             self.passes()
+
+    @property
+    def restoring(self) -> list[TopicPartition]:
+        """Changelogs of active tasks that are being read."""
+        return [partition for partition, reader in self.thread.readers.items() if not reader.follows]
 
     @property
     def restored(self) -> list[TaskId]:

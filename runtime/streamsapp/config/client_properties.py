@@ -41,8 +41,13 @@ def restore_consumer(config: StreamsConfig) -> ClientProperties:
     return _client(config, "restore consumer", _consumer_defaults(), _consumer_owned(config, "restore-consumer"))
 
 
-def producer(config: StreamsConfig, transactional_id: str | None = None) -> ClientProperties:
-    """Writes sinks and changelogs; transactional when an id is given, idempotent always."""
+def producer(
+    config: StreamsConfig, transactional_id: str | None = None, delivery_timeout: float | None = None
+) -> ClientProperties:
+    """Writes sinks and changelogs; transactional when an id is given, idempotent always.
+
+    ``delivery_timeout`` (seconds) is when a record that waits to be written is given up, unless the user set it.
+    """
     # As large as Kafka's Java producer allows; the client's own default is 1,000,000 bytes.
     defaults: ClientProperties = {"message.max.bytes": 1_048_576}
     defaults |= {"linger.ms": 100, "batch.num.messages": 100_000, "batch.size": 1_000_000}
@@ -54,6 +59,8 @@ def producer(config: StreamsConfig, transactional_id: str | None = None) -> Clie
         "queue.buffering.max.messages": 0,
         "queue.buffering.max.kbytes": config.memory.producer_queue // 1024,
     }
+    if delivery_timeout is not None:
+        defaults["delivery.timeout.ms"] = round(delivery_timeout * 1000)
     if transactional_id is not None:
         # A commit waits on the coordinator several times; the default of 100 ms would be most of the pause.
         defaults["retry.backoff.ms"] = 5

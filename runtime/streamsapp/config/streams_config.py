@@ -98,10 +98,22 @@ class StreamsConfig:
         _resolve(self)
         _check_handlers(self)
         check_client_keys(self.kafka)
+        _ = self.session_timeout_ms  # raises where it is not usable
 
     @property
     def exactly_once(self) -> bool:
         return self.processing_guarantee == EXACTLY_ONCE
+
+    @cached_property
+    def session_timeout_ms(self) -> int:
+        """When an instance that gives no sign of life is replaced by others: ``session.timeout.ms`` of the clients'
+        properties, 6 s unless set, which is the shortest that brokers allow as they come."""
+        for key in ("main.consumer.session.timeout.ms", "consumer.session.timeout.ms", "session.timeout.ms"):
+            if key in self.kafka:
+                if not str(self.kafka[key]).isdecimal() or int(self.kafka[key]) < 2000:
+                    raise ConfigError(f"kafka property {key!r}: expected milliseconds ≥ 2000, got {self.kafka[key]!r}")
+                return int(self.kafka[key])
+        return 6000
 
     @cached_property
     def memory(self) -> MemoryBudget:

@@ -80,6 +80,8 @@ class PartitionConsumer:
         """Stop fetching; nothing of these partitions is delivered any more."""
         given_up = [KafkaPartition(*each) for each in partitions]
         if given_up:
+            # The client remembers that a partition was paused, also for the next time it is assigned.
+            self._consumer.resume(given_up)
             self._consumer.incremental_unassign(given_up)
 
     def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -150,6 +152,14 @@ class PartitionConsumer:
                 f"cannot read the committed offsets of {named}: {error.args[0].str()}; if the broker "
                 "answers otherwise, a transaction was never ended: look for it with kafka-transactions.sh find-hanging"
             ) from error
+
+    def committed_by_now(self, partitions: Sequence[TopicPartition], patience: float) -> dict[TopicPartition, int]:
+        """Committed offsets if the broker tells them within ``patience`` seconds, else nothing."""
+        try:
+            return {each: at for each, (at, _) in offsets.committed(self._consumer, partitions, patience).items()}
+        except KafkaException as error:
+            log.debug("committed offsets are not known now: %s", error)
+            return {}
 
     def commit(self, positions: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit offsets with their metadata; raises ``KafkaException``."""

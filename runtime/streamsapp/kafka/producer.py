@@ -70,6 +70,10 @@ class AbortableError(StreamsError):
     """The transaction cannot be committed: abort it and go on from the last commit."""
 
 
+class DeliveryTimeoutError(AbortableError):
+    """A record could not be written in time, nor can it be any more."""
+
+
 class GroupOffsets(Protocol):
     """Commits offsets for the group; what ``membership`` provides."""
 
@@ -171,6 +175,13 @@ class AtLeastOnceProducer(RecordProducer):
 
     def start(self) -> None:
         """Nothing to begin."""
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        """No fault of the record's: the broker was away, or is too slow."""
+        if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
+            self._failure = self._failure or DeliveryTimeoutError("records were not written in time")
+        else:
+            super()._delivered(error, message)
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Commit offsets; everything sent before must be flushed. Raises ``KafkaException`` for what may be retried."""

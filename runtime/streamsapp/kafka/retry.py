@@ -27,6 +27,7 @@ _PASSING = frozenset(
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._WAIT_COORD,
+        KafkaError._NOENT,  # "no leaders found": the broker has just started
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,

@@ -1,15 +1,18 @@
-"""Which topics exist, and creating the internal ones. Called on the polling thread when an instance starts."""
+"""Which topics exist, where they begin and end, and creating the internal ones.
+
+Called on the polling thread when an instance starts, and on the restoration thread for where changelogs end.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.config.client_properties import ClientProperties, client_error
@@ -93,11 +96,42 @@ class TopicAdmin:
         for name, future in self._admin.create_topics(new, operation_timeout=TIMEOUT).items():
             _await_created(name, future)
 
+    def request_offsets(
+        self, partitions: Collection[TopicPartition], *, earliest: bool = False, committed: bool = False
+    ) -> OffsetRequest:
+        """Ask where partitions begin or end, with one request per broker; ``committed`` leaves out what follows the
+        first open transaction."""
+        spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
+        asked = {KafkaPartition(*partition): spec() for partition in partitions}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        return OffsetRequest(
+            self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT) if asked else {}
+        )
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged."""
         asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
         for partition, future in self._admin.delete_records(asked).items():
             future.add_done_callback(partial(_log_failure, partition))
+
+
+class OffsetRequest:
+    """Offsets that were asked for."""
+
+    def __init__(self, futures: Mapping[KafkaPartition, Future[ListOffsetsResultInfo]]) -> None:
+        self._futures = futures
+
+    @property
+    def done(self) -> bool:
+        """Whether ``result`` returns at once."""
+        return all(future.done() for future in self._futures.values())
+
+    def result(self) -> dict[TopicPartition, int]:
+        """Offset per partition; raises ``KafkaException`` if any is not to be had."""
+        return {
+            TopicPartition(asked.topic, asked.partition): future.result(2 * TIMEOUT).offset
+            for asked, future in self._futures.items()
+        }
 
 
 def _await_created(name: str, future: Future[None]) -> None:

@@ -129,6 +129,8 @@ class Commit:
         give_up = self._clock.monotonic() + self._give_up_after
         pause = RETRY_FIRST
         while True:
+            while not self._membership.begin_commit():
+                yield  # the group assigns anew: whose the tasks are is known in a moment
             try:
                 self._producer.commit(offsets, self._membership)
                 return
@@ -138,6 +140,8 @@ class Commit:
                         f"no commit went through for {self._give_up_after:.0f} s: {error}; is the broker reachable?"
                     ) from error
                 log.warning("the commit did not go through, trying again in %.1f s: %s", pause, error)
+            finally:
+                self._membership.end_commit()
             again = self._clock.monotonic() + pause
             pause = min(2 * pause, RETRY_LONGEST)
             while self._clock.monotonic() < again:

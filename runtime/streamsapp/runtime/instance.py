@@ -24,6 +24,7 @@ from streamsapp.metrics.samples import Sample
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.listeners import (
+    StandbyUpdateListener,
     StateListener,
     StateRestoreListener,
     UncaughtExceptionHandler,
@@ -34,6 +35,9 @@ from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
+
+#: What ending may take after draining has ended, in seconds.
+DRAIN_END = 10.0
 
 
 class StreamsRuntime:
@@ -54,6 +58,7 @@ class StreamsRuntime:
         self._state = StateHolder()
         self._handler: UncaughtExceptionHandler = _shut_down
         self._restore_listener: StateRestoreListener | None = None
+        self._standby_listener: StandbyUpdateListener | None = None
         self._parts: Parts | None = None
         self._lock = threading.RLock()  # a state listener may call back
 
@@ -70,6 +75,10 @@ class StreamsRuntime:
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
         """Follow restoring; called on the restoration thread."""
         self._restore_listener = listener
+
+    def set_standby_update_listener(self, listener: StandbyUpdateListener) -> None:
+        """Follow standby and warm-up tasks (KIP-988); called on the restoration thread."""
+        self._standby_listener = listener
 
     # ---- life --------------------------------------------------------------------------------------------------
 
@@ -89,6 +98,7 @@ class StreamsRuntime:
                 self._state,
                 lambda: self._handler,
                 lambda: self._restore_listener,
+                lambda: self._standby_listener,
             )
         self._parts.start()
 
@@ -111,6 +121,20 @@ class StreamsRuntime:
         if threading.current_thread() in self._parts.threads:
             return False  # the end waits for this thread
         return self._state.wait_for(lambda state: state.ended, seconds)
+
+    def drain(self, timeout: float | timedelta = 60.0) -> bool:
+        """Let the other instances take over every task, each as soon as somebody has caught up with it, and end.
+
+        Returns whether all were taken over within ``timeout`` (seconds); what was not is committed and left to whoever
+        gets it.
+
+        Tasks are processed until the moment they are handed over. The only instance of an application ends at once.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        parts = self._started()
+        parts.polling.drain(seconds)
+        self._state.wait_for(lambda state: state.ended, seconds + DRAIN_END)
+        return parts.polling.drained
 
     def wait(self, timeout: float | None = None) -> BaseException | None:
         """Block until the instance has ended; what ended it, or ``None`` when it was closed."""

@@ -10,10 +10,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from hashlib import sha256
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopicError, TopologyError
 from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.membership.api import TaskInfo
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
@@ -34,6 +36,15 @@ class Layout:
     sources: Mapping[str, int]
     #: Repartition topics, whose consumed records are deleted.
     repartition_topics: frozenset[str]
+
+    @property
+    def task_infos(self) -> dict[TaskId, TaskInfo]:
+        """What the group needs to know of the tasks."""
+        definitions = {plan.sub_topology.id: _fingerprint(plan.sub_topology) for plan in self.plans.values()}
+        return {
+            task_id: TaskInfo(frozenset(plan.inputs), bool(plan.all_changelogs), definitions[plan.sub_topology.id])
+            for task_id, plan in self.plans.items()
+        }
 
     def changes(self, existing: Mapping[str, int]) -> str | None:
         """What happened to the source topics since, as a sentence; ``None`` when nothing did."""
@@ -73,6 +84,16 @@ def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) ->
         for task_id, partitions in groups.items()
     }
     return Layout(plans, sources, frozenset(names.full(topic) for topic in names.internal))
+
+
+def _fingerprint(part: SubTopology) -> str:
+    """The same for sub-topologies with the same nodes, edges, topics and stores. User code is not looked into."""
+    nodes = [
+        (type(each).__name__, each.name, getattr(each, "children", ()), getattr(each, "topics", ()))
+        for each in part.nodes
+    ]
+    stores = [(each.name, each.kind.value) for each in part.stores]
+    return sha256(repr((nodes, stores)).encode()).hexdigest()[:16]
 
 
 class _Names:

@@ -21,18 +21,20 @@ from streamsapp.errors import (
     TopicError,
     UserInputError,
 )
-from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
+from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, DeliveryTimeoutError, ExactlyOnceProducer
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.membership.api import Assignment, Holdings, Membership, TaskInfo
-from streamsapp.record import TopicPartition
+from streamsapp.membership.api import Assignment, Holdings, Lost, Membership, ShutdownRequested
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.layout import Layout, make_layout
 from streamsapp.runtime.listeners import UncaughtExceptionHandler, UncaughtExceptionResponse
 from streamsapp.runtime.production import ProductionFailures
+from streamsapp.runtime.rebalance import assigned_roles
+from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.tasks_life import TasksLife
-from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
@@ -43,6 +45,10 @@ log = logging.getLogger(__name__)
 STANDSTILL = 30.0
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 PURGE_PERIOD = 30.0
+
+#: Under at least once nobody fences a producer: what it could not send before the group gave its tasks to others must
+#: not be sent at all. This much less than the session time-out, in seconds.
+DELIVERY_MARGIN = 1.0
 
 #: No handler is asked: starting again would fail again, wait for a thread that never returns, or take over from who
 #: took over from us.
@@ -59,6 +65,7 @@ class Lifecycle:
         admin: TopicAdmin,
         membership: Membership,
         life: TasksLife,
+        restoration: RestorationThread,
         tasks: TaskManager,
         collector: RecordCollector,
         state: StateHolder,
@@ -70,17 +77,25 @@ class Lifecycle:
         self._admin = admin
         self._membership = membership
         self._life = life
+        self._restoration = restoration
         self._tasks = tasks
         self._collector = collector
         self._state = state
         self._clock = clock
         self._handler = handler
         self._production = ProductionFailures(config, collector, clock)
+        self._delivery_timeout = config.session_timeout_ms / 1000 - DELIVERY_MARGIN
         self.producer = self._make_producer()
         self.layout: Layout | None = None
         #: What ended the instance, if anything did.
         self.error: BaseException | None = None
         self.ended = False
+        #: The last assignment; ``None`` before the first, and while the group goes on without this instance.
+        self.assignment: Assignment | None = None
+        self._told_warm: set[TaskId] = set()
+        self._drain_wanted = False
+        self._safe = True
+        self._disowned = False
         self._next_purge = 0.0
         self._to_revive: list[StreamTask] = []
         self._all_to_revive = False
@@ -89,43 +104,125 @@ class Lifecycle:
     # ---- running -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Fence a predecessor, learn the topics, join."""
+        """Learn the topics, join."""
         self._state.to(ClientState.REBALANCING)
         self._admin.wait_for_broker(lambda: self._state.state.ending)
         if self._state.state.ending:
             return
         self.producer.start()
         self.layout = make_layout(self._topology, self._config, self._admin)
-        self._membership.start(
-            {
-                task_id: TaskInfo(frozenset(plan.inputs), stateful=bool(plan.changelogs or plan.source_changelogs))
-                for task_id, plan in self.layout.plans.items()
-            },
-            Holdings,
-        )
+        self._membership.start(self.layout.task_infos, self._holdings)
 
     def advance(self, committing: bool) -> None:
-        """Follow the assignment; run what is restored; revive what failed once no commit is under way.
+        """Follow the group and run what is restored. Once no commit is under way: revive what failed, give up what rests.
 
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch.
         """
-        assignment = self._membership.poll()
-        if isinstance(assignment, Assignment):
-            assert self.layout is not None
-            self._state.to(ClientState.REBALANCING)
-            self._life.assign(self.layout, assignment.active)
+        self._look_at_the_clock()
+        self._take_news()
         if not committing:
             self._revive()
+            if self._life.giving_up and self._tasks.at_rest(self._life.giving_up):
+                self._life.give_up()
+                self._membership.rejoin()
         self._life.take_restored()
-        if self._state.state is ClientState.REBALANCING and self._life.all and self._life.all_running:
-            self._state.to(ClientState.RUNNING)
+        if self._state.state is ClientState.REBALANCING:
+            self._tell_state()
+        self._follow_warmups()
+
+    def _take_news(self) -> None:
+        try:
+            news = self._membership.poll()
+        except StreamsError as error:
+            self._end(error)
+            return
+        if isinstance(news, Assignment):
+            assert self.layout is not None
+            self.assignment = news
+            self._told_warm &= news.warmup
+            self._life.assign(self.layout, assigned_roles(news))
+            self._tell_state()
+        elif isinstance(news, Lost):
+            self.assignment = None
+            raise FencedError(f"this instance is no longer in the group: {news.reason}")
+        elif isinstance(news, ShutdownRequested):
+            self._end(StreamsError("another instance asked the whole application to shut down; its log says why"))
+
+    def _tell_state(self) -> None:
+        joined = self.assignment is not None
+        self._state.to(ClientState.RUNNING if joined and self._life.all_running else ClientState.REBALANCING)
+
+    def _holdings(self) -> Holdings:
+        """Called on the membership's thread."""
+        tasks = list(self._life.all.values())
+        return Holdings(
+            generation=-1 if self.assignment is None else self.assignment.generation,
+            active=frozenset(task.id for task in tasks if task.role is TaskRole.ACTIVE),
+            lags={task.id: self._restoration.lag(task) for task in tasks if task.role is not TaskRole.ACTIVE},
+            on_disk=self._life.on_disk() - {task.id for task in tasks},
+        )
+
+    def _follow_warmups(self) -> None:
+        """A warm-up replica that has caught up is reason to assign anew: its task can move now."""
+        if self.assignment is None or not self.assignment.warmup:
+            return
+        ready = {
+            task_id
+            for task_id in self.assignment.warmup - self._told_warm
+            if (task := self._life.all.get(task_id)) is not None
+            and (lag := self._restoration.lag(task)) is not None
+            and lag <= self._config.acceptable_recovery_lag
+        }
+        if ready:
+            self._told_warm |= ready
+            self._membership.rejoin()
+
+    # ---- the right to write ------------------------------------------------------------------------------------
+
+    @property
+    def may_write(self) -> bool:
+        """Whether nobody can have taken over. Under exactly once the broker decides that: it fences producers."""
+        return self._config.exactly_once or self._clock.monotonic() < self._membership.safe_until
+
+    def _look_at_the_clock(self) -> None:
+        """A process that stood still, or lost the coordinator for too long, must not send what it has left: its tasks
+        may run elsewhere by now."""
+        safe, before = self.may_write, self._safe
+        self._safe = safe
+        if before and not safe:
+            raise AbortableError("no sign of life from the group's coordinator: other instances may have taken over")
+
+    # ---- pausing, draining -------------------------------------------------------------------------------------
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop or resume processing and replicas; commits go on."""
+        self._restoration.paused = paused
+        (self._tasks.pause if paused else self._tasks.resume)()
+
+    def drain(self) -> None:
+        """Ask the others to take over."""
+        self._drain_wanted = True
+        self._membership.drain()
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing is left to hand over, or nobody is there to take it."""
+        if self.assignment is None or not self._drain_wanted:
+            return False
+        others = [peer for peer in self.assignment.peers.values() if not peer.draining]
+        return not self._life.active or not others
 
     # ---- committing --------------------------------------------------------------------------------------------
 
     @property
     def may_commit(self) -> bool:
-        """Not while a failed task's output may be in the open transaction."""
-        return not self._all_to_revive
+        """Not while a failed task's output may be in the open transaction, or others may have taken over."""
+        return not self._all_to_revive and self.may_write
+
+    @property
+    def wants_commit(self) -> bool:
+        """Somebody waits for tasks of this instance."""
+        return bool(self._life.giving_up)
 
     def make_commit(self) -> Commit:
         """A commit of all tasks, to be advanced by the caller."""
@@ -143,15 +240,24 @@ class Lifecycle:
         if self.layout is None or not self.layout.repartition_topics or now < self._next_purge:
             return
         self._next_purge = now + PURGE_PERIOD
-        consumed = {each: at for task in self._life.all.values() for each, at in task.committed_offsets.items()}
+        consumed = {each: at for task in self._life.active for each, at in task.committed_offsets.items()}
         self._admin.delete_records(
             {each: at for each, at in consumed.items() if each.topic in self.layout.repartition_topics}
         )
 
     def abort(self, error: Exception) -> None:
-        """The transaction is lost: all tasks go on from the last commit, with a new producer."""
-        log.warning("%s; all tasks go on from the last commit", error)
+        """What was sent since the last commit is lost: all tasks go on from there, with a new producer; or stop, when
+        other instances run them."""
         self._all_to_revive = True
+        if isinstance(error, FencedError):
+            log.warning("%s; its tasks stop without committing", error)
+            self._disowned = True
+            self._membership.rejoin()
+            return
+        log.warning("%s; all tasks go on from the last commit", error)
+        if isinstance(error, DeliveryTimeoutError) and self._safe:
+            self._delivery_timeout *= 2
+            log.warning("records may now take %.0f s to be written", self._delivery_timeout)
 
     # ---- failing -----------------------------------------------------------------------------------------------
 
@@ -165,10 +271,13 @@ class Lifecycle:
             log.warning("task %s: %s; its local state is wiped and restored", task.id, failure.error)
             self._corrupted.append(task)
             # What it sent since the last commit is in the open transaction.
-            in_transaction = self._config.exactly_once and task.state is TaskState.RUNNING
+            in_transaction = self._config.exactly_once and task.initialized
             self._all_to_revive = self._all_to_revive or in_transaction
             return
-        if self._ask(failure) is not UncaughtExceptionResponse.REPLACE_THREAD:
+        response = self._ask(failure)
+        if response is UncaughtExceptionResponse.SHUTDOWN_APPLICATION:
+            self._membership.request_shutdown()
+        if response is not UncaughtExceptionResponse.REPLACE_THREAD:
             self._end(failure.error)
             return
         if task is None:
@@ -177,8 +286,8 @@ class Lifecycle:
             return
         log.error("task %s failed and starts again from the last commit", task.id, exc_info=failure.error)
         self._to_revive.append(task)
-        # A failed task takes the transaction with it.
-        self._all_to_revive = self._all_to_revive or self._config.exactly_once
+        # A failed task takes the transaction with it; a replica has no part in it.
+        self._all_to_revive = self._all_to_revive or (self._config.exactly_once and task.role is TaskRole.ACTIVE)
 
     def _ask(self, failure: ThreadFailure) -> UncaughtExceptionResponse:
         error = failure.error
@@ -214,7 +323,8 @@ class Lifecycle:
         self._collector.reset(self._tasks.abandon_commit())
         self.producer = self._make_producer()
         self.producer.start()
-        self._life.revive(list(self._life.all.values()))
+        disowned, self._disowned = self._disowned, False
+        (self._life.close if disowned else self._life.revive)(self._life.active)
         self._to_revive, self._all_to_revive = [], False
         self._tasks.go_on()
 
@@ -242,6 +352,7 @@ class Lifecycle:
     def _make_producer(self) -> AtLeastOnceProducer | ExactlyOnceProducer:
         on_failure = self._production.failed
         if not self._config.exactly_once:
-            return AtLeastOnceProducer(client_properties.producer(self._config), on_failure)
+            properties = client_properties.producer(self._config, delivery_timeout=self._delivery_timeout)
+            return AtLeastOnceProducer(properties, on_failure)
         transactional_id = self._membership.transactional_id
         return ExactlyOnceProducer(client_properties.producer(self._config, transactional_id), on_failure, self._clock)

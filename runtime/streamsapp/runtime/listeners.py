@@ -1,7 +1,7 @@
 """What a user can be told by a running instance, and what a user can answer.
 
-Restore listeners are called on the restoration thread, state listeners on the polling thread, the uncaught exception
-handler on the polling thread.
+Restore and standby listeners are called on the restoration thread, state listeners and the uncaught exception handler
+on the polling thread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from streamsapp.record import TopicPartition
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.client_state import ClientState
 
 
@@ -32,6 +32,48 @@ class StateRestoreListener(Protocol):
 
     def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         """The task was taken away before its store was complete (KIP-869)."""
+
+
+class SuspendReason(Enum):
+    """Why a standby task's store is no longer updated (KIP-988)."""
+
+    #: The task becomes active on this instance.
+    PROMOTED = "promoted"
+    #: The standby task is closed: it goes to another instance, or this one ends.
+    MIGRATED = "migrated"
+
+
+class StandbyUpdateListener(Protocol):
+    """Progress of standby and warm-up tasks; shared by all stores (KIP-988).
+
+    Called on the restoration thread: keep it short. Idle changelogs bring no call; how far a standby is behind at any
+    time is in ``StreamsRuntime.lags()``.
+    """
+
+    def on_update_start(self, topic_partition: TopicPartition, store_name: str, starting_offset: int) -> None:
+        """Updating begins, before the first batch."""
+
+    def on_batch_loaded(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        task_id: TaskId,
+        batch_end_offset: int,
+        batch_size: int,
+        current_end_offset: int,
+    ) -> None:
+        """A batch was applied, up to ``batch_end_offset`` (inclusive); the changelog ends at ``current_end_offset``, as far
+        as is known."""
+
+    def on_update_suspended(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        store_offset: int,
+        current_end_offset: int,
+        reason: SuspendReason,
+    ) -> None:
+        """Updating ends; ``store_offset`` is the next one the store would have got."""
 
 
 class UncaughtExceptionResponse(Enum):

@@ -33,10 +33,11 @@ from streamsapp.runtime.housekeeping import (
 )
 from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.lifecycle import Lifecycle
-from streamsapp.runtime.listeners import StateRestoreListener, UncaughtExceptionHandler
+from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, UncaughtExceptionHandler
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.runtime.watch import HangWatch
 from streamsapp.state.resources import StateResources
@@ -66,6 +67,7 @@ class Parts:
         state: StateHolder,
         handler: Callable[[], UncaughtExceptionHandler],
         restore_listener: Callable[[], StateRestoreListener | None],
+        standby_listener: Callable[[], StandbyUpdateListener | None],
     ) -> None:
         self.state = state
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
@@ -73,11 +75,16 @@ class Parts:
         self.tasks = TaskManager(scheduler)
         self.collector = RecordCollector(_output_capacity(config))
         self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
+        admin = TopicAdmin(client_properties.admin(config))
+        restore_consumer = PartitionConsumer(client_properties.restore_consumer(config))
         self.restoration = RestorationThread(
             f"{config.client_id}-restoration",
-            PartitionConsumer(client_properties.restore_consumer(config)),
+            restore_consumer,
+            admin,
             self.failures,
-            restore_listener,
+            RestoreEvents(restore_consumer, restore_listener, standby_listener),
+            clock,
+            exactly_once=config.exactly_once,
         )
         resources = StateResources(
             config.memory.block_cache + config.memory.write_buffers,
@@ -85,10 +92,19 @@ class Parts:
             config.memory.read_cache,
         )
         self.owned = TasksLife(config, resources, self.consumer, self.feeder, self.tasks, self.restoration, clock)
-        admin = TopicAdmin(client_properties.admin(config))
         membership = SingleMember(config.application_id, self.consumer)
         self.life = Lifecycle(
-            topology, config, admin, membership, self.owned, self.tasks, self.collector, state, clock, handler
+            topology,
+            config,
+            admin,
+            membership,
+            self.owned,
+            self.restoration,
+            self.tasks,
+            self.collector,
+            state,
+            clock,
+            handler,
         )
         self.watch = HangWatch(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
         self.polling = self._polling_thread(config, clock)

@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
-from streamsapp.errors import StreamsError
+from streamsapp.errors import FencedError, StreamsError
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime.commit import Commit, CommitSchedule
@@ -41,6 +41,8 @@ BUSY_WAIT, IDLE_WAIT = 0.002, 0.05
 IDLE_AFTER = 1.0
 #: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
 COMMIT_SLICE = 0.01
+#: What is left for the last commit when draining has used up its time, in seconds.
+CLOSE_AFTER_DRAIN = 5.0
 #: How often due callbacks are looked for, in seconds.
 TICK = 0.01
 
@@ -75,6 +77,10 @@ class PollingThread(threading.Thread):
         self._next_tick = 0.0
         self._last_activity = 0.0
         self._close_within: float | None = None
+        self._drain_within: float | None = None
+        self._drain_until: float | None = None
+        #: Set at the end: whether others had taken over everything before.
+        self.drained = False
         self._pause_wanted = False
         self._paused = False
         self._commit_began = 0.0
@@ -85,6 +91,10 @@ class PollingThread(threading.Thread):
     def close(self, within: float) -> None:
         """End after a last commit, or without one when that takes longer than ``within`` seconds."""
         self._close_within = within
+
+    def drain(self, within: float) -> None:
+        """Hand all tasks over, then end; after ``within`` seconds end in any case."""
+        self._drain_within = within
 
     def pause(self, *, paused: bool) -> None:
         """Stop or resume processing; commits go on."""
@@ -111,7 +121,7 @@ class PollingThread(threading.Thread):
         """One pass; what it raises is put to the uncaught exception handler as any other thread's failure is."""
         try:
             self._run_once()
-        except AbortableError as error:
+        except (AbortableError, FencedError) as error:
             self._commit = None
             self._life.abort(error)
         except (StreamsError, KafkaException) as error:
@@ -123,6 +133,7 @@ class PollingThread(threading.Thread):
         if self._life.ended:
             return
         self._take_pause()
+        self._take_drain()
         self._life.advance(self._commit is not None)
         self._feed()
         self._send()
@@ -141,10 +152,18 @@ class PollingThread(threading.Thread):
         if self._pause_wanted == self._paused:
             return
         self._paused = self._pause_wanted
-        if self._paused:
-            self._tasks.pause()
-        else:
-            self._tasks.resume()
+        self._life.pause(paused=self._paused)
+
+    def _take_drain(self) -> None:
+        if self._drain_within is None:
+            return
+        now = self._clock.monotonic()
+        if self._drain_until is None:
+            self._drain_until = now + self._drain_within
+            self._life.drain()
+        self.drained = self._life.drained and self._commit is None
+        if self.drained or now >= self._drain_until:
+            self._close_within = max(CLOSE_AFTER_DRAIN, self._drain_until - now)
 
     def _feed(self) -> None:
         if self._feeder.full:
@@ -165,11 +184,13 @@ class PollingThread(threading.Thread):
             self._tasks.wait_for_progress(BUSY_WAIT)
 
     def _send(self) -> None:
+        if not self._life.may_write:
+            return
         self._collector.drain(self._life.producer.send, DRAIN)
         self._life.producer.poll()
 
     def _advance_commit(self) -> None:
-        if self._commit is None and self._life.may_commit and self._schedule.due(self._tasks):
+        if self._commit is None and self._life.may_commit and self._commit_due():
             self._schedule.restart()
             if self._tasks.anything_touched():
                 self._start_commit()
@@ -179,6 +200,9 @@ class PollingThread(threading.Thread):
                 self._commit_ended()
             if self._clock.monotonic() >= until:
                 return
+
+    def _commit_due(self) -> bool:
+        return self._life.wants_commit or self._schedule.due(self._tasks)
 
     def _start_commit(self) -> None:
         self._commit = self._life.make_commit()

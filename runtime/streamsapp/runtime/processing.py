@@ -77,7 +77,7 @@ class ProcessingThread(threading.Thread):
         """Work on a held task until its slice ends or it has nothing to do; whether it has more to do."""
         clock = self._clock
         ends = clock.monotonic() + TIME_SLICE
-        if not self._tasks.paused:
+        if not (self._tasks.paused or task.retired):
             task.punctuate_wall_clock()
             self._send(task)
         while True:
@@ -85,7 +85,7 @@ class ProcessingThread(threading.Thread):
                 self._end_epoch(task)
             elif task.epoch_end_wanted:
                 task.control.stop = False
-            if self._tasks.paused or not self._collector.wait_for_room(ROOM_PATIENCE):
+            if self._tasks.paused or task.retired or not self._collector.wait_for_room(ROOM_PATIENCE):
                 return True
             wait = task.wait_ms(clock.now_ms())
             if wait != 0:

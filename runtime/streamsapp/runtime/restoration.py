@@ -1,91 +1,111 @@
-"""The restoration thread: brings the stores of new tasks up to the end of their changelogs (seed 000).
+"""The restoration thread: brings stores up to the end of their changelogs, and keeps replicas there (seed 000).
 
-Tasks come in by a queue from the polling thread and leave by one: from then on until it is handed back, a task belongs
-to this thread. The thread owns the restore consumer. One pass of its loop:
+Tasks come in by a queue from the polling thread; from then on until it is handed back, a task belongs to this thread.
+Active tasks leave when their stores are complete, standby and warm-up tasks stay until they are promoted or closed.
+The thread owns the restore consumer. One pass of its loop:
 
-    1. take the tasks that were added or are to be removed; open the stores of the new ones, find where they stand
-    2. fetch from the restore consumer
+    1. take what was asked: open the stores of new tasks, find where they stand; promote or let go of replicas
+    2. fetch from the restore consumer: replicas wait while an active task is being restored
     3. apply each batch to its store, tell the listener
-    4. hand over tasks whose stores are all complete
+    4. hand over active tasks whose stores are all complete
+    5. observe how far behind the replicas are
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import TypeAlias
 
+from confluent_kafka import KafkaException
+
+from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.retry import repeated
+from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.runtime.changelogs import ChangelogReader
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.listeners import StateRestoreListener
-from streamsapp.tasks.states import TaskState
+from streamsapp.runtime.listeners import SuspendReason
+from streamsapp.runtime.replica_lag import ReplicaLag
+from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
 #: Records per fetch: large batches are what makes restoring fast.
 BATCH = 10_000
-#: How long to wait for records, and for new tasks when there is nothing to restore, in seconds.
-PATIENCE = 0.1
+#: How long to wait for records while restoring, for records of replicas, and for work when there is none, in seconds. A
+#: replica that is to be promoted waits for the fetch under way.
+RESTORE_WAIT, FOLLOW_WAIT, PATIENCE = 0.1, 0.02, 0.1
 
 
-@dataclass
-class ChangelogRestore:
-    """One store on its way to the end of its changelog."""
-
-    task: StreamTask
-    store: str
-    #: Next offset to apply.
-    position: int
-    #: Offset at which the store is complete.
-    end: int
-    restored: int = 0
-
-    @property
-    def remaining(self) -> int:
-        """Records left, at most (control records and compaction make it fewer)."""
-        return max(0, self.end - self.position)
+Offsets: TypeAlias = dict[TopicPartition, int]
 
 
 class RestorationThread(threading.Thread):
-    """Restores active tasks, one restore consumer for all of them."""
+    """Restores active tasks and updates replicas, one restore consumer for all of them."""
 
     def __init__(
         self,
         name: str,
         consumer: PartitionConsumer,
+        admin: TopicAdmin,
         failures: SimpleQueue[ThreadFailure],
-        listener: Callable[[], StateRestoreListener | None],
+        events: RestoreEvents,
+        clock: Clock,
+        *,
+        exactly_once: bool,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._consumer = consumer
+        self._admin = admin
         self._failures = failures
-        self._listener = listener
-        #: Tasks handed over and asked back, in the order in which that happened.
+        self._events = events
+        self._lag = ReplicaLag(consumer, admin, clock)
+        self._exactly_once = exactly_once
+        #: What the polling thread asked for, in its order.
         self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = False
-        #: Changelogs being restored; read by status and metrics.
-        self.restoring: dict[TopicPartition, ChangelogRestore] = {}
-        #: Tasks whose stores are complete, for the polling thread.
+        #: Changelogs being read; looked at by status and metrics.
+        self.readers: dict[TopicPartition, ChangelogReader] = {}
+        #: Active tasks whose stores are complete, for the polling thread.
         self.restored: SimpleQueue[StreamTask] = SimpleQueue()
-        self._unfinished: dict[TaskId, StreamTask] = {}
+        #: Tasks that are here.
+        self._tasks: dict[TaskId, StreamTask] = {}
+        #: Tasks of this pass whose changelogs are to be located.
+        self._arrived: list[StreamTask] = []
+        #: Whether replicas stand still; looked at by status.
+        self.replicas_paused = False
+        #: Set by the polling thread while the application is paused (KIP-834).
+        self.paused = False
 
     # ---- polling thread ----------------------------------------------------------------------------------------
 
     def add(self, task: StreamTask) -> None:
-        """Hand a task over; it comes back by ``restored`` or as a failure."""
-        self._requests.put(partial(self._guarded, task, partial(self._start, task)))
+        """Hand a task over. An active one comes back by ``restored`` or as a failure; a replica stays."""
+        self._requests.put(partial(self._guarded, task, partial(self._take, task)))
 
-    def remove(self, task_id: TaskId, timeout: float) -> bool:
-        """Take a task back before it is complete; whether the thread let go of it in time."""
+    def promote(self, task: StreamTask) -> None:
+        """A replica that is here goes on as this active task: restored to the end, then handed back."""
+        self._requests.put(partial(self._guarded, task, partial(self._promote, task)))
+
+    def remove(self, task_ids: Collection[TaskId], timeout: float) -> bool:
+        """Take tasks back as they are; whether the thread let go of them in time."""
         done = threading.Event()
-        self._requests.put(partial(self._let_go, task_id, done))
+        self._requests.put(partial(self._let_go, task_ids, done))
         return done.wait(timeout) or not self.is_alive()
+
+    def lag(self, task: StreamTask) -> int | None:
+        """Records that a replica is behind, over all its stores; ``None`` if not known yet. Any thread."""
+        readers = [self.readers.get(partition) for partition in task.plan.all_changelogs.values()]
+        observed = [None if reader is None or reader.task is not task else reader.observed for reader in readers]
+        return None if None in observed else sum(each.lag for each in observed if each is not None)
 
     def stop(self) -> None:
         """Return after the batch under way."""
@@ -107,61 +127,119 @@ class RestorationThread(threading.Thread):
         try:
             self._run_once()
         except Exception as error:
-            for task in self._unfinished.values():
+            for task in self._tasks.values():
                 self._forget(task)
-            self._unfinished.clear()
+            self._tasks.clear()
+            self._arrived.clear()
             self._failures.put(ThreadFailure(self.name, error))
 
     def _run_once(self) -> None:
         self._take_requests()
-        if self.restoring:
-            self._apply(self._consumer.poll(BATCH, PATIENCE))
+        self._start_arrived()
+        if self.readers:
+            restoring = any(not reader.follows for reader in self.readers.values())
+            self._pause_replicas(restoring or self.paused)
+            self._apply(self._consumer.poll(BATCH, RESTORE_WAIT if restoring else FOLLOW_WAIT))
         self._hand_over()
+        self._lag.observe(self.readers.values())
 
     def _take_requests(self) -> None:
         try:
-            request = self._requests.get(timeout=0 if self.restoring else PATIENCE)
+            request = self._requests.get(timeout=0 if self.readers else PATIENCE)
             while True:
                 request()
                 request = self._requests.get_nowait()
         except Empty:
             return
 
-    def _let_go(self, task_id: TaskId, done: threading.Event) -> None:
-        task = self._unfinished.pop(task_id, None)
-        if task is not None:
-            self._forget(task)
+    def _take(self, task: StreamTask) -> None:
+        """Open a task's stores, or go on with the open ones of a task that was active here."""
+        self._tasks[task.id] = task
+        if task.state is TaskState.CREATED:
+            task.transition(TaskState.RESTORING)
+            try:
+                task.stores.open()
+            except TaskCorruptedError as error:
+                self._wipe(task, error)
+        if task.role is not TaskRole.ACTIVE and task.state is TaskState.RESTORING:
+            task.transition(TaskState.RUNNING)
+        self._arrived.append(task)
+
+    def _promote(self, task: StreamTask) -> None:
+        known = self._tasks.get(task.id)
+        if known is None or known.stores is not task.stores:
+            raise StateStoreError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
+        self._forget(known, SuspendReason.PROMOTED)
+        self._tasks[task.id] = task
+        task.transition(TaskState.RESTORING)
+        self._arrived = [*(each for each in self._arrived if each.id != task.id), task]
+
+    def _let_go(self, task_ids: Collection[TaskId], done: threading.Event) -> None:
+        for task_id in task_ids:
+            task = self._tasks.pop(task_id, None)
+            if task is not None:
+                self._forget(task)
+                self._arrived = [each for each in self._arrived if each is not task]
         done.set()
 
-    def _start(self, task: StreamTask) -> None:
-        task.transition(TaskState.RESTORING)
-        self._unfinished[task.id] = task
-        try:
-            task.stores.open()
-            found = self._locate(task)
-        except TaskCorruptedError as error:
-            log.warning("task %s: %s; its local state is wiped and restored from the changelog", task.id, error)
-            task.stores.wipe()
-            task.stores.open()
-            found = self._locate(task)
-        for restore in found.values():
-            task.changelog_positions[restore.store] = max(restore.position, restore.end)
-        incomplete = {partition: restore for partition, restore in found.items() if restore.remaining}
-        self._consumer.assign({partition: restore.position for partition, restore in incomplete.items()})
-        self.restoring.update(incomplete)
-        if (listener := self._listener()) is not None:
-            for partition, restore in incomplete.items():
-                listener.on_restore_start(partition, restore.store, restore.position, restore.end)
+    # ---- where stores stand ------------------------------------------------------------------------------------
 
-    def _locate(self, task: StreamTask) -> dict[TopicPartition, ChangelogRestore]:
+    def _start_arrived(self) -> None:
+        """Find out where the changelogs of all new tasks begin and end, in one go, and start reading."""
+        arrived, self._arrived = self._arrived, []
+        if not arrived:
+            return
+        try:
+            lows, highs = self._ends([each for task in arrived for each in task.plan.all_changelogs.values()])
+        except KafkaException:
+            if len(arrived) > 1:
+                log.info("the broker does not tell where all changelogs end; asking for each task alone")
+            for task in arrived:
+                self._guarded(task, partial(self._start_alone, task))
+            return
+        for task in arrived:
+            self._guarded(task, partial(self._start, task, lows, highs))
+
+    def _start_alone(self, task: StreamTask) -> None:
+        try:
+            lows, highs = self._ends(list(task.plan.all_changelogs.values()))
+        except KafkaException as error:
+            raise StateStoreError(
+                f"the broker does not tell where the changelogs of task {task.id} end: {error.args[0].str()}"
+            ) from error
+        self._start(task, lows, highs)
+
+    def _ends(self, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+        def ask() -> tuple[Offsets, Offsets]:
+            low = self._admin.request_offsets(changelogs, earliest=True)
+            high = self._admin.request_offsets(changelogs, committed=self._exactly_once)
+            return low.result(), high.result()
+
+        return repeated(ask, "looking up where changelogs begin and end")
+
+    def _start(self, task: StreamTask, lows: Offsets, highs: Offsets) -> None:
+        try:
+            found = self._locate(task, lows, highs)
+        except TaskCorruptedError as error:
+            self._wipe(task, error)
+            found = self._locate(task, lows, highs)
+        for reader in found:
+            task.changelog_positions[reader.store] = max(reader.position, reader.end or 0)
+        wanted = {reader.partition: reader for reader in found if reader.follows or reader.remaining}
+        self._consumer.assign({partition: reader.position for partition, reader in wanted.items()})
+        if self.replicas_paused:
+            self._consumer.pause([partition for partition, reader in wanted.items() if reader.follows])
+        self.readers.update(wanted)
+        for reader in wanted.values():
+            self._events.started(reader)
+
+    def _locate(self, task: StreamTask, lows: Offsets, highs: Offsets) -> list[ChangelogReader]:
         """Where each store of a task stands and where its changelog ends."""
-        found: dict[TopicPartition, ChangelogRestore] = {}
-        for store, partition in {**task.plan.changelogs, **task.plan.source_changelogs}.items():
-            watermarks = self._consumer.watermarks(partition, cached=False)
-            if watermarks is None:
-                raise StateStoreError(f"the broker does not tell where {partition}, changelog of {store}, ends")
-            low, high = watermarks
-            if store in task.plan.source_changelogs:
+        found = []
+        for store, partition in task.plan.all_changelogs.items():
+            low, high = lows[partition], highs[partition]
+            shared = store in task.plan.source_changelogs
+            if shared:
                 consumed = task.start_offsets.get(partition)
                 high = low if consumed is None else min(high, consumed.offset)
             stored = task.stores.changelog_offset(store)
@@ -169,76 +247,104 @@ class RestorationThread(threading.Thread):
                 raise TaskCorruptedError(
                     f"store {store} stands at offset {stored} of {partition}, which has offsets {low} to {high}"
                 )
-            found[partition] = ChangelogRestore(task, store, low if stored is None else stored, high)
+            # A replica knows of control records that its store does not.
+            position = max(low if stored is None else stored, task.changelog_positions.get(store, 0))
+            if task.role is TaskRole.ACTIVE:
+                found.append(ChangelogReader(task, store, partition, position, end=high))
+            else:
+                found.append(ChangelogReader(task, store, partition, position, limit=high if shared else None))
         return found
+
+    def _wipe(self, task: StreamTask, error: TaskCorruptedError) -> None:
+        log.warning("task %s: %s; its local state is wiped and restored from the changelog", task.id, error)
+        self._begin_anew(task)
+
+    @staticmethod
+    def _begin_anew(task: StreamTask) -> None:
+        task.changelog_positions.clear()
+        task.stores.wipe()
+        task.stores.open()
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def _pause_replicas(self, paused: bool) -> None:
+        """Active tasks first: somebody waits for them."""
+        if paused == self.replicas_paused:
+            return
+        self.replicas_paused = paused
+        replicas = [partition for partition, reader in self.readers.items() if reader.follows]
+        (self._consumer.pause if paused else self._consumer.resume)(replicas)
 
     def _apply(self, fetched: Fetched) -> None:
         for partition, records in fetched.records:
-            restore = self.restoring.get(partition)
-            if restore is not None:
-                self._guarded(restore.task, partial(self._apply_batch, partition, restore, records))
+            reader = self.readers.get(partition)
+            if reader is not None:
+                self._guarded(reader.task, partial(self._apply_batch, reader, records))
         for partition, offset in fetched.ends.items():
-            if partition in self.restoring:
+            if partition in self.readers:
                 # Control records and compacted ones leave gaps: the end is where the broker says it is.
-                self.restoring[partition].position = max(self.restoring[partition].position, offset)
+                self._advance(self.readers[partition], offset)
         for partition in fetched.out_of_range:
-            restore = self.restoring.get(partition)
-            if restore is not None:
-                self._guarded(restore.task, partial(self._start_over, restore.task))
+            reader = self.readers.get(partition)
+            if reader is not None:
+                self._guarded(reader.task, partial(self._start_over, reader.task))
 
-    def _apply_batch(
-        self, partition: TopicPartition, restore: ChangelogRestore, records: Sequence[InputRecord]
-    ) -> None:
-        if records[-1].offset() >= restore.end:
-            records = [record for record in records if record.offset() < restore.end]
-            restore.position = restore.end
+    def _apply_batch(self, reader: ChangelogReader, records: Sequence[InputRecord]) -> None:
+        bound = reader.limit if reader.follows else reader.end
+        if bound is not None and records[-1].offset() >= bound:
+            records = [record for record in records if record.offset() < bound]
+            self._advance(reader, bound)
+            if reader.follows:
+                self._lag.hold(reader)
         else:
-            restore.position = records[-1].offset() + 1
-        if not records:
-            return
-        restore.task.stores.restore(restore.store, records, restore.position)
-        restore.restored += len(records)
-        last = records[-1].offset()
-        if (listener := self._listener()) is not None:
-            listener.on_batch_restored(partition, restore.store, last, len(records))
+            self._advance(reader, records[-1].offset() + 1)
+        if records:
+            reader.task.stores.restore(reader.store, records, reader.position)
+            reader.applied += len(records)
+            self._events.applied(reader, records[-1].offset(), len(records))
+
+    @staticmethod
+    def _advance(reader: ChangelogReader, position: int) -> None:
+        if reader.follows and reader.limit is not None:
+            position = min(position, reader.limit)
+        reader.position = max(reader.position, position)
+        if reader.follows:
+            reader.task.changelog_positions[reader.store] = reader.position
 
     def _start_over(self, task: StreamTask) -> None:
-        """The broker deleted what was about to be restored."""
-        log.warning("task %s: its changelog was truncated while restoring; its local state is wiped", task.id)
-        self._forget(task, suspended=False)
-        task.stores.wipe()
-        task.transition(TaskState.SUSPENDED)
-        self._start(task)
+        """The broker deleted what was about to be read."""
+        log.warning("task %s: its changelog was truncated while it was read; its local state is wiped", task.id)
+        self._forget(task)
+        self._begin_anew(task)
+        self._arrived.append(task)
 
     def _hand_over(self) -> None:
-        complete = {partition: restore for partition, restore in self.restoring.items() if not restore.remaining}
-        self._consumer.unassign(complete)
-        for partition in complete:
-            del self.restoring[partition]
-        for partition, restore in complete.items():
-            if (listener := self._listener()) is not None:
-                ended = partial(listener.on_restore_end, partition, restore.store, restore.restored)
-                self._guarded(restore.task, ended)
-        busy = {restore.task.id for restore in self.restoring.values()}
-        for task_id in [each for each in self._unfinished if each not in busy]:
-            self.restored.put(self._unfinished.pop(task_id))
+        complete = [reader for reader in self.readers.values() if not reader.follows and not reader.remaining]
+        self._consumer.unassign([reader.partition for reader in complete])
+        for reader in complete:
+            del self.readers[reader.partition]
+        for reader in complete:
+            self._guarded(reader.task, partial(self._events.ended, reader))
+        busy = {reader.task.id for reader in self.readers.values()} | {task.id for task in self._arrived}
+        ready = [task for task in self._tasks.values() if task.role is TaskRole.ACTIVE and task.id not in busy]
+        for task in ready:
+            self.restored.put(self._tasks.pop(task.id))
+
+    # ---- failing -----------------------------------------------------------------------------------------------
 
     def _guarded(self, task: StreamTask, action: Callable[[], None]) -> None:
-        """A failure of one task goes to the handler; the others are restored."""
+        """A failure of one task goes to the handler; the others go on."""
         try:
             action()
         except Exception as error:
             self._forget(task)
-            self._unfinished.pop(task.id, None)
+            self._tasks.pop(task.id, None)
             self._failures.put(ThreadFailure(self.name, error, task.id))
 
-    def _forget(self, task: StreamTask, *, suspended: bool = True) -> None:
-        partitions = [each for each, restore in self.restoring.items() if restore.task is task]
-        self._consumer.unassign(partitions)
-        for partition in partitions:
-            restore = self.restoring.pop(partition)
-            if suspended and (listener := self._listener()) is not None:
-                try:
-                    listener.on_restore_suspended(partition, restore.store, restore.restored)
-                except Exception:
-                    log.exception("the restore listener raised in on_restore_suspended; going on")
+    def _forget(self, task: StreamTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
+        """Stop reading a task's changelogs, before their ends."""
+        readers = [reader for reader in self.readers.values() if reader.task.id == task.id]
+        self._consumer.unassign([reader.partition for reader in readers])
+        for reader in readers:
+            del self.readers[reader.partition]
+            self._events.suspended(reader, reason)

@@ -13,65 +13,75 @@ from typing import Any
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
+from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.parts import Parts
-from streamsapp.runtime.restoration import ChangelogRestore
-from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 
 def document(config: StreamsConfig, state: ClientState, parts: Parts | None, now_ms: int) -> dict[str, Any]:
     """The ``/status`` document; an offset that is not known is ``None``."""
-    observed_at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    tasks = [] if parts is None else list(parts.owned.all.values())
-    restoring = {} if parts is None else dict(parts.restoration.restoring)
+    assignment = None if parts is None else parts.life.assignment
     return {
         "applicationId": config.application_id,
         "instance": config.client_id,
         "state": state.value,
-        "generation": 0,
-        "tasks": [_task(task, restoring, observed_at, parts is not None and parts.tasks.paused) for task in tasks],
+        "generation": None if assignment is None else assignment.generation,
+        "tasks": [] if parts is None else [_task(task, parts, now_ms) for task in list(parts.owned.all.values())],
     }
 
 
-def _task(
-    task: StreamTask, restoring: dict[TopicPartition, ChangelogRestore], observed_at: str, paused: bool
-) -> dict[str, Any]:
-    changelogs = {**task.plan.changelogs, **task.plan.source_changelogs}
-    mode = "restoring" if task.state is not TaskState.RUNNING else "paused" if paused else "processing"
+def _task(task: StreamTask, parts: Parts, now_ms: int) -> dict[str, Any]:
     return {
         "id": str(task.id),
-        "role": "active",
+        "role": task.role.value,
         "state": task.state.value,
         "stores": [
-            _store(task, store, partition, restoring.get(partition), observed_at, mode)
-            for store, partition in changelogs.items()
+            _store(task, store, partition, parts, now_ms) for store, partition in task.plan.all_changelogs.items()
         ],
-        "inputLag": task.input_lag,
+        "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
     }
 
 
-def _store(
-    task: StreamTask,
-    store: str,
-    changelog: TopicPartition,
-    restore: ChangelogRestore | None,
-    observed_at: str,
-    mode: str,
-) -> dict[str, Any]:
-    """An active task is the only writer of its changelog: once restored, where it stands is the end."""
-    position = restore.position if restore is not None else task.changelog_positions.get(store)
-    end = restore.end if restore is not None else position
+def _store(task: StreamTask, store: str, changelog: TopicPartition, parts: Parts, now_ms: int) -> dict[str, Any]:
+    reader = parts.restoration.readers.get(changelog)
+    if reader is not None and reader.task is not task:
+        reader = None  # it was handed over a moment ago
+    if task.role is TaskRole.ACTIVE:
+        seen = _active(task, store, reader, now_ms)
+    else:
+        seen = None if reader is None else reader.observed
     return {
         "name": store,
         "changelog": str(changelog),
-        "position": position,
-        "endOffset": end,
-        "lag": None if position is None or end is None else max(0, end - position),
-        "observedAt": observed_at,
-        "mode": mode,
+        "position": None if seen is None else seen.position,
+        "endOffset": None if seen is None else seen.end_offset,
+        "lag": None if seen is None else seen.lag,
+        "observedAt": None if seen is None else _iso(seen.observed_at_ms),
+        "mode": _mode(task, parts),
         "snapshot": None,
     }
+
+
+def _active(task: StreamTask, store: str, reader: ChangelogReader | None, now_ms: int) -> Observation | None:
+    """An active task is the only writer of its changelog: once restored, where it stands is the end."""
+    if reader is not None and reader.end is not None:
+        return Observation(reader.position, reader.end, now_ms)
+    position = task.changelog_positions.get(store)
+    return None if position is None else Observation(position, position, now_ms)
+
+
+def _mode(task: StreamTask, parts: Parts) -> str:
+    if task.role is not TaskRole.ACTIVE:
+        return "paused" if parts.restoration.replicas_paused else "updating"
+    if task.state is not TaskState.RUNNING:
+        return "restoring"
+    return "paused" if parts.tasks.paused else "processing"
+
+
+def _iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def store_lags(tasks: Iterable[dict[str, Any]]) -> dict[str, dict[int, dict[str, int | None]]]:
@@ -113,17 +123,27 @@ def samples(config: StreamsConfig, state: ClientState, parts: Parts | None) -> I
     yield gauge("stream-thread-metrics", "output-buffer-records", len(parts.collector), **thread)
     for worker in parts.processing:
         yield from worker.epoch_end.samples("stream-thread-metrics", "commit-pause", thread_id=worker.name)
-    for restore in list(parts.restoration.restoring.values()):
-        tags = {"task_id": str(restore.task.id), "state_id": restore.store}
-        yield gauge("stream-task-metrics", "restore-remaining-records", restore.remaining, **tags)
-        yield counter("stream-task-metrics", "restore", restore.restored, **tags)
-    for task in list(parts.owned.all.values()):
+    for reader in list(parts.restoration.readers.values()):
+        yield from _reader_samples(reader)
+    for task in parts.owned.active:
         yield from _task_samples(task)
     for task_id, stores in parts.statistics.figures.items():
         for store, figures in stores.items():
             for name, value in figures.items():
                 metric = name.replace("_", "-")
                 yield gauge("stream-state-metrics", metric, value, task_id=str(task_id), state_id=store)
+
+
+def _reader_samples(reader: ChangelogReader) -> Iterator[Sample]:
+    tags = {"task_id": str(reader.task.id), "state_id": reader.store}
+    group = "stream-task-metrics"
+    if reader.follows:
+        yield counter(group, "update", reader.applied, **tags)
+        if reader.observed is not None:
+            yield gauge(group, "standby-lag", reader.observed.lag, **tags)
+    else:
+        yield gauge(group, "restore-remaining-records", reader.remaining, **tags)
+        yield counter(group, "restore", reader.applied, **tags)
 
 
 def _task_samples(task: StreamTask) -> Iterator[Sample]:

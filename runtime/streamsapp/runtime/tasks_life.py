@@ -1,14 +1,15 @@
-"""The life of this instance's tasks: created from an assignment, restored, run, revived after a failure, closed.
+"""The life of this instance's tasks: created from an assignment, restored, run, recycled, revived, closed.
 
 Called on the polling thread only. A task goes to the restoration thread and comes back from it by queue; afterwards it
-is at the task manager (seed 000: never at both).
+is at the task manager (seed 000: never at both). Replicas stay at the restoration thread. A task that changes between
+active and standby keeps its stores open.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from queue import Empty
 
@@ -19,12 +20,13 @@ from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.rebalance import changes
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
-from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.nodes import SourceNode
@@ -55,8 +57,10 @@ class TasksLife:
         self._tasks = tasks
         self._restoration = restoration
         self._clock = clock
-        #: All tasks by id; read by status and metrics.
+        #: All tasks by id, replicas too; read by status and metrics.
         self.all: dict[TaskId, StreamTask] = {}
+        #: Active tasks that go to other instances when they are committed, and what becomes of them here.
+        self.giving_up: Mapping[TaskId, TaskRole | None] = {}
         self._layout: Layout | None = None
 
     @property
@@ -64,20 +68,57 @@ class TasksLife:
         """Where the application's tasks keep their state."""
         return self._config.state_dir / self._config.application_id
 
+    def on_disk(self) -> frozenset[TaskId]:
+        """Tasks that have a directory here, of whatever age."""
+        names = [each.name for each in self.application_directory.glob("*_*")]
+        return frozenset(TaskId.parse(name) for name in names if _TASK_DIRECTORY.fullmatch(name))
+
+    @property
+    def active(self) -> list[StreamTask]:
+        """The tasks that this instance processes or restores in order to process them."""
+        return [task for task in self.all.values() if task.role is TaskRole.ACTIVE]
+
     # ---- assigned ----------------------------------------------------------------------------------------------
 
-    def assign(self, layout: Layout, active: Iterable[TaskId]) -> None:
-        """Create the tasks that are new and close those that are no longer ours."""
+    def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
+        """Take these roles. Tasks that go to others stop, and are given up when they are at rest; what is new starts at
+        once; all others are not touched."""
         self._layout = layout
-        wanted = set(active)
-        self.close([task for task_id, task in self.all.items() if task_id not in wanted])
-        created = [self._create(task_id) for task_id in sorted(wanted) if task_id not in self.all]
-        self._read_committed(created)
+        changed = changes({task_id: task.role for task_id, task in self.all.items()}, wanted)
+        self.giving_up = changed.given_up
+        self._tasks.retire(changed.given_up)
+        for task_id, role in changed.renamed.items():
+            self.all[task_id].role = role
+        self.close([self.all[task_id] for task_id in sorted(changed.dropped)])
+        promoted = [self.all[task_id].recycled(TaskRole.ACTIVE) for task_id in sorted(changed.promoted)]
+        created = [self._create(task_id, role) for task_id, role in changed.created.items()]
+        self._read_committed([*promoted, *created])
+        for task in promoted:
+            self.all[task.id] = task
+            self._restoration.promote(task)
         for task in created:
             self.all[task.id] = task
             self._restoration.add(task)
 
-    def _create(self, task_id: TaskId) -> StreamTask:
+    def give_up(self) -> None:
+        """The tasks that go to others are committed: close them, or keep their stores as replicas."""
+        leaving = [self.all[task_id] for task_id in self.giving_up]
+        replicas = {task.id: role for task in leaving if (role := self.giving_up[task.id]) is not None}
+        self.giving_up = {}
+        self.close([task for task in leaving if task.id not in replicas or task.state is not TaskState.RUNNING])
+        for task_id, role in replicas.items():
+            task = self.all.get(task_id)
+            replica = self._create(task_id, role) if task is None else self._demoted(task, role)
+            self.all[task_id] = replica
+            self._restoration.add(replica)
+
+    def _demoted(self, task: StreamTask, role: TaskRole) -> StreamTask:
+        self._tasks.remove(task.id, LET_GO)
+        self._feeder.remove(task)
+        self._close_user_code(task)
+        return task.recycled(role)
+
+    def _create(self, task_id: TaskId, role: TaskRole) -> StreamTask:
         assert self._layout is not None
         plan = self._layout.plans[task_id]
         context = TaskContext(self._config.application_id, task_id, self._clock)
@@ -91,11 +132,11 @@ class TasksLife:
             context_timestamp=lambda: context.timestamp,
             topics=plan.changelog_topics,
         )
-        return StreamTask(plan, stores, context, self._config)
+        return StreamTask(plan, stores, context, self._config, role)
 
     def _read_committed(self, tasks: Iterable[StreamTask]) -> None:
-        """Where the tasks go on: offset and partition time as committed."""
-        tasks = list(tasks)
+        """Where active tasks go on, and how far replicas of tables may go: offset and partition time as committed."""
+        tasks = [task for task in tasks if task.role is TaskRole.ACTIVE or task.plan.source_changelogs]
         committed = self._consumer.committed([each for task in tasks for each in task.plan.inputs])
         for task in tasks:
             task.start_offsets = {
@@ -116,12 +157,13 @@ class TasksLife:
                 return any_restored
             if self.all.get(task.id) is task:
                 self._run(task)
+                self._tasks.retire(self.giving_up)
                 any_restored = True
 
     @property
     def all_running(self) -> bool:
-        """Whether no task is being created or restored."""
-        return all(task.state is TaskState.RUNNING for task in self.all.values())
+        """Whether no active task is being created or restored."""
+        return all(task.state is TaskState.RUNNING for task in self.active)
 
     def _run(self, task: StreamTask) -> None:
         task.initialize()
@@ -172,36 +214,40 @@ class TasksLife:
         Each goes through the restoration thread once more: whether the last commit went through may be unknown, and
         the changelog is what tells.
         """
-        for task in list(tasks):
-            if self.all.get(task.id) is not task:
-                continue  # failed twice, or was taken away: what runs under its id now is sound
-            self._tasks.remove(task.id, LET_GO)
-            self._feeder.remove(task)
-            self._close_user_code(task)
-            if task.state is not TaskState.RUNNING:
-                self._take_from_restoration(task)
+        # Who failed twice, or was taken away: what runs under its id now is sound.
+        sound = [task for task in tasks if self.all.get(task.id) is task]
+        self._detach(sound)
+        for task in sound:
             (task.stores.wipe if wipe else task.stores.close)()
-            again = self._create(task.id)
-            self._read_committed([again])
-            self.all[task.id] = again
-            self._restoration.add(again)
+        again = [self._create(task.id, task.role) for task in sound]
+        self._read_committed(again)
+        for task in again:
+            self.all[task.id] = task
+            self._restoration.add(task)
+        self._tasks.retire(self.giving_up)
 
     # ---- closed ------------------------------------------------------------------------------------------------
 
     def close(self, tasks: Iterable[StreamTask]) -> None:
         """Close tasks wherever they are; what they did since the last commit is dropped."""
-        for task in list(tasks):
-            if self._tasks.remove(task.id, LET_GO) is None:
-                self._take_from_restoration(task)
-            self._feeder.remove(task)
-            self._close_user_code(task)
+        closing = list(tasks)
+        self._detach(closing)
+        for task in closing:
             task.transition(TaskState.CLOSED)
             task.stores.close()
             self.all.pop(task.id, None)
 
-    def _take_from_restoration(self, task: StreamTask) -> None:
-        if not self._restoration.remove(task.id, LET_GO):
-            raise StateStoreError(f"task {task.id} could not be taken back from the restoration thread")
+    def _detach(self, tasks: Iterable[StreamTask]) -> None:
+        """Take tasks away from whoever has them."""
+        elsewhere = []
+        for task in tasks:
+            if self._tasks.remove(task.id, LET_GO) is None:
+                elsewhere.append(task.id)
+            self._feeder.remove(task)
+            self._close_user_code(task)
+        if elsewhere and not self._restoration.remove(elsewhere, LET_GO):
+            named = ", ".join(map(str, elsewhere))
+            raise StateStoreError(f"task {named} could not be taken back from the restoration thread")
 
     def _close_user_code(self, task: StreamTask) -> None:
         try:
@@ -219,4 +265,5 @@ def _iso_duration_ms(text: str) -> int:
     return int(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
 
 
+_TASK_DIRECTORY = re.compile(r"\d+_\d+")
 _ISO_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")

@@ -16,7 +16,7 @@
                 |            CLOSED            |
                 +------------------------------+
 
-A CREATED or RESTORING task is at the state manager, a RUNNING one at the task manager, never at both (seed 000).
+A CREATED or RESTORING task is at the state manager, a RUNNING active one at the task manager, never at both (seed 000).
 """
 
 from __future__ import annotations
@@ -24,8 +24,17 @@ from __future__ import annotations
 from enum import Enum
 
 
+class TaskRole(Enum):
+    """What an instance has a task for. Standby and warm-up tasks follow their changelogs at the state manager."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    #: A standby task that is to become active here (KIP-441).
+    WARMUP = "warmup"
+
+
 class TaskState(Enum):
-    """State of an active task (standby tasks stay RUNNING at the state manager)."""
+    """State of a task; a standby task that follows its changelogs is RUNNING, at the state manager."""
 
     CREATED = "CREATED"
     RESTORING = "RESTORING"

@@ -1,4 +1,4 @@
-"""An active task: one sub-topology over one partition group, with its buffers, stores and user code.
+"""A task: one sub-topology over one partition group, with its buffers, stores and user code.
 
 Created and closed on the polling thread; restored by the restoration thread while it is at the state manager;
 processed by whichever processing thread holds its lock while it is at the task manager. ``freeze`` is called on the
@@ -22,7 +22,7 @@ from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.partition_group import PartitionGroup
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
-from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.wiring import WiredTopology, Wires, wire
 from streamsapp.topology.nodes import SourceNode, SubTopology
 
@@ -46,9 +46,14 @@ class TaskPlan:
     partition_count: Callable[[str], int]
 
     @property
+    def all_changelogs(self) -> dict[str, TopicPartition]:
+        """Store name to the partition that restores it, for every store that can be restored."""
+        return {**self.changelogs, **self.source_changelogs}
+
+    @property
     def changelog_topics(self) -> dict[str, str]:
         """Store name to the topic that restores it."""
-        return {store: each.topic for store, each in {**self.changelogs, **self.source_changelogs}.items()}
+        return {store: each.topic for store, each in self.all_changelogs.items()}
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,18 @@ class TaskEpoch:
 
 
 class StreamTask:
-    """One active task."""
+    """One task. A standby or warm-up task has stores only; it becomes active by ``recycled``."""
 
-    def __init__(self, plan: TaskPlan, stores: TaskStores, context: TaskContext, config: StreamsConfig) -> None:
+    def __init__(
+        self,
+        plan: TaskPlan,
+        stores: TaskStores,
+        context: TaskContext,
+        config: StreamsConfig,
+        role: TaskRole = TaskRole.ACTIVE,
+    ) -> None:
         self.id = plan.id
+        self.role = role
         self.plan = plan
         self.stores = stores
         self.state = TaskState.CREATED
@@ -99,6 +112,8 @@ class StreamTask:
         self.input_lag: int | None = None
         #: Set when processing failed: the task is not scheduled until it was revived.
         self.failed = False
+        #: Set when the task goes to another instance: it ends its epoch and processes nothing more.
+        self.retired = False
         #: What was committed when the task was created: where it goes on.
         self.start_offsets: dict[TopicPartition, ConsumedOffset] = {}
         #: Next changelog offset per store, once restored.
@@ -127,6 +142,18 @@ class StreamTask:
         log.debug("task %s: %s -> %s", self.id, self.state.value, target.value)
         self.state = target
 
+    def recycled(self, role: TaskRole) -> StreamTask:
+        """The same task in another role: its stores stay open, all else begins anew (seed 000).
+
+        User code is closed and no thread holds the task. Writes that were not committed are dropped.
+        """
+        self.context.reset()
+        self.stores.revert()
+        again = StreamTask(self.plan, self.stores, self.context, self._config, role)
+        again.state = self.state
+        again.changelog_positions = dict(self.changelog_positions)
+        return again
+
     def initialize(self) -> None:
         """Bind the topology and start user code: the state is restored."""
         config = self._config
@@ -152,6 +179,11 @@ class StreamTask:
             self._committed[partition] = consumed.offset
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
         self.transition(TaskState.RUNNING)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether the task may have processed anything."""
+        return self.role is TaskRole.ACTIVE and self.state is TaskState.RUNNING
 
     def close_user_code(self) -> None:
         """Close processors and operators; buffered input is dropped."""

@@ -43,6 +43,7 @@ class TaskManager:
         self._tasks: dict[TaskId, StreamTask] = {}
         self._ready: dict[TaskId, StreamTask] = {}
         self._held: dict[TaskId, StreamTask] = {}
+        self._retired: set[TaskId] = set()
         self._paused = False
         self._standing_still = False
         self._closed = False
@@ -95,6 +96,7 @@ class TaskManager:
         with self._condition:
             task = self._tasks.pop(task_id, None)
             self._ready.pop(task_id, None)
+            self._retired.discard(task_id)
             if task is None:
                 return None
             task.control.stop = True
@@ -102,6 +104,21 @@ class TaskManager:
                 raise StreamsError(f"task {task_id} hangs in user code and cannot be taken away; restart the process")
             self._leave_commit(task_id)
             return task
+
+    def retire(self, task_ids: Collection[TaskId]) -> None:
+        """Just these tasks are to be given up: they end their epoch when a commit asks for it, and do nothing else."""
+        with self._condition:
+            self._retired = self._tasks.keys() & set(task_ids)
+            for task in self._tasks.values():
+                task.retired = task.id in self._retired
+                task.control.stop = task.control.stop or task.retired
+            self._condition.notify_all()
+
+    def at_rest(self, task_ids: Collection[TaskId]) -> bool:
+        """Whether nothing of these retired tasks is left to be committed."""
+        with self._condition:
+            here = [self._tasks[task_id] for task_id in task_ids if task_id in self._tasks]
+            return not any(task.touched or task.id in self._held for task in here)
 
     def mark_ready(self, tasks: Iterable[StreamTask]) -> None:
         """These tasks have something to do."""
@@ -225,6 +242,8 @@ class TaskManager:
             return ()
         if self._paused:
             return [task for task in self._ready.values() if task.epoch_end_wanted]
+        if self._retired:
+            return [task for task in self._ready.values() if task.epoch_end_wanted or not task.retired]
         return self._ready.values()
 
     def _stop_held(self) -> None:

@@ -62,6 +62,7 @@ class FakeClient:
     asked: list[Any] = field(default_factory=list)
     assigned: dict[TopicPartition, int] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    resumed: list[TopicPartition] = field(default_factory=list)
 
     def poll(self, timeout: float) -> FakeMessage | None:
         return self.messages.pop(0) if self.messages else None
@@ -78,6 +79,9 @@ class FakeClient:
         for each in partitions:
             del self.assigned[TopicPartition(each.topic, each.partition)]
         self.calls.append("unassign")
+
+    def resume(self, partitions: list[KafkaPartition]) -> None:
+        self.resumed = [TopicPartition(each.topic, each.partition) for each in partitions]
 
     def offsets_for_times(self, partitions: list[KafkaPartition], timeout: float) -> Any:
         return self.answer(partitions)

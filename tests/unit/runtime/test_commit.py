@@ -83,10 +83,26 @@ class FakeProducer:
         self.events.append(f"committed {listed}")
 
 
+class Gate:
+    """The group's permission to commit."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self.inside = 0
+
+    def begin_commit(self) -> bool:
+        self.inside += self.open
+        return self.open
+
+    def end_commit(self) -> None:
+        self.inside -= 1
+
+
 class Instance:
     """What a commit works with; one task per partition that stores and forwards every record."""
 
     def __init__(self, *, transactional: bool = True, partitions: int = 1, topology: Topology | None = None) -> None:
+        self.gate = Gate()
         self.clock = MockClock()
         self.tasks = TaskManager(MostBufferedFirst())
         self.collector = RecordCollector(1_000)
@@ -118,7 +134,7 @@ class Instance:
 
     def commit(self) -> Commit:
         producer = cast(Any, self.producer)
-        return Commit(self.tasks, self.collector, producer, cast(Any, None), self.clock, GIVE_UP_AFTER)
+        return Commit(self.tasks, self.collector, producer, cast(Any, self.gate), self.clock, GIVE_UP_AFTER)
 
     def run(self, commit: Commit, *, limit: int = 100) -> None:
         """Advance to the end; tasks end their epochs meanwhile."""
@@ -430,3 +446,20 @@ def test_looking_at_very_many_tasks_takes_a_small_share_of_the_time() -> None:
         it.clock.advance(1)
 
     assert many.looks == 5
+
+
+def test_a_commit_waits_while_the_group_assigns_anew_and_says_when_it_is_through() -> None:
+    it = Instance()
+    it.receive("a")
+    commit = it.commit()
+    it.gate.open = False
+    for _ in range(10):
+        commit.advance()
+        it.work()
+    assert not any(event.startswith("committed") for event in it.producer.events)
+
+    it.gate.open = True
+    it.run(commit)
+
+    assert it.producer.events[-1].startswith("committed")
+    assert it.gate.inside == 0

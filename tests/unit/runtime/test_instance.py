@@ -57,7 +57,7 @@ class FakeParts:
     meanwhile: threading.Thread | None = None
 
     def __init__(self, topology: object, settings: object, clock: object, scheduler: object, state: StateHolder,
-                 handler: object, restore_listener: object) -> None:  # fmt: skip
+                 handler: object, *listeners: object) -> None:  # fmt: skip
         if FakeParts.refuses is not None:
             raise FakeParts.refuses
         if FakeParts.meanwhile is not None:

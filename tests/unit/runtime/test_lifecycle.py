@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -41,6 +42,7 @@ class FakeTasksLife:
     """Two running tasks; writes down what is revived."""
 
     all_running = True
+    giving_up: Mapping[TaskId, None] = {}
 
     def __init__(self, tasks: TaskManager) -> None:
         self.all: dict[TaskId, StreamTask] = {}
@@ -53,12 +55,18 @@ class FakeTasksLife:
     def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
         self.revived += [f"{task.id}{' wiped' if wipe else ''}" for task in tasks]
 
+    @property
+    def active(self) -> list[StreamTask]:
+        return list(self.all.values())
+
     def take_restored(self) -> bool:
         return False
 
 
 class FakeMembership:
     transactional_id = "app-single"
+
+    safe_until = math.inf
 
     def poll(self) -> None:
         """No news."""
@@ -91,6 +99,7 @@ class Life:
             cast(Any, self.admin),
             cast(Any, FakeMembership()),
             cast(Any, self.owned),
+            cast(Any, None),
             self.tasks,
             self.collector,
             self.state,

@@ -57,14 +57,16 @@ class FakeCommit:
 class FakeLife:
     """Writes down what the loop asks for."""
 
-    def __init__(self, clock: MockClock) -> None:
+    def __init__(self, clock: MockClock, tasks: TaskManager) -> None:
         self.clock = clock
+        self.tasks = tasks
         self.producer = FakeProducer()
         self.asked: list[str] = []
         self.commit_error: Exception | None = None
         self.advance_errors: list[Exception] = []
         self.ended = False
-        self.may_commit = True
+        self.may_commit = self.may_write = True
+        self.wants_commit = False
         self.closed_with: list[BaseException | None] = []
 
     def start(self) -> None:
@@ -73,6 +75,9 @@ class FakeLife:
     def advance(self, committing: bool) -> None:
         if self.advance_errors:
             raise self.advance_errors.pop(0)
+
+    def pause(self, *, paused: bool) -> None:
+        (self.tasks.pause if paused else self.tasks.resume)()
 
     def make_commit(self) -> FakeCommit:
         self.asked.append("commit")
@@ -112,8 +117,8 @@ class Loop:
 
     def __init__(self) -> None:
         self.clock = MockClock()
-        self.life, self.feeder = FakeLife(self.clock), FakeFeeder()
         self.tasks = TaskManager(MostBufferedFirst())
+        self.life, self.feeder = FakeLife(self.clock, self.tasks), FakeFeeder()
         self.task = task_of(through(), clock=self.clock)
         self.tasks.add(self.task)
         self.collector = RecordCollector(100)

@@ -12,7 +12,7 @@ from streamsapp import TaskId, TopicPartition
 from streamsapp.errors import StateStoreError, StreamsError, TopicError
 from streamsapp.runtime import restoration
 from streamsapp.state.api import Engine
-from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 S, T = TopicPartition("app-s-changelog", 0), TopicPartition("app-t-changelog", 0)
@@ -105,7 +105,7 @@ def test_a_task_is_complete_only_when_all_its_stores_are(it: Restoring) -> None:
 
     it.passes()
     assert it.restored == []
-    assert list(it.thread.restoring) == [T]
+    assert it.restoring == [T]
 
     it.passes()
     assert it.restored == [TaskId(0, 0)]
@@ -241,7 +241,10 @@ def test_a_task_whose_changelog_does_not_answer_fails_and_says_which(it: Restori
     it.restore(it.task(0), it.task(1))
 
     assert it.failed == [
-        (TaskId(0, 0), "the broker does not tell where app-s-changelog-0, changelog of s, ends"),
+        (
+            TaskId(0, 0),
+            "the broker does not tell where the changelogs of task 0_0 end: not allowed to describe app-s-changelog-0",
+        ),
     ]
     assert it.restored == [TaskId(0, 1)]
 
@@ -293,12 +296,12 @@ def test_a_task_that_is_taken_back_is_forgotten_and_the_listener_told(it: Restor
     it.thread.add(it.task(1))
     it.passes()
 
-    it.thread.remove(TaskId(0, 0), 0)
+    it.thread.remove([TaskId(0, 0)], 0)
     it.passes()
 
     assert it.listener.told[-2:] == ["suspended app-s-changelog-0 s 1", "batch app-s-changelog-1 s 1 1"]
     assert list(it.consumer.positions) == [OTHER]
-    while it.thread.restoring:
+    while it.restoring:
         it.passes()
     assert it.restored == [TaskId(0, 1)]
 
@@ -306,7 +309,7 @@ def test_a_task_that_is_taken_back_is_forgotten_and_the_listener_told(it: Restor
 def test_a_task_that_is_taken_back_right_away_does_not_come_back(it: Restoring) -> None:
     it.log(S, 0)
     it.thread.add(it.task())
-    it.thread.remove(TaskId(0, 0), 0)
+    it.thread.remove([TaskId(0, 0)], 0)
 
     it.passes(2)
 
@@ -321,7 +324,7 @@ def test_a_listener_that_raises_when_a_task_is_taken_back_changes_nothing(it: Re
     it.thread.add(it.task())
     it.passes()
 
-    it.thread.remove(TaskId(0, 0), 0)
+    it.thread.remove([TaskId(0, 0)], 0)
     it.passes()
 
     assert it.failed == []
@@ -333,7 +336,7 @@ def test_a_task_that_was_handed_back_can_be_asked_for_all_the_same(it: Restoring
     it.restore(it.task())
     it.listener.told.clear()
 
-    it.thread.remove(TaskId(0, 0), 0)
+    it.thread.remove([TaskId(0, 0)], 0)
     it.passes()
 
     assert it.listener.told == []
@@ -348,8 +351,8 @@ def test_a_changelog_that_is_truncated_while_it_is_restored_starts_over(it: Rest
     it.passes()
     it.log(S, 3, low=3)
 
-    it.passes()
-    while it.thread.restoring:
+    it.passes(2)
+    while it.restoring:
         it.passes()
 
     assert it.failed == []
@@ -358,6 +361,7 @@ def test_a_changelog_that_is_truncated_while_it_is_restored_starts_over(it: Rest
     assert it.listener.told == [
         "start app-s-changelog-0 s 0 4",
         "batch app-s-changelog-0 s 0 1",
+        "suspended app-s-changelog-0 s 1",
         "start app-s-changelog-0 s 3 4",
         "batch app-s-changelog-0 s 3 1",
         "end app-s-changelog-0 s 1",
@@ -389,10 +393,183 @@ def test_the_thread_gives_a_task_back_on_request_and_closes_its_consumer_at_the_
     it.thread.start()
     it.thread.add(it.task())
 
-    assert it.thread.remove(TaskId(0, 0), 10)
+    assert it.thread.remove([TaskId(0, 0)], 10)
     it.thread.stop()
     it.thread.join(10)
 
     assert it.consumer.closed
     assert it.failed == []
     assert it.restored == []
+
+
+# ---- replicas ------------------------------------------------------------------------------------------------------
+
+
+def test_a_replica_stays_and_follows_its_changelog(it: Restoring) -> None:
+    it.log(S, 0, 1)
+    task = it.task(role=TaskRole.STANDBY)
+    it.thread.add(task)
+    it.passes()
+    assert keys(task) == ["0", "1"]
+
+    it.log(S, 0, 1, 2)
+    it.passes()
+
+    assert keys(task) == ["0", "1", "2"]
+    assert it.restored == []
+    assert task.state is TaskState.RUNNING
+    assert it.listener.told == [
+        "update from app-s-changelog-0 s 0",
+        "0_0 loaded app-s-changelog-0 s 1 2 2",
+        "0_0 loaded app-s-changelog-0 s 2 1 3",
+    ]
+
+
+def test_a_promoted_replica_keeps_its_stores_open_and_is_restored_to_the_end(it: Restoring) -> None:
+    it.log(S, 0, 1)
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.passes()
+    it.log(S, 0, 1, 2, end=4)
+
+    active = replica.recycled(TaskRole.ACTIVE)
+    it.thread.promote(active)
+    it.passes(3)
+
+    assert it.restored == [TaskId(0, 0)]
+    assert active.stores is replica.stores
+    assert keys(active) == ["0", "1", "2"]
+    assert active.changelog_positions == {"s": 4}
+    assert it.listener.told[2:] == [
+        "update promoted app-s-changelog-0 s 2 4",
+        "start app-s-changelog-0 s 2 4",
+        "batch app-s-changelog-0 s 2 1",
+        "end app-s-changelog-0 s 1",
+    ]
+
+
+def test_a_replica_that_has_seen_the_last_control_record_is_complete_at_once_when_promoted(it: Restoring) -> None:
+    it.log(S, 0, end=2)
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.passes(2)
+
+    it.thread.promote(replica.recycled(TaskRole.ACTIVE))
+    it.passes()
+
+    assert it.restored == [TaskId(0, 0)]
+
+
+def test_a_replica_that_failed_meanwhile_cannot_be_promoted(it: Restoring) -> None:
+    it.log(S, 0)
+
+    it.thread.promote(it.task(role=TaskRole.STANDBY).recycled(TaskRole.ACTIVE))
+    it.passes()
+
+    assert it.failed == [(TaskId(0, 0), "task 0_0 is to be promoted and is not here: it failed meanwhile")]
+
+
+def test_a_task_that_was_active_goes_on_as_a_replica_from_where_it_stands(it: Restoring) -> None:
+    it.log(S, 0, 1)
+    active = it.task()
+    it.restore(active)
+    active.initialize()
+    it.log(S, 0, 1, 2)
+
+    replica = active.recycled(TaskRole.STANDBY)
+    it.listener.told.clear()
+    it.thread.add(replica)
+    it.passes()
+
+    assert keys(replica) == ["0", "1", "2"]
+    assert it.listener.told[0] == "update from app-s-changelog-0 s 2"
+
+
+def test_replicas_wait_while_an_active_task_is_restored(it: Restoring) -> None:
+    it.log(S, 0)
+    it.log(OTHER, 0, 1)
+    it.consumer.limit = 1
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.thread.add(it.task(1))
+
+    it.passes()
+    assert it.thread.replicas_paused
+    assert keys(replica) == []
+    it.passes(2)
+
+    assert it.restored == [TaskId(0, 1)]
+    assert not it.thread.replicas_paused
+    assert keys(replica) == ["0"]
+
+
+def test_replicas_stand_still_while_the_application_is_paused_and_are_observed_all_the_same(it: Restoring) -> None:
+    it.log(S, 0, 1)
+    it.thread.paused = True
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.passes(2)
+
+    assert keys(replica) == []
+    assert it.thread.lag(replica) == 2
+
+
+def test_how_far_a_replica_is_behind_is_unknown_until_the_broker_said_where_the_changelog_ends(it: Restoring) -> None:
+    it.log(S, 0)
+    replica = it.task(role=TaskRole.STANDBY)
+    assert it.thread.lag(replica) is None
+    it.thread.add(replica)
+    it.passes()
+    assert it.thread.lag(replica) is None
+
+    it.passes()
+
+    assert it.thread.lag(replica) == 0
+
+
+def test_a_lag_is_of_the_moment_at_which_the_end_was_asked_for(it: Restoring) -> None:
+    it.log(S, 0)
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    it.passes(2)
+
+    it.log(S, 0, 1, 2)
+    it.clock.advance(10_000)
+    it.thread.paused = True
+    it.passes(2)
+
+    seen = it.thread.readers[S].observed
+    assert seen is not None
+    assert (seen.position, seen.end_offset, seen.lag, seen.observed_at_ms) == (1, 3, 2, 10_000)
+
+
+def test_a_replica_that_is_closed_is_suspended_because_it_migrated(it: Restoring) -> None:
+    it.log(S, 0)
+    it.thread.add(it.task(role=TaskRole.WARMUP))
+    it.passes()
+
+    it.thread.remove([TaskId(0, 0)], 0)
+    it.passes()
+
+    assert it.listener.told[-1] == "update migrated app-s-changelog-0 s 1 1"
+    assert it.consumer.positions == {}
+
+
+def test_a_replica_of_a_table_goes_no_further_than_the_group_has_committed(it: Restoring) -> None:
+    source = TopicPartition("in", 0)
+    it.log(source, 0, 1, 2, 3)
+    replica = it.task(role=TaskRole.STANDBY)
+    replica.plan = replace(replica.plan, changelogs={}, source_changelogs={"s": source})
+    replica.start_offsets = {source: ConsumedOffset(2, -1)}
+    it.thread.add(replica)
+    it.passes(2)
+    assert keys(replica) == ["0", "1"]
+
+    it.consumer.committed[source] = 3
+    it.clock.advance(10_000)
+    it.passes(3)
+
+    assert keys(replica) == ["0", "1", "2"]
+    seen = it.thread.readers[source].observed
+    assert seen is not None
+    assert (seen.position, seen.end_offset) == (2, 3)

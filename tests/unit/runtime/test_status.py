@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 
 from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition
+from streamsapp.membership.api import Assignment
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime import status
-from streamsapp.runtime.restoration import ChangelogRestore
+from streamsapp.runtime.changelogs import ChangelogReader
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import config, feed, raw, task_of, through
 
@@ -30,7 +31,7 @@ class Parts:
     """What status reads of a started instance."""
 
     running: list[StreamTask] = field(default_factory=list)
-    restoring: dict[TopicPartition, ChangelogRestore] = field(default_factory=dict)
+    restoring: dict[TopicPartition, ChangelogReader] = field(default_factory=dict)
     threads: list[threading.Thread] = field(default_factory=list)
     processing: list[Any] = field(default_factory=list)
     longest: float = 0.0
@@ -38,8 +39,9 @@ class Parts:
 
     def __post_init__(self) -> None:
         self.tasks = SimpleNamespace(paused=self.paused)
-        self.owned = SimpleNamespace(all={task.id: task for task in self.running})
-        self.restoration = SimpleNamespace(restoring=self.restoring)
+        self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
+        self.restoration = SimpleNamespace(readers=self.restoring, replicas_paused=self.paused)
+        self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4))
         self.watch = SimpleNamespace(longest=self.longest)
         self.polling = SimpleNamespace(name="app-polling", commit_latency=Histogram())
         self.feeder = SimpleNamespace(records_consumed=12)
@@ -56,7 +58,7 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "applicationId": "app",
         "instance": "pod-1",
         "state": "RUNNING",
-        "generation": 0,
+        "generation": None,
         "tasks": [],
     }
 
@@ -96,7 +98,7 @@ def test_a_paused_application_says_so_of_every_store() -> None:
 
 def test_a_restoring_store_tells_how_far_it_is() -> None:
     task = storing(running=False)
-    restore = ChangelogRestore(task, "counts", position=30, end=100, restored=30)
+    restore = ChangelogReader(task, "counts", CHANGELOG, position=30, end=100, applied=30)
 
     (told,) = document(Parts([task], {CHANGELOG: restore}))["tasks"]
 

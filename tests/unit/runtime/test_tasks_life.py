@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
@@ -19,7 +19,7 @@ from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.scheduler import MostBufferedFirst
-from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
@@ -69,9 +69,10 @@ class FakeRestoration:
         assert task.id not in self.here
         self.here[task.id] = task
 
-    def remove(self, task_id: TaskId, timeout: float) -> bool:
+    def remove(self, task_ids: Collection[TaskId], timeout: float) -> bool:
         if self.lets_go:
-            self.here.pop(task_id, None)
+            for task_id in task_ids:
+                self.here.pop(task_id, None)
         return self.lets_go
 
     def begin(self) -> None:
@@ -134,7 +135,7 @@ class Owned:
     def assign(self, *tasks: TaskId, of: Topology | None = None) -> None:
         made = of or topology()
         plans = {TaskId(0, number): task_of(made, number, running=False).plan for number in range(2)}
-        self.life.assign(Layout(plans, {"in": 2}, frozenset()), tasks)
+        self.life.assign(Layout(plans, {"in": 2}, frozenset()), dict.fromkeys(tasks, TaskRole.ACTIVE))
 
     def run(self, *tasks: TaskId, of: Topology | None = None) -> None:
         """Assign, restore, run."""
@@ -244,6 +245,9 @@ def test_a_new_assignment_keeps_what_stays_creates_what_is_new_and_closes_what_i
     assert not it.life.all_running
 
     it.assign(SECOND)
+    assert it.life.giving_up == {FIRST: None}
+    assert list(it.tasks.tasks) == [FIRST], "it is not committed yet"
+    it.life.give_up()
     assert first.state is TaskState.CLOSED
     assert list(it.life.all) == [SECOND]
     assert it.consumer.positions == {}
@@ -361,6 +365,7 @@ def test_a_task_that_failed_and_was_taken_away_is_not_revived(it: Owned) -> None
     it.run(FIRST)
     failed = it.life.all[FIRST]
     it.assign()
+    it.life.give_up()
 
     it.life.revive([failed])
 

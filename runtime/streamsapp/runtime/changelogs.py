@@ -1,0 +1,55 @@
+"""One store's way along its changelog: towards its end to become active, or behind it as a replica.
+
+Plain data of the restoration thread; ``status`` reads it from other threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamsapp.record import TopicPartition
+from streamsapp.tasks.stream_task import StreamTask
+
+
+@dataclass(frozen=True)
+class Observation:
+    """How far a replica was behind at one moment. The position is read before the end is asked for, and the time is
+    that of the question: at that time the store was no further behind than this."""
+
+    position: int
+    end_offset: int
+    observed_at_ms: int
+
+    @property
+    def lag(self) -> int:
+        """Records between position and end, at most."""
+        return max(0, self.end_offset - self.position)
+
+
+@dataclass(eq=False)
+class ChangelogReader:
+    """One store on its changelog."""
+
+    task: StreamTask
+    store: str
+    partition: TopicPartition
+    #: Next offset to apply.
+    position: int
+    #: Offset at which the store is complete; ``None`` for a replica, which follows for ever.
+    end: int | None = None
+    #: A replica of a table reads a topic that others write: only what the group has processed is the table's state.
+    #: ``None`` where the changelog is the store's own.
+    limit: int | None = None
+    applied: int = 0
+    #: ``None`` until the broker first told where the changelog ends.
+    observed: Observation | None = None
+
+    @property
+    def remaining(self) -> int:
+        """Records left until the store is complete, at most (control records and compaction make it fewer)."""
+        return 0 if self.end is None else max(0, self.end - self.position)
+
+    @property
+    def follows(self) -> bool:
+        """Whether this is a replica's."""
+        return self.end is None
