@@ -17,7 +17,10 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.state.api import StoreKind
+from streamsapp.state.builders import Stores
 from streamsapp.topology.nodes import SinkNode, SourceNode
+from task_parts import Each, forwards
 
 STRING = Serdes.string()
 LONG = Serdes.long()
@@ -172,3 +175,28 @@ def test_a_table_that_emits_at_the_commit_gets_a_store() -> None:
     builder.table("in", Consumed(STRING, STRING), Materialized(emit="commit")).to_stream().to("out")
     (sub_topology,) = builder.build().sub_topologies()
     assert [store.name for store in sub_topology.stores] == ["in-STATE-STORE-0000000000"]
+
+
+def test_a_global_table_has_a_store_that_its_topic_restores_without_the_operator() -> None:
+    builder = StreamsBuilder()
+    named = builder.global_table("rates", Materialized("rates", key_serde=STRING, value_serde=LONG))
+    unnamed = builder.global_table("names", Consumed(STRING, name="read-names"))
+
+    first, second = builder.build().global_stores()
+
+    assert named.queryable_store_name == first.store.name == "rates"
+    assert unnamed.queryable_store_name == second.store.name == "names-STATE-STORE-0000000002"
+    assert (second.source.name, second.processor.name) == ("read-names-source", "read-names")
+    assert (first.source.value_serde, second.source.value_serde) == (LONG, None)
+    assert not first.reprocess_on_restore
+    assert first.store.kind is StoreKind.TIMESTAMPED_KEY_VALUE
+
+
+def test_a_processor_that_fills_a_global_store_sees_what_restores_it() -> None:
+    builder = StreamsBuilder()
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("kept"))
+    builder.add_global_store(store, "names", Consumed(), lambda: Each(forwards))
+
+    (kept,) = builder.build().global_stores()
+
+    assert kept.reprocess_on_restore

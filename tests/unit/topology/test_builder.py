@@ -111,6 +111,19 @@ def test_sub_topologies_are_numbered_by_their_first_node_and_global_stores_use_a
     assert global_store.processor.stores == ("g",)
     assert global_store.store.changelog_topic == "g-topic"
     assert not global_store.store.logging
+    assert global_store.topic == "g-topic"
+    assert global_store.reprocess_on_restore
+
+
+def test_access_to_global_stores_is_given_to_every_processor_beside_its_own_stores() -> None:
+    topology = Topology().add_source("in", "topic").add_processor("a", Idle, "in").add_processor("b", Idle, "a")
+    topology.add_state_store(store("own"), "b").add_sink("out", "out", "b")
+    (sub,) = topology.sub_topologies()
+
+    opened = sub.with_access_to(["g", "h"])
+
+    assert [node.stores for node in opened.nodes if isinstance(node, ProcessorNode)] == [("g", "h"), ("own", "g", "h")]
+    assert [builder.name for builder in opened.stores] == ["own"]
 
 
 def test_a_source_topic_can_serve_as_changelog_of_a_tables_store() -> None:
