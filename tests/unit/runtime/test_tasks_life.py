@@ -63,6 +63,7 @@ class FakeRestoration:
     def __init__(self) -> None:
         self.here: dict[TaskId, StreamTask] = {}
         self.restored: SimpleQueue[StreamTask] = SimpleQueue()
+        self.promoted: list[StreamTask] = []
         self.lets_go = True
 
     def add(self, task: StreamTask) -> None:
@@ -74,6 +75,10 @@ class FakeRestoration:
             for task_id in task_ids:
                 self.here.pop(task_id, None)
         return self.lets_go
+
+    def promote(self, task: StreamTask) -> None:
+        assert task.id in self.here
+        self.promoted.append(task)
 
     def begin(self) -> None:
         for task in self.here.values():
@@ -133,9 +138,12 @@ class Owned:
         )
 
     def assign(self, *tasks: TaskId, of: Topology | None = None) -> None:
+        self.take_roles(dict.fromkeys(tasks, TaskRole.ACTIVE), of)
+
+    def take_roles(self, roles: Mapping[TaskId, TaskRole], of: Topology | None = None) -> None:
         made = of or topology()
         plans = {TaskId(0, number): task_of(made, number, running=False).plan for number in range(2)}
-        self.life.assign(Layout(plans, {"in": 2}, frozenset()), dict.fromkeys(tasks, TaskRole.ACTIVE))
+        self.life.assign(Layout(plans, {"in": 2}, frozenset()), roles)
 
     def run(self, *tasks: TaskId, of: Topology | None = None) -> None:
         """Assign, restore, run."""
@@ -497,3 +505,94 @@ def test_a_task_that_the_restoration_thread_holds_cannot_be_closed(it: Owned) ->
 
     with pytest.raises(StateStoreError, match="task 0_0 could not be taken back from the restoration thread"):
         it.life.close(list(it.life.all.values()))
+
+
+# ---- recycled ------------------------------------------------------------------------------------------------------
+
+
+def test_a_standby_task_is_promoted_with_its_stores_open(it: Owned) -> None:
+    it.take_roles({FIRST: TaskRole.STANDBY})
+    it.restoration.begin()
+    stores = it.life.all[FIRST].stores
+    it.consumer.offsets[IN] = (7, None)
+
+    it.take_roles({FIRST: TaskRole.ACTIVE})
+
+    active = it.life.all[FIRST]
+    assert it.restoration.promoted == [active]
+    assert active.stores is stores
+    assert active.start_offsets[IN].offset == 7
+    assert not it.life.all_running
+
+
+def test_a_given_up_task_goes_on_as_a_standby_with_its_stores_open(it: Owned) -> None:
+    it.run(FIRST)
+    it.process(FIRST, "x")
+    it.commit(FIRST)
+    stores = it.life.all[FIRST].stores
+
+    it.take_roles({FIRST: TaskRole.STANDBY})
+    it.life.give_up()
+
+    replica = it.life.all[FIRST]
+    assert replica.role is TaskRole.STANDBY
+    assert replica.stores is stores
+    assert it.restoration.here == {FIRST: replica}
+    assert it.tasks.tasks == {}
+    assert it.consumer.positions == {}
+    assert Counting.closed == [FIRST]
+    assert it.life.giving_up == {}
+
+
+def test_a_task_that_is_given_up_processes_nothing_more_and_still_ends_its_epoch(it: Owned) -> None:
+    it.run(FIRST)
+    it.process(FIRST, "x")
+
+    it.take_roles({})
+    assert it.tasks.take(0) is None
+    assert not it.tasks.at_rest(it.life.giving_up), "what it did is not committed"
+    it.tasks.end_epochs()
+
+    held = it.tasks.take(0)
+    assert held is it.life.all[FIRST]
+    it.tasks.epoch_ended(held, held.freeze())
+    it.tasks.give_back(held, more=True)
+    assert it.tasks.at_rest(it.life.giving_up)
+    assert it.tasks.take(0) is None
+
+
+def test_a_task_that_comes_back_before_it_was_given_up_goes_on(it: Owned) -> None:
+    it.run(FIRST)
+    task = it.life.all[FIRST]
+    it.take_roles({})
+    assert it.tasks.take(0) is None
+
+    it.take_roles({FIRST: TaskRole.ACTIVE})
+
+    assert it.life.giving_up == {}
+    assert it.tasks.take(0) is task
+
+
+def test_a_task_that_is_given_up_while_it_is_restored_becomes_a_new_replica(it: Owned) -> None:
+    it.assign(FIRST)
+    it.restoration.begin()
+
+    it.take_roles({FIRST: TaskRole.STANDBY})
+    assert it.tasks.at_rest(it.life.giving_up)
+    it.life.give_up()
+
+    replica = it.life.all[FIRST]
+    assert (replica.role, replica.state) == (TaskRole.STANDBY, TaskState.CREATED)
+    assert it.restoration.here == {FIRST: replica}
+
+
+def test_replicas_that_are_no_longer_wanted_are_closed(it: Owned) -> None:
+    it.take_roles({FIRST: TaskRole.STANDBY, SECOND: TaskRole.WARMUP})
+    it.restoration.begin()
+    closed = it.life.all[SECOND]
+
+    it.take_roles({FIRST: TaskRole.WARMUP})
+
+    assert it.life.all[FIRST].role is TaskRole.WARMUP
+    assert closed.state is TaskState.CLOSED
+    assert list(it.restoration.here) == [FIRST]

@@ -1,0 +1,44 @@
+"""What an assignment changes."""
+
+from __future__ import annotations
+
+from streamsapp import TaskId
+from streamsapp.membership.api import Assignment
+from streamsapp.runtime.rebalance import Changes, assigned_roles, changes
+from streamsapp.tasks.states import TaskRole
+
+ONE, TWO, THREE, FOUR, FIVE = (TaskId(0, number) for number in range(5))
+ACTIVE, STANDBY, WARMUP = TaskRole.ACTIVE, TaskRole.STANDBY, TaskRole.WARMUP
+NOTHING = Changes({}, frozenset(), frozenset(), {}, {})
+
+
+def test_every_task_has_one_role() -> None:
+    assignment = Assignment(frozenset({ONE}), standby=frozenset({TWO}), warmup=frozenset({THREE}))
+
+    assert assigned_roles(assignment) == {ONE: ACTIVE, TWO: STANDBY, THREE: WARMUP}
+
+
+def test_the_same_assignment_changes_nothing() -> None:
+    roles = {ONE: ACTIVE, TWO: STANDBY, THREE: WARMUP}
+
+    assert changes(roles, roles) == NOTHING
+
+
+def test_new_tasks_are_created_in_their_role() -> None:
+    wanted = {ONE: ACTIVE, TWO: STANDBY}
+
+    assert changes({}, wanted).created == wanted
+
+
+def test_active_tasks_that_go_elsewhere_are_given_up_and_may_stay_as_replicas() -> None:
+    changed = changes({ONE: ACTIVE, TWO: ACTIVE, THREE: ACTIVE}, {ONE: ACTIVE, TWO: STANDBY})
+
+    assert changed == Changes({TWO: STANDBY, THREE: None}, frozenset(), frozenset(), {}, {})
+
+
+def test_replicas_are_promoted_dropped_and_renamed() -> None:
+    changed = changes(
+        {ONE: STANDBY, TWO: WARMUP, THREE: STANDBY, FOUR: STANDBY}, {ONE: ACTIVE, TWO: ACTIVE, THREE: WARMUP}
+    )
+
+    assert changed == Changes({}, frozenset({ONE, TWO}), frozenset({FOUR}), {THREE: WARMUP}, {})
