@@ -1,0 +1,161 @@
+"""The application of the soak runs: hash chains per key on both sides of a repartition topic, and totals per group.
+
+Its topology is built in each instance's process; the driver reads the same formats when it verifies, on its main
+thread.
+
+An input record is ``{"k": key, "s": number of the record among its key's, "n": a number}``. A chain's update adds what
+the state was before (``b``: the highest ``s`` it had seen) and is now (``c``: records counted, ``h``: digest), so that
+a lost, doubled or reordered record, or a state that was too old, shows in the very record. Every update carries who
+wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import Any, NamedTuple, TypeAlias
+
+from streamsapp import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Produced,
+    Record,
+    Repartitioned,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    Topology,
+)
+from streamsapp.record import Headers
+
+PARTITIONS = 8
+KEYS = 200
+GROUPS = 40
+
+FIRST, SECOND, TOTALS = "first", "second", "totals"
+#: Every store has a changelog, and a sink topic of its name with every update.
+STORES = (FIRST, SECOND, TOTALS)
+
+#: Headers of every output record.
+WRITER, TASK = "writer", "task"
+
+_TEXT = Serdes.string()
+_JSON = Serdes.json()
+
+Json: TypeAlias = dict[str, Any]
+
+#: What one task's run on one instance is called: instance, its start, which of that process's tasks.
+_runs = itertools.count(1)
+
+
+class Topics(NamedTuple):
+    """The names of one application's topics."""
+
+    application: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.application}-input"
+
+    def sink(self, store: str) -> str:
+        return f"{self.application}-{store}"
+
+    def changelog(self, store: str) -> str:
+        return f"{self.application}-{store}-changelog"
+
+    @property
+    def sinks(self) -> list[str]:
+        return [self.sink(store) for store in STORES]
+
+    @property
+    def changelogs(self) -> list[str]:
+        return [self.changelog(store) for store in STORES]
+
+    @property
+    def repartition(self) -> str:
+        return f"{self.application}-groups-repartition"
+
+
+def key_name(number: int) -> str:
+    return f"key{number:03d}"
+
+
+def group_of(key: str) -> str:
+    """Several keys, of several partitions, make a group."""
+    return f"group{int(key[3:]) % GROUPS:02d}"
+
+
+def next_digest(before: str, sequence: int, number: int) -> str:
+    """One link of a chain."""
+    return hashlib.blake2b(f"{before}|{sequence}|{number}".encode(), digest_size=8).hexdigest()
+
+
+def advance(state: Json | None, record: Json) -> tuple[Json, Json]:
+    """What a chain's state is after a record, and the update that says so."""
+    count, digest, highest = (state["c"], state["h"], state["s"]) if state else (0, "", -1)
+    sequence, number = record["s"], record["n"]
+    now = {"c": count + 1, "h": next_digest(digest, sequence, number), "s": max(highest, sequence)}
+    update = {"k": record["k"], "s": sequence, "n": number, "b": highest, "c": now["c"], "h": now["h"]}
+    return now, update
+
+
+def add_to_totals(record: Json, totals: Json) -> Json:
+    """Count, sum, least and greatest of a group's numbers."""
+    number = record["n"]
+    return {
+        "cnt": totals["cnt"] + 1,
+        "sum": totals["sum"] + number,
+        "min": min(totals["min"], number) if totals["cnt"] else number,
+        "max": max(totals["max"], number) if totals["cnt"] else number,
+    }
+
+
+NO_TOTALS: Json = {"cnt": 0, "sum": 0, "min": 0, "max": 0}
+
+
+class Chain(Processor):
+    """Keeps the chain of each key and tells every link."""
+
+    def __init__(self, store: str, start: str) -> None:
+        self._store_name = store
+        self._start = start
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+        self._store = context.get_state_store(self._store_name)
+        self._writer = f"{self._start}.{next(_runs)}"
+        self._headers: Headers = [(WRITER, self._writer.encode()), (TASK, str(context.task_id).encode())]
+
+    def process(self, record: Record) -> None:
+        key = record.value["k"]
+        state, update = advance(self._store.get(key), record.value)
+        # The changelog's records have no headers of their own: the state names its writer.
+        self._store.put(key, {**state, "w": self._writer})
+        self._context.forward(Record(record.key, update, record.timestamp, self._headers))
+
+
+def build(application: str, start: str) -> Topology:
+    """The topology; ``start`` names one start of one instance, such as ``b.2``."""
+    topics = Topics(application)
+    builder = StreamsBuilder()
+    for name in (FIRST, SECOND):
+        supplier = Stores.persistent_key_value_store(name)
+        builder.add_state_store(Stores.key_value_store_builder(supplier, _TEXT, _JSON))
+    records = builder.stream(topics.source, Consumed(_TEXT, _JSON))
+    first = records.process_values(lambda: Chain(FIRST, start), FIRST)
+    first.to(topics.sink(FIRST), Produced(_TEXT, _JSON))
+    grouped = first.select_key(lambda key, _: group_of(key)).repartition(
+        Repartitioned(_TEXT, _JSON, "groups", partitions=PARTITIONS)
+    )
+    second = grouped.process_values(lambda: Chain(SECOND, start), SECOND)
+    second.to(topics.sink(SECOND), Produced(_TEXT, _JSON))
+    totals = second.group_by_key(Grouped(_TEXT, _JSON)).aggregate(
+        lambda: NO_TOTALS,
+        lambda _, record, so_far: add_to_totals(record, so_far),
+        Materialized(TOTALS, _TEXT, _JSON),
+    )
+    totals.to_stream().to(topics.sink(TOTALS), Produced(_TEXT, _JSON))
+    return builder.build()

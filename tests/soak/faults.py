@@ -1,0 +1,174 @@
+"""What happens to the instances and the broker in one soak run, decided by the seed alone.
+
+Pure; called by the soak driver before a run and when it prints one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+#: How long the group waits for a member's sign of life, in seconds. Stops and cuts are shorter and longer than it.
+SESSION = 4.0
+#: How long a transaction may stay open.
+TRANSACTION_TIMEOUT = 10.0
+
+EXACTLY_ONCE = "exactly_once"
+AT_LEAST_ONCE = "at_least_once"
+
+#: The names instances may have; those that start a run come first.
+NAMES = "abcdef"
+_LATE_COMERS = 2
+_LEAST_INSTANCES = 2
+
+_DURATION = 20.0
+#: Between two faults, in seconds: now and then two happen at once.
+_PAUSE = (0.2, 4.0)
+#: How long something that was healed is left alone.
+_REST = (0.5, 4.0)
+
+BROKER = "broker"
+
+
+class Kind(Enum):
+    """What can happen; the value is how it is told."""
+
+    KILL = "kill -9"
+    TERMINATE = "SIGTERM"
+    STOP = "SIGSTOP"
+    CUT = "cut off"
+    #: What was sent during the cut arrives when it ends.
+    CUT_LATE = "cut off, delayed"
+    ADD = "add"
+    REMOVE = "remove"
+    FREEZE_BROKER = "freeze"
+    RESTART_BROKER = "restart"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something begins ``at`` seconds into the run and is undone ``lasting`` seconds later."""
+
+    at: float
+    kind: Kind
+    target: str
+    lasting: float = 0.0
+
+    @property
+    def until(self) -> float:
+        return self.at + self.lasting
+
+    def __str__(self) -> str:
+        lasting = f" {self.lasting:.1f} s" if self.lasting else ""
+        return f"{self.at:.1f} {self.kind.value} {self.target}{lasting}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: settings and faults."""
+
+    seed: int
+    guarantee: str
+    instances: tuple[str, ...]
+    commit_interval_ms: int
+    threads: int
+    standby_replicas: int
+    faults: tuple[Fault, ...]
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.guarantee == EXACTLY_ONCE
+
+    @property
+    def names(self) -> list[str]:
+        """Everybody who takes part at some time."""
+        return [*self.instances, *(fault.target for fault in self.faults if fault.kind is Kind.ADD)]
+
+    @property
+    def restarts_broker(self) -> bool:
+        return any(fault.kind is Kind.RESTART_BROKER for fault in self.faults)
+
+
+def make_plan(seed: int, guarantee: str | None, instances: int, *, broker_restarts: bool = False) -> Plan:
+    """The plan of a seed; without a ``guarantee`` odd seeds run exactly once and even ones at least once.
+
+    A broker that restarts loses markers of transactions (decision 7): exactly once meets that on request only.
+    """
+    chosen = random.Random(seed)
+    guarantee = guarantee or (EXACTLY_ONCE if seed % 2 else AT_LEAST_ONCE)
+    intervals = (100, 100, 400) if guarantee == EXACTLY_ONCE else (200, 1000, 5000)
+    names = tuple(NAMES[:instances])
+    restarts = (broker_restarts or guarantee == AT_LEAST_ONCE) and chosen.random() < 0.5
+    return Plan(
+        seed,
+        guarantee,
+        names,
+        commit_interval_ms=chosen.choice(intervals),
+        threads=chosen.choice((1, 1, 2)),
+        standby_replicas=0 if instances == 1 else chosen.choice((0, 1, 1, 1)),
+        faults=tuple(_Chooser(chosen, names, guarantee, restarts).faults()),
+    )
+
+
+class _Chooser:
+    """Draws one fault after the other; whatever is hurt is left alone until it had time to recover."""
+
+    def __init__(self, chosen: random.Random, names: Sequence[str], guarantee: str, restarts: bool) -> None:
+        self._random = chosen
+        self._present = list(names)
+        self._absent = [] if len(names) == 1 else list(NAMES[len(names) : len(names) + _LATE_COMERS])
+        self._busy_until = dict.fromkeys([*names, BROKER], 0.0)
+        broker = Kind.RESTART_BROKER if restarts else Kind.FREEZE_BROKER
+        # Without transactions a broker cannot tell what was sent long ago from what is sent now.
+        late = Kind.CUT_LATE if guarantee == EXACTLY_ONCE else Kind.CUT
+        self._weights = {
+            Kind.KILL: 5, Kind.TERMINATE: 3, Kind.STOP: 5, Kind.CUT: 2, late: 3, Kind.ADD: 2, Kind.REMOVE: 1, broker: 2,
+        }  # fmt: skip
+
+    def faults(self) -> list[Fault]:
+        found: list[Fault] = []
+        now = self._random.uniform(*_PAUSE)
+        while now < _DURATION:
+            if (fault := self._draw(now)) is not None:
+                found.append(fault)
+            now += self._random.uniform(*_PAUSE)
+        return found
+
+    def _draw(self, now: float) -> Fault | None:
+        now = round(now, 1)
+        kinds = [kind for kind in self._weights if self._targets(kind, now)]
+        if not kinds:
+            return None
+        kind = self._random.choices(kinds, [self._weights[kind] for kind in kinds])[0]
+        target = self._random.choice(self._targets(kind, now))
+        fault = Fault(now, kind, target, round(self._lasting(kind), 1))
+        self._busy_until[target] = fault.until + self._random.uniform(*_REST)
+        if kind is Kind.ADD:
+            self._absent.remove(target)
+            self._present.append(target)
+        elif kind is Kind.REMOVE:
+            self._present.remove(target)
+        return fault
+
+    def _targets(self, kind: Kind, now: float) -> list[str]:
+        if kind in (Kind.FREEZE_BROKER, Kind.RESTART_BROKER):
+            return [BROKER] if self._busy_until[BROKER] <= now else []
+        if kind is Kind.ADD:
+            return self._absent[:1]
+        if kind is Kind.REMOVE and len(self._present) <= _LEAST_INSTANCES:
+            return []
+        return [name for name in self._present if self._busy_until[name] <= now]
+
+    def _lasting(self, kind: Kind) -> float:
+        """Stops, cuts and freezes end well before the session does, or well after it."""
+        uniform = self._random.uniform
+        if kind in (Kind.ADD, Kind.REMOVE):
+            return 0.0
+        if kind in (Kind.KILL, Kind.TERMINATE):
+            return uniform(0.5, 2 * SESSION)
+        if kind is Kind.RESTART_BROKER:
+            return uniform(0.5, 2.0)
+        short = self._random.random() < 0.4
+        return uniform(0.3, 0.6 * SESSION) if short else uniform(1.3 * SESSION, 2.2 * SESSION)

@@ -1,0 +1,52 @@
+"""How long tasks that nothing happened to wrote nothing: what a rebalance costs those it does not concern.
+
+Pure; the soak driver calls it when a run is over. A measurement: nothing fails by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from verification import Update
+
+
+class Disturbance(NamedTuple):
+    """When an instance, or with ``instance`` empty everybody, had a reason not to write."""
+
+    instance: str
+    begin_ms: float
+    end_ms: float
+
+
+class Gap(NamedTuple):
+    """A task's pause between two records it wrote."""
+
+    ms: int
+    begin_ms: int
+    task: str
+    writer: str
+
+    def __str__(self) -> str:
+        return f"{self.ms} ms (task {self.task} of {self.writer})"
+
+
+def longest_gap(updates: Iterable[Update], disturbances: Sequence[Disturbance]) -> Gap | None:
+    """The longest pause of a task's run that no disturbance of its instance or of everybody explains."""
+    last: dict[tuple[str, str], Update] = {}
+    longest: Gap | None = None
+    for update in sorted(updates, key=attrgetter("at_ms")):  # a task writes to several partitions
+        before = last.get((update.task, update.writer))
+        last[update.task, update.writer] = update
+        if before is None:
+            continue
+        gap = Gap(update.at_ms - before.at_ms, before.at_ms, update.task, update.writer)
+        if (longest is None or gap.ms > longest.ms) and not any(_explains(each, gap) for each in disturbances):
+            longest = gap
+    return longest
+
+
+def _explains(disturbance: Disturbance, gap: Gap) -> bool:
+    concerned = disturbance.instance in ("", gap.writer.partition(".")[0])
+    return concerned and disturbance.begin_ms < gap.begin_ms + gap.ms and gap.begin_ms < disturbance.end_ms

@@ -1,0 +1,33 @@
+"""One instance of the soak application in a process of its own: ``instance_program.py SETTINGS`` (JSON).
+
+Started by the soak driver. Runs as ``streamsapp run`` does: until SIGTERM, which closes in good order (exit code 0), or
+a failure (1).
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import logging
+import sys
+from pathlib import Path
+
+import application
+from streamsapp import StreamsConfig
+from streamsapp.cli.run import run_instance
+
+
+def main(settings: str) -> int:
+    faulthandler.enable()  # whoever does not end is aborted, and the log shows where it was
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s %(threadName)s %(name)s: %(message)s",
+        datefmt="%H:%M:%S",
+    )  # fmt: skip
+    given = json.loads(settings)
+    config = StreamsConfig(**{**given["config"], "state_dir": Path(given["config"]["state_dir"])})
+    topology = application.build(config.application_id, given["start"])
+    return run_instance(topology, config, host="127.0.0.1", shutdown_timeout=given["shutdown_timeout"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

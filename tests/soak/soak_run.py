@@ -1,0 +1,201 @@
+"""One soak run: a broker, instances, input, faults, and what is found when all of it is over.
+
+Called by the command line and by tests, on the main thread.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from application import FIRST, PARTITIONS, STORES, TOTALS, Topics
+from chaos import Chaos
+from faults import Plan
+from fleet import Fleet
+from gaps import Gap, longest_gap
+from lag_watch import LagWatch, status_of
+from load import Load
+from local_state import local_stores
+from testbed import Testbed, running_testbed
+from topic_reader import Cluster, TopicReader, inputs_of, updates_of
+from verification import Evidence, Update, check_store, verify
+
+_RATE = 300
+#: For instances to be there at first, in seconds.
+_TO_START = 40.0
+#: For everything to be processed once nothing is in the way any more.
+_TO_FINISH = 60.0
+_TO_END_TRANSACTIONS = 20.0
+_TO_READ = 60.0
+#: Two sub-topologies.
+_TASKS = 2 * PARTITIONS
+
+
+@dataclass
+class Report:
+    """How a run went; no ``findings`` is good."""
+
+    plan: Plan
+    findings: list[str] = field(default_factory=list)
+    records: int = 0
+    gap: Gap | None = None
+    lags_compared: int = 0
+    largest_lag: int = 0
+
+
+def run_plan(plan: Plan, directory: Path) -> Report:
+    """Run a plan in an empty directory, which keeps logs, state and the broker's data."""
+    directory.mkdir(parents=True)
+    report = Report(plan)
+    with running_testbed(directory / "kafka", plan.names, restarts=plan.restarts_broker) as testbed:
+        run = _Run(plan, testbed, directory, report)
+        try:
+            run.go()
+        finally:
+            run.close()
+    return report
+
+
+class _Run:
+    """The steps of a run in their order; each leaves its findings in the report."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, directory: Path, report: Report) -> None:
+        self._plan = plan
+        self._report = report
+        self._directory = directory
+        self._broker = testbed.direct
+        self._topics = Topics(f"soak-{plan.seed}")
+        self._cluster = Cluster(self._broker)
+        self._cluster.create_topics(self._topics)
+        self._fleet = Fleet(plan, self._topics, testbed, directory)
+        self._testbed = testbed
+        self._load = Load(self._broker, self._topics.source, plan.seed, _RATE)
+        self._watch = LagWatch(self._cluster, self._topics, self._fleet.instances.values())
+
+    def go(self) -> None:
+        self._fleet.start(self._plan.instances)
+        if not self._started():
+            return
+        self._load.start()
+        self._watch.start()
+        chaos = Chaos(self._plan, self._fleet, self._testbed)
+        chaos.run()
+        self._found(self._load.stop())
+        finished = self._finished(chaos)
+        self._watch.stop()
+        self._found(self._watch.ledger.findings)
+        self._report.lags_compared = self._watch.ledger.compared
+        self._report.largest_lag = self._watch.ledger.largest_lag
+        self._found(chaos.findings)
+        self._found(self._fleet.end())
+        if finished and self._transactions_ended():
+            evidence = self._evidence()
+            self._found(verify(evidence, exactly_once=self._plan.exactly_once))
+            self._found(self._local_state(evidence))
+            self._report.records = len(evidence.inputs)
+            self._report.gap = longest_gap(evidence.sinks[FIRST], chaos.disturbances)
+
+    def close(self) -> None:
+        """Whatever happened, nothing goes on."""
+        self._fleet.kill()
+
+    def _found(self, findings: Iterable[str]) -> None:
+        self._report.findings += findings
+
+    def _started(self) -> bool:
+        """Whether the instances run all tasks before anything happens to them."""
+        give_up = time.monotonic() + _TO_START
+        while (running := self._running_tasks()) < _TASKS:
+            if time.monotonic() > give_up:
+                words = "; ".join(f"{each}: {self._fleet[each].last_words()}" for each in self._plan.instances)
+                self._found([f"{running} of {_TASKS} tasks ran {_TO_START:.0f} s after the start; {words}"])
+                return False
+            time.sleep(0.1)
+        return True
+
+    def _running_tasks(self) -> int:
+        statuses = [status_of(self._fleet[name]) for name in self._plan.instances]
+        tasks = [task for status in statuses if status is not None for task in status["tasks"]]
+        return len({task["id"] for task in tasks if (task["role"], task["state"]) == ("active", "RUNNING")})
+
+    def _finished(self, chaos: Chaos) -> bool:
+        """Whether all of the input shows in the output."""
+        reader = TopicReader(self._broker, self._topics.sinks)
+        progress = _Progress(self._load.sent, self._topics)
+        give_up = time.monotonic() + _TO_FINISH
+        while missing := progress.missing(updates_of(reader.read_more(0.3))):
+            chaos.look_after(self._fleet.instances.values())
+            if time.monotonic() > give_up:
+                self._keep_statuses()
+                self._found([f"not everything came within {_TO_FINISH:.0f} s: {missing}"])
+                break
+        reader.close()
+        return not missing
+
+    def _keep_statuses(self) -> None:
+        statuses = {name: status_of(each) for name, each in self._fleet.instances.items() if each.runs}
+        (self._directory / "statuses.json").write_text(json.dumps(statuses, indent=1), encoding="utf-8")
+
+    def _transactions_ended(self) -> bool:
+        """Whether readers of committed records reach the end of everything."""
+        topics = [*self._topics.sinks, *self._topics.changelogs, self._topics.repartition]
+        give_up = time.monotonic() + _TO_END_TRANSACTIONS
+        while True:
+            committed, written = (self._cluster.ends(topics, committed=only) for only in (True, False))
+            hanging = {name: committed.get(name) for name, end in written.items() if committed.get(name) != end}
+            if not hanging and len(written) == len(topics) * PARTITIONS:
+                return True
+            if time.monotonic() > give_up:
+                self._found([f"transactions did not end (docs/decisions/0007), committed up to: {hanging}"])
+                return False
+            time.sleep(0.2)
+
+    def _evidence(self) -> Evidence:
+        topics = self._topics
+        reader = TopicReader(self._broker, [topics.source, *topics.sinks, *topics.changelogs])
+        if not reader.read_to_end(_TO_READ):
+            self._found([f"the topics could not be read to their end within {_TO_READ:.0f} s"])
+        evidence = Evidence(
+            self._load.sent,
+            inputs_of(reader.messages(topics.source)),
+            {store: updates_of(reader.messages(topics.sink(store))) for store in STORES},
+            {store: updates_of(reader.messages(topics.changelog(store))) for store in STORES},
+        )
+        reader.close()
+        return evidence
+
+    def _local_state(self, evidence: Evidence) -> list[str]:
+        """What every instance that took part has on disk."""
+        found: list[str] = []
+        for instance in self._fleet.instances.values():
+            for local in local_stores(self._topics.application, instance.state_directory):
+                changelog = [each for each in evidence.changelogs[local.store] if each.partition == local.partition]
+                found += check_store(local.content, changelog, local.position, local.where)
+        return found
+
+
+class _Progress:
+    """How far the output has come."""
+
+    def __init__(self, sent: dict[str, int], topics: Topics) -> None:
+        self._wanted = {
+            (topics.sink(store), key): count - 1 for store in STORES if store != TOTALS for key, count in sent.items()
+        }
+        self._totals = topics.sink(TOTALS)
+        self._records = sum(sent.values())
+        self._counted: dict[str, int] = {}
+
+    def missing(self, updates: Iterable[Update]) -> str:
+        """What is still to come after these updates; ``""`` for nothing."""
+        for update in updates:
+            if update.topic == self._totals:
+                self._counted[update.key] = update.body["cnt"]
+            elif update.body["s"] == self._wanted.get((update.topic, update.body["k"])):
+                del self._wanted[update.topic, update.body["k"]]
+        counted = sum(self._counted.values())
+        if self._wanted:
+            return f"the last records of {len(self._wanted)} keys, such as {sorted(self._wanted)[:5]}"
+        return "" if counted >= self._records else f"{counted} of {self._records} records in the totals"

@@ -1,0 +1,125 @@
+"""A broker of one soak run, and for each instance a network of its own to it.
+
+Made and closed by the run, on the driver's main thread. Each instance is given a listener of the broker that is
+advertised at its proxy, so that everything it says to the broker goes through that proxy and nobody else's does.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from faults import SESSION
+from network import Network, Proxy
+from streamsapp.local.broker import EmbeddedBroker
+
+_HOST = "127.0.0.1"
+#: Below those that systems give to outgoing connections: nobody takes such a port while its owner is restarted.
+_PORTS = range(15_000, 30_000)
+
+
+class Testbed:
+    """A running broker and its proxies."""
+
+    def __init__(self, broker: EmbeddedBroker, proxies: dict[str, Proxy]) -> None:
+        self._broker = broker
+        self._proxies = proxies
+
+    @property
+    def direct(self) -> str:
+        """The broker's address for the driver itself, which nothing cuts."""
+        return self._broker.bootstrap_servers
+
+    def address_for(self, name: str) -> str:
+        """The broker's address for an instance."""
+        return f"{_HOST}:{self._proxies[name].port}"
+
+    def cut(self, name: str) -> None:
+        """Cut an instance off."""
+        self._proxies[name].cut()
+
+    def heal(self, name: str, *, held: bool) -> None:
+        """Let an instance reach the broker again; ``held``: what it sent meanwhile arrives now."""
+        self._proxies[name].heal(held=held)
+
+    def freeze(self) -> None:
+        """The broker answers nobody."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """The broker goes on where it was."""
+        self._signal(signal.SIGCONT)
+
+    def stop_broker(self) -> None:
+        """In good order."""
+        self._broker.stop()
+
+    def start_broker(self) -> None:
+        """With its data and addresses of before."""
+        self._broker.start()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._broker.pid is not None
+        os.kill(self._broker.pid, number)
+
+
+@contextmanager
+def running_testbed(directory: Path, names: Sequence[str], *, restarts: bool) -> Iterator[Testbed]:
+    """A broker in ``directory`` that all ``names`` can reach, until the end of the block."""
+    with Network() as network:
+        own, controller, *ports = free_ports(2 + len(names))
+        listeners = dict(zip(names, ports, strict=True))
+        proxies = {name: network.proxy(port) for name, port in listeners.items()}
+        properties = {
+            **_listeners(own, controller, listeners, proxies),
+            "group.min.session.timeout.ms": str(int(SESSION * 1000)),
+            # A frozen broker is to keep its registration, a killed one's is to expire soon.
+            "broker.session.timeout.ms": "2000" if restarts else "60000",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        }
+        broker = EmbeddedBroker(directory, own, properties=properties)
+        with broker:
+            testbed = Testbed(broker, proxies)
+            try:
+                yield testbed
+            finally:
+                if broker.pid is not None:
+                    with suppress(ProcessLookupError):
+                        testbed.thaw()
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody listens on."""
+    found: set[int] = set()
+    while len(found) < number:
+        port = random.SystemRandom().choice(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_HOST, port))
+            found.add(port)
+    return sorted(found)
+
+
+def _listeners(own: int, controller: int, listeners: dict[str, int], proxies: dict[str, Proxy]) -> dict[str, str]:
+    """One listener for the driver, one for the controller, one for each instance, named after it."""
+    everybody = {"PLAINTEXT": own, **{_listener(name): port for name, port in listeners.items()}}
+    told = {"PLAINTEXT": own, **{_listener(name): proxy.port for name, proxy in proxies.items()}}
+    return {
+        "controller.quorum.voters": f"1@{_HOST}:{controller}",
+        "listeners": _addresses({**everybody, "CONTROLLER": controller}),
+        "advertised.listeners": _addresses(told),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in [*everybody, "CONTROLLER"]),
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+
+
+def _listener(name: str) -> str:
+    return f"TO_{name.upper()}"
+
+
+def _addresses(ports: dict[str, int]) -> str:
+    return ",".join(f"{name}://{_HOST}:{port}" for name, port in ports.items())
