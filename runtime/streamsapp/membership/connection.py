@@ -1,0 +1,258 @@
+"""The connection to the brokers that the group protocol is spoken over, with the thread it runs on.
+
+The only module that touches what kafka-python keeps to itself: its event loop and its connections. It is used for that
+alone; what is said over the connections is this package's (``wire``, ``group``). The release is pinned, and checked
+together with the private parts before the first use, so that an upgrade fails at once and not in the middle of a
+rebalance.
+
+Everything named ``async`` runs on the thread that ``start`` begins; the rest may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import random
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future, TimeoutError as FutureTimeoutError
+from typing import Any, TypeAlias, TypeVar
+
+from streamsapp.errors import StreamsError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Said by whoever finds another kafka-python than this.
+PINNED = "3.0.12"
+REMEDY = f"install kafka-python=={PINNED}, which the group membership is built on"
+
+#: What is used of the private parts: module, name, parameters.
+_PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("kafka.net.selector", "NetworkSelector.__init__", ("self", "configs")),
+    ("kafka.net.selector", "NetworkSelector.start", ("self",)),
+    ("kafka.net.selector", "NetworkSelector.stop", ("self", "timeout_ms")),
+    ("kafka.net.selector", "NetworkSelector.close", ("self",)),
+    ("kafka.net.selector", "NetworkSelector.drain", ("self", "scheduled")),
+    ("kafka.net.selector", "NetworkSelector.sleep", ("self", "delay")),
+    ("kafka.net.selector", "NetworkSelector.call_soon_threadsafe", ("self", "callback")),
+    ("kafka.net.manager", "KafkaConnectionManager.__init__", ("self", "net", "configs")),
+    ("kafka.net.manager", "KafkaConnectionManager.close", ("self", "node_id", "timeout_ms")),
+    (
+        "kafka.net.manager",
+        "KafkaConnectionManager.get_connection",
+        ("self", "node_id", "timeout_ms", "pop_on_close", "refresh_metadata_on_err", "reset_backoff_on_connect"),
+    ),
+    ("kafka.net.connection", "KafkaConnection.send_request", ("self", "request", "request_timeout_ms")),
+    ("kafka.net.connection", "KafkaConnection.close", ("self", "error")),
+    ("kafka.net.wakeup_notifier", "WakeupNotifier.__init__", ("self", "net")),
+    ("kafka.net.wakeup_notifier", "WakeupNotifier.__call__", ("self", "timeout_secs")),
+    ("kafka.net.wakeup_notifier", "WakeupNotifier.notify", ("self",)),
+    ("kafka.cluster", "ClusterMetadata.bootstrap_brokers", ("self",)),
+    ("kafka.cluster", "ClusterMetadata.brokers", ("self",)),
+    ("kafka.cluster", "ClusterMetadata.metadata_request", ("self",)),
+    ("kafka.cluster", "ClusterMetadata.update_metadata", ("self", "metadata")),
+    ("kafka.cluster", "ClusterMetadata.add_coordinator", ("self", "response", "key_type", "key", "synthesize_node_id")),
+)
+
+#: A peer that vanished without a word is noticed after some ten seconds, also while a request waits for minutes.
+_SOCKET_OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), value)
+      for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)) if hasattr(socket, name)),
+]  # fmt: skip
+
+_SETTINGS: dict[str, Any] = {
+    # A broker that restarts is back within seconds: the client's own 30 s would be most of the outage.
+    "reconnect_backoff_ms": 50,
+    "reconnect_backoff_max_ms": 500,
+    "socket_connection_setup_timeout_ms": 5000,
+    "socket_connection_setup_timeout_max_ms": 10_000,
+    "socket_options": _SOCKET_OPTIONS,
+    # The leader is told about all members at once.
+    "receive_message_max_bytes": 100 << 20,
+    # An assignor is allowed its time.
+    "slow_task_threshold_secs": 0,
+}
+
+#: A broker as the connection knows it.
+Node: TypeAlias = int | str
+
+
+class UnreachableError(Exception):
+    """No answer: whether the broker has got the request is not known."""
+
+
+class RefusedError(UnreachableError):
+    """The broker does not accept who we are."""
+
+
+class Connection:
+    """Requests to any broker of the cluster, and the thread on which coroutines wait for the answers."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        check_client()
+        _quieten()
+        # Not before they were checked.
+        from kafka.net.manager import KafkaConnectionManager
+        from kafka.net.selector import NetworkSelector
+
+        settings = {**_SETTINGS, **settings}
+        self._loop = NetworkSelector(**settings)
+        self._manager = KafkaConnectionManager(self._loop, **settings)
+        self._closed = False
+
+    def start(self) -> None:
+        """Begin the thread."""
+        self._loop.start()
+
+    def spawn(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Run a coroutine on the thread; it handles its own errors. Does nothing once the connection is closed."""
+        try:
+            self._loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            if not self._closed:
+                raise
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float) -> T:
+        """The result of a coroutine, for another thread; raises ``UnreachableError`` when it takes longer."""
+        outcome: Future[T] = Future()
+
+        async def carried() -> None:
+            try:
+                outcome.set_result(await work())
+            except Exception as error:
+                outcome.set_exception(error)
+
+        if self._closed:
+            raise UnreachableError("the membership has ended")
+        self.spawn(carried)
+        try:
+            return outcome.result(timeout)
+        except FutureTimeoutError:
+            raise UnreachableError(f"no answer within {timeout:g} s") from None
+
+    def bell(self) -> Bell:
+        """Something a coroutine can wait for."""
+        return Bell(self._loop)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._loop.sleep(seconds)
+
+    async def send(self, request: Any, node: Node, timeout: float) -> Any:
+        """The broker's answer; raises ``UnreachableError`` if there is none within ``timeout`` seconds."""
+        from kafka import errors
+
+        try:
+            connection = self._manager.get_connection(node, refresh_metadata_on_err=False)
+            return await connection.send_request(request, request_timeout_ms=timeout * 1000)
+        except (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError) as error:
+            raise RefusedError(f"broker {node} refuses the credentials: {error}") from error
+        except (errors.KafkaError, OSError, RuntimeError) as error:
+            raise UnreachableError(f"broker {node}: {error}") from error
+
+    async def ask_any(self, request: Callable[[], Any], timeout: float) -> Any:
+        """The answer of the first broker that gives one, those known by now and those the user named."""
+        failure: UnreachableError | None = None
+        for nodes in (self.brokers(), [broker.node_id for broker in self._manager.cluster.bootstrap_brokers()]):
+            random.shuffle(nodes)
+            for node in nodes:
+                try:
+                    return await self.send(request(), node, timeout)
+                except UnreachableError as error:
+                    failure = failure if isinstance(failure, RefusedError) else error
+        raise failure or UnreachableError("no broker is known; see bootstrap_servers")
+
+    async def learn_brokers(self, timeout: float) -> list[Node]:
+        """All brokers of the cluster."""
+        cluster = self._manager.cluster
+        cluster.update_metadata(await self.ask_any(cluster.metadata_request, timeout))
+        return self.brokers()
+
+    def brokers(self) -> list[Node]:
+        """The brokers known by now."""
+        return [broker.node_id for broker in self._manager.cluster.brokers()]
+
+    def two_ways_to(self, coordinator: Any, kind: int, key: str) -> tuple[Node, Node]:
+        """Two nodes that stand for the broker that an answer to FindCoordinator names, each with a connection of its
+        own: a broker serves the requests of one connection one after the other, and a JoinGroup may wait for minutes.
+        """
+        cluster = self._manager.cluster
+        return (
+            cluster.add_coordinator(coordinator, kind, key),
+            cluster.add_coordinator(coordinator, kind, key, synthesize_node_id=False),
+        )
+
+    async def hang_up(self, node: Node) -> None:
+        """Close the connection to a broker: whoever waits for an answer gets ``UnreachableError``."""
+        self._manager.close(node_id=node)
+
+    def close(self, timeout: float) -> None:
+        """Close all connections and end the thread, waiting for it up to ``timeout`` seconds."""
+        if self._closed:
+            return
+        self._closed = True
+
+        async def hang_up() -> None:
+            self._manager.close()
+
+        self._loop.call_soon_threadsafe(hang_up)
+        self._loop.stop(timeout_ms=timeout * 1000)
+        self._loop.close()
+
+
+class Bell:
+    """Rung from any thread, heard by one coroutine; a ring that nobody waits for is kept."""
+
+    def __init__(self, loop: Any) -> None:
+        from kafka.net.wakeup_notifier import WakeupNotifier
+
+        self._notifier = WakeupNotifier(loop)
+
+    def ring(self) -> None:
+        try:
+            self._notifier.notify()
+        except RuntimeError:
+            log.debug("the membership's thread has ended; nobody hears the bell")
+
+    async def heard(self, timeout: float | None = None) -> None:
+        """Until it rings, or ``timeout`` seconds have passed."""
+        await self._notifier(timeout)
+
+
+def check_client() -> None:
+    """Raise ``StreamsError`` unless kafka-python is the release whose private parts this module knows."""
+    found = importlib.import_module("kafka.version").__version__
+    if found != PINNED:
+        raise StreamsError(f"kafka-python {found} is installed; {REMEDY}")
+    for module, path, parameters in _PARTS:
+        part: Any = importlib.import_module(module)
+        for name in path.split("."):
+            part = getattr(part, name, None)
+        if part is None or tuple(inspect.signature(part).parameters) != parameters:
+            raise StreamsError(f"{module}.{path} of kafka-python {found} is not what it was; {REMEDY}")
+
+
+class _Demoted(logging.Filter):
+    """What kafka-python says is worth a look when something is debugged: what matters reaches us as an exception, and
+    is told in our words. Only the end of its event loop is not."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and record.name == "kafka.net.selector":
+            return True
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+        return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+
+
+_demoted = _Demoted()
+
+
+def _quieten() -> None:
+    for module in ("kafka.net.manager", "kafka.net.selector", "kafka.net.sasl.oauth"):
+        importlib.import_module(module)
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("kafka."):
+            logging.getLogger(name).addFilter(_demoted)

@@ -1,0 +1,122 @@
+"""The leader's part: what the members said, turned into a plan, turned into what each is told.
+
+Pure but for the log; called on the membership's thread of the member that leads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from streamsapp.membership import protocol, wire
+from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan, TaskAssignor
+from streamsapp.membership.protocol import GroupView, MalformedError, PeerEntry, Share, Subscription
+from streamsapp.record import TaskId
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one member said, read."""
+
+    state: MemberState
+    tasks: Mapping[TaskId, TaskInfo]
+    transactional_id: str = ""
+    endpoint: str = ""
+    shutdown: bool = False
+
+
+def read(member: str, metadata: bytes) -> Said | None:
+    """``None`` for what cannot be read."""
+    try:
+        said = Subscription.decode(wire.user_data_of_subscription(metadata))
+        tasks = protocol.unpack_definitions(said.definitions)
+        state = MemberState(
+            host=said.host,
+            threads=max(1, said.threads),
+            active=protocol.unpack(said.active),
+            lags=protocol.unpack_lags(said.lags),
+            on_disk=protocol.unpack(said.on_disk),
+            draining=said.draining,
+            tags=said.tags,
+            definitions={task: info.definition for task, info in tasks.items()},
+            stateful=frozenset(task for task, info in tasks.items() if info.stateful),
+        )
+    except Exception as error:  # the bytes are anybody's, and kafka-python raises what it likes
+        log.error("member %s joined with metadata that cannot be read (%s): it gets no task", member, error)
+        return None
+    return Said(state, tasks, said.transactional_id, said.endpoint, said.shutdown)
+
+
+def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:
+    """The assignor's plan, without what would let two members run one task."""
+    states = {member: each.state for member, each in said.items()}
+    wanted = assignor.assign(states, settings)
+    owner = {task: member for member, state in sorted(states.items()) for task in state.active}
+    taken: set[TaskId] = set()
+    members: dict[str, MemberPlan] = {}
+    for member, state in sorted(states.items()):
+        share = wanted.members.get(member, MemberPlan())
+        allowed = {
+            task
+            for task in share.active
+            if task in state.definitions and task not in taken and owner.get(task, member) == member
+        }
+        if allowed != share.active:
+            log.error(
+                "%s gave %s tasks that others have or that it does not know (%s): they are left out",
+                type(assignor).__name__,
+                member,
+                ", ".join(sorted(str(task) for task in share.active - allowed)),
+            )
+        taken |= allowed
+        members[member] = replace(share, active=frozenset(allowed))
+    return Plan(members, wanted.follow_up)
+
+
+def tell(members: Collection[str], said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> dict[str, bytes]:
+    """What each of ``members`` is told; ``said`` lacks those that could not be read."""
+    group = _view(said, decided, dead).encode()
+    return {
+        member: _share(said[member].tasks, decided.members[member], group) if member in said else _nothing(group)
+        for member in members
+    }
+
+
+def _view(said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> GroupView:
+    peers = [
+        PeerEntry(
+            member,
+            each.endpoint,
+            each.transactional_id,
+            protocol.pack(decided.members[member].active),
+            protocol.pack(decided.members[member].standby),
+            each.state.draining,
+        )
+        for member, each in sorted(said.items())
+    ]
+    return GroupView(protocol.VERSION, peers, sorted(dead), any(each.shutdown for each in said.values()))
+
+
+def _share(tasks: Mapping[TaskId, TaskInfo], share: MemberPlan, group: bytes) -> bytes:
+    partitions = {partition for task in share.active for partition in tasks[task].partitions}
+    told = Share(protocol.pack(share.active), protocol.pack(share.standby), protocol.pack(share.warmup), group)
+    return wire.assignment(partitions, told.encode())
+
+
+def _nothing(group: bytes) -> bytes:
+    return wire.assignment((), Share({}, {}, {}, group).encode())
+
+
+def read_assignment(data: bytes) -> tuple[Share, GroupView]:
+    """Raises ``MalformedError``."""
+    try:
+        share = Share.decode(wire.user_data_of_assignment(data))
+    except MalformedError:
+        raise
+    except Exception as error:  # kafka-python raises what it likes
+        raise MalformedError(str(error)) from error
+    return share, GroupView.decode(share.group)

@@ -1,0 +1,145 @@
+"""``GroupMember``: an instance as a member of the application's consumer group, by the classic group protocol.
+
+Called by the polling thread, through ``api.Membership``. The group protocol itself runs on a thread of its own
+(``connection``), so that a rebalance needs no time of the polling thread, and a long commit none of the rebalance's.
+
+    polling thread ── poll, begin_commit, … ──► Handover ◄── news, leave to commit ── GroupMembership (its own thread)
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp.clock import Clock
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.membership import fencing, wire
+from streamsapp.membership.api import Holdings, News, TaskInfo
+from streamsapp.membership.assignor.model import TaskAssignor
+from streamsapp.membership.connection import Connection, UnreachableError
+from streamsapp.membership.handover import Handover
+from streamsapp.membership.settings import connection_settings, group_settings
+from streamsapp.membership.voice import Voice
+from streamsapp.membership.wire import Identity
+from streamsapp.record import TaskId, TopicPartition
+
+log = logging.getLogger(__name__)
+
+#: How long the polling thread waits for the answer to a commit, and for the group to take note of a leave, in seconds.
+COMMIT, LEAVE = 10.0, 5.0
+#: How long the thread may take to end, in seconds.
+END = 2.0
+
+_RETRIABLE = frozenset(
+    {
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+
+
+class GroupMember:
+    """One instance's place in the group; what ``api.Membership`` says."""
+
+    def __init__(self, config: StreamsConfig, clock: Clock, assignor: TaskAssignor) -> None:
+        self._config = config
+        self._clock = clock
+        self._assignor = assignor
+        properties = client_properties.main_consumer(config)
+        self._settings = group_settings(config, properties)
+        self._connection_settings = connection_settings(properties)
+        transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
+        self._handover = Handover(clock, transactional_id)
+        self._connection: Connection | None = None
+        self._voice: Voice | None = None
+        self._left = False
+
+    # ---- polling thread ------------------------------------------------------------------------------------------
+
+    @property
+    def transactional_id(self) -> str:
+        return self._handover.transactional_id
+
+    @property
+    def safe_until(self) -> float:
+        return -math.inf if self._voice is None else self._voice.group.safe_until
+
+    def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
+        fencing.check_group_metadata()
+        self._connection = Connection(self._connection_settings)
+        self._handover.poll()  # the polling thread is alive from now on
+        self._voice = Voice(
+            self._config, self._settings, self._clock, self._assignor, self._connection, self._handover, tasks, holdings
+        )
+        self._connection.start()
+        self._voice.start()
+
+    def poll(self) -> News | None:
+        return self._handover.poll()
+
+    def rejoin(self) -> None:
+        if self._voice is not None:
+            self._voice.group.rejoin("tasks were given up, or a replica has caught up")
+
+    def begin_commit(self) -> bool:
+        return self._handover.begin_commit()
+
+    def end_commit(self) -> None:
+        self._handover.end_commit()
+
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Raises ``KafkaException``: with UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or FENCED_INSTANCE_ID the group has
+        gone on without this instance; a retriable one may be tried again."""
+        request = wire.commit(self._settings, self._committing(), offsets)
+        assert self._connection is not None
+        assert self._voice is not None
+        group = self._voice.group
+        try:
+            answer = self._connection.run(lambda: group.request(request, COMMIT), COMMIT)
+        except UnreachableError as error:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"offsets: {error}", False, True)) from error
+        for partition, code in wire.commit_errors(answer).items():
+            if code in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE):
+                group.coordinator_moved()
+            text = f"the offset of {partition} was not committed: {KafkaError(code).str()}"
+            raise KafkaException(KafkaError(code, text, False, code in _RETRIABLE))
+
+    def metadata(self) -> bytes:
+        """Of the generation in which the commit under way began."""
+        return fencing.group_metadata(self._settings.group_id, self._committing(), self._settings.instance_id)
+
+    def drain(self) -> None:
+        if self._voice is not None:
+            self._voice.draining = True
+            self._voice.group.rejoin("the instance drains")
+
+    def request_shutdown(self) -> None:
+        if self._voice is not None:
+            self._voice.shutdown = True
+            self._voice.group.rejoin("the application is to stop")
+
+    def leave(self) -> None:
+        if self._left or self._connection is None or self._voice is None:
+            return
+        self._left = True
+        group = self._voice.group
+        try:
+            self._connection.run(lambda: group.leave("the instance stops"), LEAVE)
+        except UnreachableError as error:
+            log.warning("the others learn later that this instance left their group: %s", error)
+        self._connection.close(END)
+
+    def _committing(self) -> Identity:
+        identity = self._handover.committing
+        if identity is None:
+            text = "no commit may begin: this instance is no member of the group, or is joining"
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, text))
+        return identity

@@ -1,0 +1,79 @@
+"""The membership's settings, from the same properties that configure the clients: TLS and SASL come from one place.
+
+Pure but for reading key files; used on the polling thread when the membership is made. Names are librdkafka's; what
+kafka-python cannot do is a ``ConfigError`` that says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import ConfigError
+from streamsapp.membership.sasl import sasl_settings
+from streamsapp.membership.tls import tls_context
+from streamsapp.membership.wire import GroupSettings
+
+#: The shortest that a broker allows unless it is told otherwise (``group.min.session.timeout.ms``): it is how long the
+#: tasks of a killed instance stand still.
+SESSION_TIMEOUT_MS = 6_000
+#: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs half a percent of a
+#: core.
+HEARTBEAT_INTERVAL_MS = 200
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+def group_settings(config: StreamsConfig, properties: ClientProperties) -> GroupSettings:
+    """What the coordinator is told; ``properties`` are the main consumer's."""
+    session = _milliseconds(properties, "session.timeout.ms", SESSION_TIMEOUT_MS)
+    heartbeat = _milliseconds(properties, "heartbeat.interval.ms", min(HEARTBEAT_INTERVAL_MS, session // 3))
+    if heartbeat * 3 > session:
+        raise ConfigError(
+            f"heartbeat.interval.ms: {heartbeat} leaves no room for a lost heartbeat; choose at most a third of"
+            f" session.timeout.ms, which is {session}"
+        )
+    return GroupSettings(
+        group_id=config.application_id,
+        instance_id=config.group_instance_id,
+        session_timeout=session / 1000,
+        heartbeat_interval=heartbeat / 1000,
+        rebalance_timeout=config.max_poll_interval_ms / 1000,
+    )
+
+
+def connection_settings(properties: ClientProperties) -> dict[str, Any]:
+    """kafka-python's settings."""
+    protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
+    if protocol not in _PROTOCOLS:
+        raise ConfigError(f"security.protocol: expected one of {', '.join(_PROTOCOLS)}, got {protocol!r}")
+    settings: dict[str, Any] = {
+        "bootstrap_servers": [_address(each) for each in str(properties["bootstrap.servers"]).split(",")],
+        "client_id": properties["client.id"],
+        "security_protocol": protocol,
+    }
+    text: Mapping[str, str] = {key: str(value) for key, value in properties.items()}
+    if protocol.startswith("SASL"):
+        settings |= sasl_settings(text)
+    if protocol.endswith("SSL"):
+        settings["ssl_context"] = tls_context(text)
+    return settings
+
+
+def _address(server: str) -> str:
+    """``host:port``; librdkafka also takes ``PROTOCOL://host:port``."""
+    return re.sub(r"^\w+://", "", server.strip())
+
+
+def _milliseconds(properties: ClientProperties, key: str, default: int) -> int:
+    value = properties.get(key, default)
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ConfigError(f"{key}: expected a number of milliseconds, got {value!r}")
+    return number

@@ -1,0 +1,241 @@
+"""What a member says when it joins, how it leads, and what it makes of its assignment.
+
+Runs on the membership's thread, called by ``group``; made by ``member``. ``draining`` and ``shutdown`` are set by the
+polling thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import StreamsError
+from streamsapp.membership import fencing, leader, protocol, wire
+from streamsapp.membership.api import Assignment, Holdings, Lost, Peer, ShutdownRequested, TaskInfo
+from streamsapp.membership.assignor.model import AssignorSettings, TaskAssignor
+from streamsapp.membership.connection import Connection, UnreachableError
+from streamsapp.membership.fencing import RollCall
+from streamsapp.membership.group import GroupMembership
+from streamsapp.membership.handover import Handover
+from streamsapp.membership.leader import Said
+from streamsapp.membership.protocol import GroupView, MalformedError, Share, Subscription
+from streamsapp.membership.wire import GroupSettings, Identity
+from streamsapp.record import TaskId
+
+log = logging.getLogger(__name__)
+
+#: How often it is looked whether the polling thread is alive and whether a follow-up is due, in seconds.
+WATCH = 0.5
+#: Before another try, after an assignment that cannot be used, in seconds.
+AGAIN = 1.0
+
+
+class Voice:
+    """One member's part in the group."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        settings: GroupSettings,
+        clock: Clock,
+        assignor: TaskAssignor,
+        connection: Connection,
+        handover: Handover,
+        tasks: Mapping[TaskId, TaskInfo],
+        holdings: Callable[[], Holdings],
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._clock = clock
+        self._assignor = assignor
+        self._connection = connection
+        self._handover = handover
+        self._holdings = holdings
+        self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
+        self._definitions = protocol.pack_definitions(tasks)
+        self.group = GroupMembership(connection, settings, self, clock)
+        self.draining = self.shutdown = False
+        self._commit_ended = connection.bell()
+        handover.on_commit_ended = self._commit_ended.ring
+        #: Of the present life: the next begins with a loss.
+        self._transactional_id = handover.transactional_id
+        self._roll = RollCall()
+        self._told = Holdings()
+        #: Counts the times that this member joined: what was decided for an earlier one is void.
+        self._joins = 0
+        self._in_group = False
+        self._asked_to_stop = False
+        self._follow_up = math.inf
+
+    def start(self) -> None:
+        """Begin to join, to show signs of life, and to watch the polling thread."""
+        for work in (self.group.joins, self.group.heartbeats, self.watch):
+            self._connection.spawn(partial(self._guarded, work))
+
+    # ---- what the group asks for (``group.Delegate``) ---------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        self._handover.close()
+        # The coordinator puts out who takes longer than the rebalance time-out: then the commit is refused.
+        give_up = self._clock.monotonic() + self._settings.rebalance_timeout / 2
+        while self._handover.committing is not None and self._clock.monotonic() < give_up:
+            await self._commit_ended.heard(0.5)
+
+    def subscription(self) -> bytes:
+        self._joins += 1
+        self._told = held = self._handover.take_stock(self._holdings)
+        said = Subscription(
+            version=protocol.VERSION,
+            nonce=random.getrandbits(32),
+            transactional_id=self._transactional_id if self._config.exactly_once else "",
+            endpoint=self._config.application_server,
+            host=self._config.host_id,
+            tags=dict(self._config.client_tags),
+            threads=self._config.threads,
+            draining=self.draining,
+            shutdown=self.shutdown,
+            active=protocol.pack(held.active),
+            lags=protocol.pack_lags(held.lags),
+            on_disk=protocol.pack(held.on_disk),
+            definitions=self._definitions,
+        )
+        return wire.subscription(self._topics, said.encode())
+
+    async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
+        read = {member: leader.read(member, metadata) for member, metadata in members.items()}
+        said = {member: each for member, each in read.items() if each is not None}
+        settings = AssignorSettings(
+            standby_replicas=self._config.standby_replicas,
+            acceptable_recovery_lag=self._config.acceptable_recovery_lag,
+            max_warmup_replicas=self._config.max_warmup_replicas,
+            rack_tags=tuple(sorted(self._config.client_tags)),
+        )
+        plan = leader.plan(said, self._assignor, settings)
+        due = self._clock.monotonic() + self._config.probing_rebalance_interval_ms / 1000
+        self._follow_up = due if plan.follow_up else math.inf
+        return leader.tell(members, said, plan, await self._dead(said, everybody=len(said) == len(members)))
+
+    def assigned(self, identity: Identity, data: bytes) -> None:
+        try:
+            share, view = leader.read_assignment(data)
+            assignment = _assignment(identity, share, view)
+        except MalformedError as error:
+            log.error("the leader's assignment cannot be read: %s; joining again", error)
+            self._connection.spawn(self._again)
+            return
+        present = {peer.transactional_id for peer in view.peers if peer.transactional_id}
+        self._roll.call(present, view.dead, self._clock.monotonic())
+        self._in_group = True
+        self._handover.open(identity)
+        log.info(
+            "generation %d: %d active tasks, %d standbys, %d warm-up replicas, %d members",
+            identity.generation,
+            len(assignment.active),
+            len(assignment.standby),
+            len(assignment.warmup),
+            len(assignment.peers),
+        )
+        if assignment.active - self._told.active and self._roll.dead:
+            self._connection.spawn(partial(self._guarded, partial(self._fence_and_hand_over, assignment, self._joins)))
+        else:
+            self._handover.put(assignment, self._transactional_id)
+        if view.shutdown and not self._asked_to_stop:
+            self._asked_to_stop = True
+            self._handover.put(ShutdownRequested(), self._transactional_id)
+
+    def lost(self, reason: str) -> None:
+        self._joins += 1
+        self._follow_up = math.inf
+        if not self._in_group:
+            return
+        self._in_group = False
+        self._transactional_id = fencing.transactional_id(self._config.application_id, self._config.group_instance_id)
+        log.warning("out of group %s: %s", self._settings.group_id, reason)
+        self._handover.put(Lost(reason), self._transactional_id)
+
+    def failed(self, error: Exception) -> None:
+        self._joins += 1
+        self._handover.fail(error)
+
+    # ---- dead members ------------------------------------------------------------------------------------------------
+
+    async def _dead(self, said: Mapping[str, Said], *, everybody: bool) -> set[str]:
+        """Transactional ids that belong to nobody any more. Who leads without having been a member before asks the
+        brokers: all instances may have died at once."""
+        present = {each.transactional_id for each in said.values()}
+        dead = set(self._roll.missing(present))
+        # Whose id could not be read may be alive.
+        if self._config.exactly_once and self._roll.first and everybody:
+            try:
+                dead |= await fencing.open_transactions(self._connection, self._config.application_id)
+            except UnreachableError as error:
+                log.warning("transactions that dead instances may have left open are not known: %s", error)
+        return dead - present
+
+    async def _fence_and_hand_over(self, assignment: Assignment, join: int) -> None:
+        """Who wrote for the new active tasks before must not write any more when they start here."""
+
+        def holds() -> bool:
+            return self._joins == join
+
+        def certain() -> bool:
+            return holds() and self._clock.monotonic() < self.group.safe_until
+
+        while holds():
+            self._roll.fenced(await fencing.fence(self._connection, self._roll.dead, certain))
+            if not self._roll.dead:
+                break
+            await self._connection.sleep(self._settings.heartbeat_interval)
+        if holds():
+            self._handover.put(assignment, self._transactional_id)
+
+    # ---- the polling thread ------------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Leave while the polling thread does nothing, so that others can; look again when the leader wanted to."""
+        limit = self._config.max_poll_interval_ms / 1000
+        present = True
+        while not self.group.ended:
+            await self._connection.sleep(min(WATCH, limit / 4))
+            now = self._clock.monotonic()
+            if now > self._follow_up:
+                self._follow_up = math.inf
+                self.group.rejoin("the leader looks again")
+            alive = now - self._handover.polled_at < limit
+            if present and not alive:
+                await self.group.step_out(f"the polling thread did nothing for {limit:g} s (max_poll_interval_ms)")
+            elif alive and not present:
+                self.group.step_in()
+            present = alive
+
+    async def _again(self) -> None:
+        await self._connection.sleep(AGAIN)
+        self.group.rejoin("the assignment could not be read")
+
+    async def _guarded(self, work: Callable[[], object]) -> None:
+        """An error that nobody expected ends the membership, where it can be seen."""
+        try:
+            await work()  # type: ignore[misc]
+        except Exception as error:
+            log.exception("the membership failed")
+            failure = StreamsError(f"the membership failed: {error!r}")
+            failure.__cause__ = error
+            self.group.end(failure)
+
+
+def _assignment(identity: Identity, share: Share, view: GroupView) -> Assignment:
+    return Assignment(
+        active=protocol.unpack(share.active),
+        standby=protocol.unpack(share.standby),
+        warmup=protocol.unpack(share.warmup),
+        generation=identity.generation,
+        peers={
+            peer.name: Peer(peer.endpoint, protocol.unpack(peer.active), protocol.unpack(peer.standby), peer.draining)
+            for peer in view.peers
+        },
+    )

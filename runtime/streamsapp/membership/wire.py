@@ -1,0 +1,199 @@
+"""The requests of the group protocol and what is read from their answers, in kafka-python's classes.
+
+Pure; used on the membership's thread. The greatest version of each request is fixed: a newer one may mean something
+else. What an older broker does not know, kafka-python leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from streamsapp.errors import StreamsError
+from streamsapp.membership.connection import REMEDY
+from streamsapp.record import TopicPartition
+
+try:
+    from kafka.protocol.admin.transactions import ListTransactionsRequest
+    from kafka.protocol.consumer import (
+        HeartbeatRequest,
+        JoinGroupRequest,
+        LeaveGroupRequest,
+        OffsetCommitRequest,
+        SyncGroupRequest,
+    )
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+    from kafka.protocol.metadata import FindCoordinatorRequest
+    from kafka.protocol.producer import InitProducerIdRequest
+except ImportError as error:
+    raise StreamsError(f"kafka-python is not what it should be ({error}); {REMEDY}") from error
+
+#: Shown by ``kafka-consumer-groups.sh``, which can read partitions of this type of group only.
+PROTOCOL_TYPE = "consumer"
+#: The name of what the members agree on. Kafka Streams' own is another, so that the two never share a group.
+PROTOCOL = "streamsapp"
+
+#: Kinds of coordinators.
+GROUP, TRANSACTION = 0, 1
+
+#: How long a fenced transactional id's next transaction might take; nobody begins one.
+_FENCING_TIMEOUT_MS = 60_000
+
+Request: TypeAlias = Any
+Response: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """What the coordinator is told about a member; times in seconds."""
+
+    group_id: str
+    instance_id: str | None
+    session_timeout: float
+    heartbeat_interval: float
+    rebalance_timeout: float
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who this is to the group: commits are fenced by it."""
+
+    generation: int
+    member_id: str
+
+
+def find_coordinator(kind: int, key: str) -> Request:
+    return FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key], max_version=4)
+
+
+def coordinator_of(answer: Response) -> Response:
+    """The one coordinator that was asked for; newer brokers answer with a list."""
+    return answer.coordinators[0] if answer.coordinators else answer
+
+
+def join(group: GroupSettings, member_id: str, metadata: bytes, reason: str) -> Request:
+    return JoinGroupRequest(
+        group_id=group.group_id,
+        session_timeout_ms=round(group.session_timeout * 1000),
+        rebalance_timeout_ms=round(group.rebalance_timeout * 1000),
+        member_id=member_id,
+        group_instance_id=group.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=PROTOCOL, metadata=metadata)],
+        reason=reason[:255],
+        max_version=9,
+    )
+
+
+def leads(answer: Response) -> bool:
+    """Whether the answer to a JoinGroup makes this member assign. A static member that came back in time does not:
+    the assignment of its group stands (KIP-814)."""
+    return answer.leader == answer.member_id and not answer.skip_assignment
+
+
+def sync(group: GroupSettings, identity: Identity, assignments: Mapping[str, bytes]) -> Request:
+    one = SyncGroupRequest.SyncGroupRequestAssignment
+    return SyncGroupRequest(
+        group_id=group.group_id,
+        generation_id=identity.generation,
+        member_id=identity.member_id,
+        group_instance_id=group.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=PROTOCOL,
+        assignments=[one(member_id=member, assignment=data) for member, data in assignments.items()],
+        max_version=5,
+    )
+
+
+def heartbeat(group: GroupSettings, identity: Identity) -> Request:
+    return HeartbeatRequest(
+        group_id=group.group_id,
+        generation_id=identity.generation,
+        member_id=identity.member_id,
+        group_instance_id=group.instance_id,
+        max_version=4,
+    )
+
+
+def leave(group: GroupSettings, member_id: str, reason: str) -> Request:
+    one = LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=None, reason=reason[:255])
+    return LeaveGroupRequest(group_id=group.group_id, member_id=member_id, members=[one], max_version=5)
+
+
+def commit(group: GroupSettings, identity: Identity, offsets: Mapping[TopicPartition, tuple[int, str]]) -> Request:
+    """By names of topics: the next version goes by their ids."""
+    topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
+    partition_of = topic_of.OffsetCommitRequestPartition
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), (offset, metadata) in offsets.items():
+        one = partition_of(
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            committed_metadata=metadata,
+        )
+        topics.setdefault(topic, []).append(one)
+    return OffsetCommitRequest(
+        group_id=group.group_id,
+        generation_id_or_member_epoch=identity.generation,
+        member_id=identity.member_id,
+        group_instance_id=group.instance_id,
+        retention_time_ms=-1,
+        topics=[topic_of(name=topic, partitions=partitions) for topic, partitions in topics.items()],
+        max_version=9,
+    )
+
+
+def commit_errors(answer: Response) -> dict[TopicPartition, int]:
+    """The partitions whose offset was not committed, with the broker's error code."""
+    return {
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
+        for topic in answer.topics
+        for partition in topic.partitions
+        if partition.error_code
+    }
+
+
+def fence(transactional_id: str) -> Request:
+    """Whoever used this id before cannot write any more, and what it left open is aborted."""
+    return InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=_FENCING_TIMEOUT_MS,
+        producer_id=-1,
+        producer_epoch=-1,
+        max_version=4,
+    )
+
+
+def list_open_transactions() -> Request:
+    return ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[], max_version=1)
+
+
+def subscription(topics: Iterable[str], user_data: bytes) -> bytes:
+    """What a member says when it joins, in the form of a plain consumer's."""
+    data: bytes = ConsumerProtocolSubscription(
+        version=1, topics=sorted(topics), user_data=user_data, owned_partitions=[]
+    ).encode()
+    return data
+
+
+def user_data_of_subscription(metadata: bytes) -> bytes:
+    """Raises whatever a damaged one makes the decoder raise."""
+    return bytes(ConsumerProtocolSubscription.decode(metadata).user_data or b"")
+
+
+def assignment(partitions: Iterable[TopicPartition], user_data: bytes) -> bytes:
+    """What the leader tells a member, in the form of a plain consumer's, so that tools see its partitions."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    data: bytes = ConsumerProtocolAssignment(
+        version=0, assigned_partitions=list(topics.items()), user_data=user_data
+    ).encode()
+    return data
+
+
+def user_data_of_assignment(data: bytes) -> bytes:
+    """Raises whatever a damaged one makes the decoder raise."""
+    return bytes(ConsumerProtocolAssignment.decode(data).user_data or b"")
