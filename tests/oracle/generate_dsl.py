@@ -110,7 +110,7 @@ class DslGenerator(Generator):
         return options
 
     def global_store(self) -> None:
-        store = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
+        store: Step = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
         topic = self.topic(self.new("global-in-"), TEXT, TEXT)
         self.steps.append({"op": "global_store", "store": store, "topic": topic, "consumed": self.consumed(TEXT, TEXT)})
         self.globals.append(Node("global", store["name"], TEXT, TEXT))

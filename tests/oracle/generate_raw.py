@@ -33,7 +33,7 @@ class RawGenerator(Generator):
         return self.new(f"{prefix}{letters}")
 
     def global_store(self) -> None:
-        store = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
+        store: Step = {"name": self.new("global-"), "key": TEXT, "value": TEXT, "engine": "memory", "logging": False}
         topic = self.topic(self.new("global-in-"), TEXT, TEXT)
         self.steps.append(
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, cast
@@ -24,6 +25,17 @@ from task_parts import config
 PATIENCE = 10.0
 
 
+@dataclass(frozen=True)
+class Answer:
+    """Offsets that were asked for, there at once."""
+
+    offsets: Mapping[TopicPartition, int]
+    done: bool = True
+
+    def result(self) -> Mapping[TopicPartition, int]:
+        return self.offsets
+
+
 class FakeBroker:
     """Topics with records, as the thread's consumer and admin client see them."""
 
@@ -32,6 +44,8 @@ class FakeBroker:
         self.records: dict[TopicPartition, list[RawRecord]] = {}
         self.ends: dict[TopicPartition, int] = {}
         self.low: dict[TopicPartition, int] = {}
+        #: Where the first open transaction begins, where there is one.
+        self.committed: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.limit = 1000
         self.error: Exception | None = None
@@ -73,10 +87,14 @@ class FakeBroker:
     def why_missing(self, topic: str) -> str:
         return f"topic {topic} does not exist"
 
-    # ---- consumer ----------------------------------------------------------------------------------------------
+    def request_offsets(
+        self, partitions: Iterable[TopicPartition], *, earliest: bool = False, committed: bool = False
+    ) -> Answer:
+        with self._changed:
+            known = self.low if earliest else self.committed if committed else self.ends
+            return Answer({each: known.get(each, self.ends[each]) for each in partitions})
 
-    def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
-        return self.low[partition], self.ends[partition]
+    # ---- consumer ----------------------------------------------------------------------------------------------
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self.positions |= positions
@@ -138,17 +156,16 @@ class Globals:
         self.resources = StateResources(8 << 20)
         self._started: list[GlobalThread] = []
 
-    def task(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalTask:
-        return GlobalTask(
-            topology.global_stores(), settings or config(), self.clock, self.resources, self.directory / "app"
-        )
+    def task(self, topology: Topology, settings: StreamsConfig) -> GlobalTask:
+        return GlobalTask(topology.global_stores(), settings, self.clock, self.resources, self.directory / "app")
 
     def thread(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalThread:
         """A thread that is not started."""
         broker = cast(Any, self.broker)
+        settings = settings or config(commit_interval_ms=0)
         task = self.task(topology, settings)
         listener = cast(Any, self.listener)
-        return GlobalThread("global", task, broker, broker, self.clock, self.failures, lambda: listener, 0.0)
+        return GlobalThread("global", task, broker, broker, settings, self.clock, self.failures, lambda: listener)
 
     def start(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalThread:
         """A thread that is started; ``stop`` ends it."""

@@ -180,14 +180,14 @@ def test_a_table_that_emits_at_the_commit_gets_a_store() -> None:
 def test_a_global_table_has_a_store_that_its_topic_restores_without_the_operator() -> None:
     builder = StreamsBuilder()
     named = builder.global_table("rates", Materialized("rates", key_serde=STRING, value_serde=LONG))
-    unnamed = builder.global_table("names", Consumed(STRING, name="read-names"))
+    unnamed = builder.global_table("names", Consumed(STRING, STRING, name="read-names"))
 
     first, second = builder.build().global_stores()
 
     assert named.queryable_store_name == first.store.name == "rates"
     assert unnamed.queryable_store_name == second.store.name == "names-STATE-STORE-0000000002"
     assert (second.source.name, second.processor.name) == ("read-names-source", "read-names")
-    assert (first.source.value_serde, second.source.value_serde) == (LONG, None)
+    assert (first.source.value_serde, second.source.value_serde) == (LONG, STRING)
     assert not first.reprocess_on_restore
     assert first.store.kind is StoreKind.TIMESTAMPED_KEY_VALUE
 

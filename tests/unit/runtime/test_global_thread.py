@@ -24,6 +24,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.errors import DeserializationError, ProcessingError, StateStoreError, TopicError, TopologyError
+from streamsapp.runtime.changelogs import Observation
 from streamsapp.runtime.global_ import thread as global_thread
 from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
 from task_parts import config
@@ -224,6 +225,16 @@ def test_a_store_that_left_the_topology_is_restored_from_the_beginning_when_it_c
     assert it.listener.told[0] == "restore_start rates-0 rates 0 1"
 
 
+def test_only_committed_records_are_waited_for_under_exactly_once(it: Globals) -> None:
+    it.broker.send("rates", "eur", "1")
+    it.broker.committed[T0] = 1
+    it.broker.ends[T0] = 2  # of a transaction that is open
+
+    it.restored(table())
+
+    assert it.listener.told[0] == "restore_start rates-0 rates 0 1"
+
+
 def test_a_truncated_topic_ends_the_thread_and_the_next_start_restores_from_the_beginning(it: Globals) -> None:
     it.broker.send("rates", "old", "1")
     it.broker.send("rates", "older", "1")
@@ -244,13 +255,14 @@ def test_a_truncated_topic_ends_the_thread_and_the_next_start_restores_from_the_
     assert list(content(it.restored(table()))) == ["0", "1", "2", "3", "4"]
 
 
-def test_what_the_broker_deletes_while_restoring_is_restored_from_what_is_left(it: Globals) -> None:
+def test_what_the_broker_deletes_while_restoring_is_restored_from_what_is_left(
+    it: Globals, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(3):
         it.broker.send("rates", str(number), "1")
     thread = it.thread(table())
     # As if records vanished between the look at the offsets and the first fetch.
-    watermarks = it.broker.watermarks
-    it.broker.watermarks = partial(_truncating, it.broker, watermarks)  # type: ignore[method-assign]
+    monkeypatch.setattr(it.broker, "request_offsets", partial(_truncating, it.broker, it.broker.request_offsets))
 
     thread._restore()
 
@@ -258,8 +270,10 @@ def test_what_the_broker_deletes_while_restoring_is_restored_from_what_is_left(i
     thread._close()
 
 
-def _truncating(broker: FakeBroker, watermarks: Any, partition: TopicPartition, *, cached: bool) -> Any:
-    found = watermarks(partition, cached=cached)
+def _truncating(broker: FakeBroker, request_offsets: Any, partitions: list[TopicPartition], **options: bool) -> Any:
+    found = request_offsets(partitions, **options)
+    if options.get("earliest"):
+        return found
     broker.truncate("rates", 2, 3)
     return found
 
@@ -422,17 +436,17 @@ def test_position_and_lag_of_every_partition_can_be_seen(it: Globals, monkeypatc
     it.broker.send("rates", "a", "x")
     it.clock.advance(7)
     thread = it.restored(table())
+    it.broker.wait_for_polls()
     first = thread.partitions[T0]
-    assert (first.store, first.position, first.end, first.lag, first.observed_at_ms) == ("rates", 1, 1, 0, 7)
+    assert (first.store, first.position, first.observed) == ("rates", 1, Observation(1, 1, 7))
 
     monkeypatch.setattr(it.broker, "_fetch", lambda *_: None)  # records that are not fetched yet
     it.broker.send("rates", "b", "x")
-    with it.broker._changed:
-        it.clock.advance(2000)
-    it.broker.wait_for_polls()
+    it.clock.advance(2000)
+    it.broker.wait_for_polls(4)  # one to ask, one for the answer
 
-    assert (first.position, first.end, first.lag, first.observed_at_ms) == (1, 2, 1, 2007)
-    assert thread.partitions[T1].lag == 0
+    assert (first.position, first.observed, first.observed.lag) == (1, Observation(1, 2, 2007), 1)
+    assert thread.partitions[T1].observed.lag == 0
 
 
 def test_many_updates_are_flushed_so_that_a_crash_costs_little(it: Globals, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,8 +47,6 @@ class GlobalTask:
         """``directory`` is the application's; the stores live in ``global`` below it."""
         self.by_topic = {each.topic: each for each in stores}
         self._config = config
-        self._resources = resources
-        self._directory = directory / "global"
         self._context = TaskContext(config.application_id, GLOBAL_TASK, clock)
         self._context.stream_time_punctuation = self._context.wall_clock_punctuation = _NoPunctuation()
         self._failures = FailureHandling(
@@ -62,11 +60,7 @@ class GlobalTask:
         self._control = ProcessingControl()
         self._wired = WiredTopology()
         self._queues: dict[TopicPartition, RecordQueue] = {}
-        self.stores = self._make_stores()
-
-    def _make_stores(self) -> GlobalStores:
-        stores = list(self.by_topic.values())
-        return GlobalStores(stores, self._directory, self._config, self._resources, lambda: self._context.timestamp)
+        self.stores = GlobalStores(stores, directory / "global", config, resources, lambda: self._context.timestamp)
 
     # ---- life --------------------------------------------------------------------------------------------------
 
@@ -84,7 +78,6 @@ class GlobalTask:
         """Close and delete everything, so that it can be opened and restored from the beginning."""
         self._close_user_code()
         self.stores.wipe()
-        self.stores = self._make_stores()
 
     def close(self) -> None:
         """Close processors and stores."""

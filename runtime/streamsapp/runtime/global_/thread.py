@@ -15,20 +15,28 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import TypeAlias
+
+from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
+from streamsapp.runtime.changelogs import Observation
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.global_.progress import GlobalLag, GlobalPartition
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.runtime.listeners import StateRestoreListener
 from streamsapp.state.key_value import KeyValueStoreImpl
 
 log = logging.getLogger(__name__)
+
+Offsets: TypeAlias = Mapping[TopicPartition, int]
 
 #: Records per fetch, and how long to wait for one, in seconds.
 BATCH = 10_000
@@ -37,26 +45,6 @@ PATIENCE = 0.1
 ATTEMPTS = 3
 #: Records that a crash may cost to read again, as in Kafka Streams.
 UNFLUSHED = 10_000
-#: Seconds between two looks at where the partitions end.
-OBSERVATION = 1.0
-
-
-@dataclass
-class GlobalPartition:
-    """One partition of a global topic and how far its store has followed it; read by status and metrics."""
-
-    store: str
-    #: Next offset to apply.
-    position: int
-    #: Offset that the next record will get, and when that was seen; ``None`` if it is not known.
-    end: int | None
-    observed_at_ms: int
-    restored: int = 0
-
-    @property
-    def lag(self) -> int | None:
-        """Records left, at most (control records and compaction make it fewer)."""
-        return None if self.end is None else max(0, self.end - self.position)
 
 
 class GlobalThread(threading.Thread):
@@ -68,19 +56,20 @@ class GlobalThread(threading.Thread):
         task: GlobalTask,
         consumer: PartitionConsumer,
         admin: TopicAdmin,
+        config: StreamsConfig,
         clock: Clock,
         failures: SimpleQueue[ThreadFailure],
         listener: Callable[[], StateRestoreListener | None],
-        flush_interval: float,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._task = task
         self._consumer = consumer
         self._admin = admin
+        self._config = config
         self._clock = clock
         self._failures = failures
         self._listener = listener
-        self._flush_interval = flush_interval
+        self._lag = GlobalLag(admin, clock)
         self._stopping = threading.Event()
         #: Set when all stores are complete: tasks may start.
         self.restored = threading.Event()
@@ -89,7 +78,7 @@ class GlobalThread(threading.Thread):
         #: Partitions that are being restored, and the offset at which each is complete.
         self._waiting: dict[TopicPartition, int] = {}
         self._unflushed = 0
-        self._next_flush = self._next_observation = 0.0
+        self._next_flush = 0.0
 
     # ---- other threads -----------------------------------------------------------------------------------------
 
@@ -144,7 +133,7 @@ class GlobalThread(threading.Thread):
     def _restore_once(self) -> None:
         self._task.open()
         self.partitions = self._locate(self._all_partitions())
-        self._waiting = {partition: it.end or 0 for partition, it in self.partitions.items()}
+        self._waiting = {partition: it.observed.end_offset for partition, it in self.partitions.items()}
         if (listener := self._listener()) is not None:
             for partition, it in self.partitions.items():
                 listener.on_restore_start(partition, it.store, it.position, self._waiting[partition])
@@ -172,20 +161,33 @@ class GlobalThread(threading.Thread):
         gone = kept.keys() - set(partitions)
         if gone:
             raise TaskCorruptedError(f"global stores hold records of {', '.join(map(str, sorted(gone)))}: gone since")
+        asked_at_ms = self._clock.now_ms()
+        lows, highs = self._ends(partitions)
         located = {}
         for partition in partitions:
             store = self._task.by_topic[partition.topic].store.name
-            watermarks = self._consumer.watermarks(partition, cached=False)
-            if watermarks is None:
-                raise StateStoreError(f"the broker does not tell where {partition}, topic of {store}, ends")
-            low, high = watermarks
+            low, high = lows[partition], highs[partition]
             position = kept.get(partition, low)
             if not low <= position <= high:
                 raise TaskCorruptedError(
                     f"global store {store} stands at offset {position} of {partition}, which has {low} to {high}"
                 )
-            located[partition] = GlobalPartition(store, position, high, self._clock.now_ms())
+            located[partition] = GlobalPartition(store, position, Observation(position, high, asked_at_ms))
         return located
+
+    def _ends(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+        def ask() -> tuple[Offsets, Offsets]:
+            low = self._admin.request_offsets(partitions, earliest=True)
+            high = self._admin.request_offsets(partitions, committed=self._config.exactly_once)
+            return low.result(), high.result()
+
+        try:
+            return repeated(ask, "looking up where global topics begin and end")
+        except KafkaException as error:
+            topics = ", ".join(self._task.by_topic)
+            raise StateStoreError(
+                f"the broker does not tell where {topics}, which fill global stores, end: {error.args[0].str()}"
+            ) from error
 
     def _restore_batches(self, fetched: Fetched) -> None:
         for partition, records in fetched.records:
@@ -223,20 +225,15 @@ class GlobalThread(threading.Thread):
             raise StateStoreError(
                 f"{self._truncated(partition)}; restart, then the global stores are restored from the beginning"
             )
-        self._look_after(self._clock.monotonic())
+        self._flush_if_due()
+        self._lag.observe(self.partitions)
 
-    def _look_after(self, now: float) -> None:
-        """What is due now and then (``now``: monotonic seconds)."""
+    def _flush_if_due(self) -> None:
+        now = self._clock.monotonic()
         if self._unflushed >= UNFLUSHED and now >= self._next_flush:
-            self._next_flush = now + self._flush_interval
+            self._next_flush = now + self._config.commit_interval_ms / 1000
             self._unflushed = 0
             self._task.stores.flush()
-        if now >= self._next_observation:
-            self._next_observation = now + OBSERVATION
-            for partition, it in self.partitions.items():
-                watermarks = self._consumer.watermarks(partition, cached=True)
-                if watermarks is not None:
-                    it.end, it.observed_at_ms = watermarks[1], self._clock.now_ms()
 
     # ---- both --------------------------------------------------------------------------------------------------
 
