@@ -168,10 +168,11 @@ class Globals:
         return GlobalThread("global", task, broker, broker, settings, self.clock, self.failures, lambda: listener)
 
     def start(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalThread:
-        """A thread that is started; ``stop`` ends it."""
+        """A thread that works; ``stop`` ends it."""
         thread = self.thread(topology, settings)
         self._started.append(thread)
         thread.start()
+        thread.begin()
         return thread
 
     def restored(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalThread:

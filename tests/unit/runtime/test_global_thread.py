@@ -314,6 +314,17 @@ def test_a_thread_that_is_stopped_while_it_restores_ends(it: Globals, monkeypatc
     assert it.failures.empty()
 
 
+def test_a_thread_that_is_stopped_before_a_broker_answered_asks_for_nothing(it: Globals) -> None:
+    thread = it.thread(table())
+    thread.start()
+
+    thread.stop()
+    thread.join(PATIENCE)
+
+    assert (it.broker.polls, it.broker.closed, thread.restored.is_set()) == (0, True, False)
+    assert it.failures.empty()
+
+
 @pytest.mark.parametrize(
     "write",
     [

@@ -1,7 +1,8 @@
 """The global thread: keeps this instance's copies of global stores complete (as Kafka Streams' GlobalStreamThread).
 
-Started by the polling thread once a broker answers; no task starts before :attr:`GlobalThread.restored` is set. It has
-a consumer of its own, outside any group, and reads all partitions of all global topics:
+Started with the instance; :meth:`GlobalThread.begin` tells it that a broker answers, and no task starts before
+:attr:`GlobalThread.restored` is set. It has a consumer of its own, outside any group, and reads all partitions of all
+global topics:
 
     1. restore: every partition up to the end that it had when this began, from where the stores on disk stand
     2. update, for as long as the instance runs: each batch goes through the processors into the stores
@@ -70,6 +71,7 @@ class GlobalThread(threading.Thread):
         self._failures = failures
         self._listener = listener
         self._lag = GlobalLag(admin, clock)
+        self._begun = threading.Event()
         self._stopping = threading.Event()
         #: Set when all stores are complete: tasks may start.
         self.restored = threading.Event()
@@ -91,15 +93,22 @@ class GlobalThread(threading.Thread):
         """Figures per store."""
         return self._task.stores.statistics()
 
+    def begin(self) -> None:
+        """Restore, then go on updating."""
+        self._begun.set()
+
     def stop(self) -> None:
         """End after the batch under way; nobody reads the stores any more."""
         self._stopping.set()
+        self._begun.set()
 
     # ---- global thread -----------------------------------------------------------------------------------------
 
     def run(self) -> None:
         try:
-            self._restore()
+            self._begun.wait()
+            if not self._stopping.is_set():
+                self._restore()
             while not self._stopping.is_set():
                 self._update()
         except BaseException as error:
