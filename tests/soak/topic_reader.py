@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
@@ -107,7 +108,14 @@ class Cluster:
                 continue  # not created yet, or the broker is away
             if end >= 0:  # an answer that does not come in time may also be one without an offset
                 found[f"{partition.topic}-{partition.partition}"] = end
+        if len(found) < len(asked):
+            self._refresh(timeout)
         return found
+
+    def _refresh(self, timeout: float) -> None:
+        """The client asks with the leader epochs it knows, for ever, also when a broker has come back with others."""
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=timeout)
 
 
 def inputs_of(messages: Iterable[Message]) -> list[Json]:

@@ -7,6 +7,8 @@ thread of its own.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +31,7 @@ class Proxy:
         self._through.set()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
-        self._pumps: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         #: Where clients connect.
         self.port = 0
 
@@ -53,9 +55,9 @@ class Proxy:
         if self._server is not None:
             self._server.close()
         self._reset()
-        for pump in self._pumps:
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _heal(self, held: bool) -> None:
         if not held:
@@ -64,25 +66,30 @@ class Proxy:
 
     def _reset(self) -> None:
         for writer in self._connections:
-            writer.transport.abort()
+            _abort(writer)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
+        self._remember(asyncio.current_task())
         try:
             await self._through.wait()
             if writer.is_closing():
                 return
             there, back = await asyncio.open_connection(_HOST, self._target)
         except OSError:
-            writer.transport.abort()
+            _abort(writer)
             return
         finally:
             self._connections.discard(writer)
         self._connections |= {writer, back}
         for source, sink in ((reader, back), (there, writer)):
-            pump = asyncio.create_task(self._pump(source, sink))
-            self._pumps.add(pump)
-            pump.add_done_callback(self._pumps.discard)
+            self._remember(asyncio.create_task(self._pump(source, sink)))
+
+    def _remember(self, task: asyncio.Task[None] | None) -> None:
+        """Whatever runs is ended with the proxy."""
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         """Move bytes until either end closes or is reset."""
@@ -127,6 +134,13 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    """Close so that the other end gets a reset instead of an orderly end."""
+    if not writer.is_closing():
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:

@@ -1,0 +1,96 @@
+"""What a seed decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from faults import AT_LEAST_ONCE, BROKER, EXACTLY_ONCE, SESSION, Fault, Kind, Plan, make_plan
+
+SEEDS = range(1, 201)
+
+
+def plans(guarantee: str | None = None, instances: int = 3, *, broker_restarts: bool = False) -> list[Plan]:
+    return [make_plan(seed, guarantee, instances, broker_restarts=broker_restarts) for seed in SEEDS]
+
+
+def test_a_seed_always_makes_the_same_plan() -> None:
+    assert plans() == plans()
+    assert len({plan.faults for plan in plans()}) == len(SEEDS)
+
+
+def test_seeds_take_turns_between_the_guarantees_unless_one_is_given() -> None:
+    assert Counter(plan.guarantee for plan in plans()) == {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 100}
+    assert {plan.guarantee for plan in plans(EXACTLY_ONCE)} == {EXACTLY_ONCE}
+
+
+def test_every_kind_of_fault_happens() -> None:
+    happened = Counter(fault.kind for plan in plans() for fault in plan.faults)
+
+    assert happened.keys() == set(Kind)
+
+
+def test_stops_and_cuts_are_well_below_or_well_above_the_session() -> None:
+    lasting = [
+        fault.lasting
+        for plan in plans()
+        for fault in plan.faults
+        if fault.kind in (Kind.STOP, Kind.CUT, Kind.CUT_LATE, Kind.FREEZE_BROKER)
+    ]
+
+    assert not [each for each in lasting if 0.7 * SESSION < each < 1.2 * SESSION]
+    assert min(lasting) < SESSION < max(lasting)
+
+
+def test_a_victim_is_left_alone_until_its_fault_is_undone() -> None:
+    for plan in plans():
+        for victim in {fault.target for fault in plan.faults}:
+            faults = [fault for fault in plan.faults if fault.target == victim]
+            assert all(before.until <= after.at for before, after in pairwise(faults)), plan
+
+
+def test_only_instances_that_are_there_are_hurt_and_some_always_stay() -> None:
+    for plan in plans():
+        present = set(plan.instances)
+        for fault in plan.faults:
+            if fault.kind is Kind.ADD:
+                assert fault.target not in present
+                present.add(fault.target)
+            elif fault.target != BROKER:
+                assert fault.target in present
+            if fault.kind is Kind.REMOVE:
+                present.remove(fault.target)
+        assert len(present) >= 2
+
+
+def test_a_single_instance_stays_a_single_one() -> None:
+    assert {name for plan in plans(instances=1) for name in plan.names} == {"a"}
+    assert {plan.standby_replicas for plan in plans(instances=1)} == {0}
+
+
+def test_exactly_once_meets_a_restarting_broker_on_request_only() -> None:
+    assert not any(plan.restarts_broker for plan in plans(EXACTLY_ONCE))
+    assert any(plan.restarts_broker for plan in plans(EXACTLY_ONCE, broker_restarts=True))
+    assert any(plan.restarts_broker for plan in plans(AT_LEAST_ONCE))
+
+
+def test_a_broker_is_frozen_or_restarted_but_not_both_in_a_run() -> None:
+    for plan in plans():
+        assert len({fault.kind for fault in plan.faults if fault.target == BROKER}) <= 1
+
+
+def test_without_transactions_nothing_arrives_late() -> None:
+    """A broker cannot tell what a producer without transactions sent long ago from what it sends now."""
+    late = {plan.guarantee for plan in plans() for fault in plan.faults if fault.kind is Kind.CUT_LATE}
+
+    assert late == {EXACTLY_ONCE}
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [(Fault(1.2, Kind.STOP, "b", 6.44), "1.2 SIGSTOP b 6.4 s"), (Fault(3.0, Kind.ADD, "d"), "3.0 add d")],
+)
+def test_a_fault_is_told_in_one_phrase(fault: Fault, told: str) -> None:
+    assert str(fault) == told

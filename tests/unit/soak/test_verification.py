@@ -1,0 +1,269 @@
+"""Each check of the soak driver finds the fault it is there for, and nothing where all is well."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from application import (
+    FIRST,
+    NO_TOTALS,
+    SECOND,
+    STORES,
+    TASK,
+    TOTALS,
+    WRITER,
+    Json,
+    add_to_totals,
+    advance,
+    build,
+    group_of,
+    key_name,
+)
+from streamsapp import Record, Serdes
+from streamsapp.testing import TopologyTestDriver
+from verification import MOST, Evidence, Update, check_store, check_writers, verify
+
+
+@dataclass
+class Written:
+    """What an application without fault writes for some input, ready to be damaged."""
+
+    inputs: list[Json]
+    sinks: dict[str, list[Update]] = field(default_factory=lambda: {store: [] for store in STORES})
+    changelogs: dict[str, list[Update]] = field(default_factory=lambda: {store: [] for store in STORES})
+    states: dict[tuple[str, str], Json] = field(default_factory=dict)
+
+    def process(self, record: Json, writer: str = "a.1") -> None:
+        for store in (FIRST, SECOND):
+            self.advance(store, record, f"{writer}.{store}")
+        totals = add_to_totals(record, self.states.get((TOTALS, group_of(record["k"])), NO_TOTALS))
+        self.add_totals(group_of(record["k"]), totals, f"{writer}.{SECOND}")
+
+    def advance(self, store: str, record: Json, writer: str) -> None:
+        state, update = advance(self.states.get((store, record["k"])), record)
+        self.states[store, record["k"]] = state
+        key = record["k"] if store == FIRST else group_of(record["k"])
+        self.write(self.sinks[store], store, key, update, writer)
+        self.write(self.changelogs[store], f"{store}-changelog", record["k"], {**state, "w": writer}, writer)
+
+    def add_totals(self, group: str, totals: Json, writer: str) -> None:
+        self.states[TOTALS, group] = totals
+        self.write(self.sinks[TOTALS], TOTALS, group, totals, writer)
+        self.write(self.changelogs[TOTALS], f"{TOTALS}-changelog", group, totals, "")
+
+    def write(self, topic: list[Update], name: str, key: str, body: Json, writer: str) -> None:
+        topic.append(Update(name, 0, len(topic), 0, key, body, writer, "0_0"))
+
+    def findings(self, *, exactly_once: bool) -> list[str]:
+        sent = Counter(record["k"] for record in self.inputs)
+        return verify(Evidence(sent, self.inputs, self.sinks, self.changelogs), exactly_once=exactly_once)
+
+
+def some_input(number: int = 60) -> list[Json]:
+    chosen, sent = random.Random(5), Counter[str]()
+    records: list[Json] = []
+    for _ in range(number):
+        key = key_name(chosen.choice((1, 2, 41)))
+        records.append({"k": key, "s": sent[key], "n": chosen.randrange(1000)})
+        sent[key] += 1
+    return records
+
+
+def processed(inputs: list[Json]) -> Written:
+    written = Written(inputs)
+    for record in inputs:
+        written.process(record)
+    return written
+
+
+@pytest.fixture
+def written() -> Written:
+    return processed(some_input())
+
+
+@pytest.fixture(params=[True, False], ids=["exactly_once", "at_least_once"])
+def exactly_once(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_finds_nothing_in_what_the_real_topology_writes(exactly_once: bool) -> None:
+    inputs, text, json = some_input(), Serdes.string(), Serdes.json()
+    with TopologyTestDriver(build("soak", "a.1")) as driver:
+        source = driver.create_input_topic("soak-input", text, json)
+        for record in inputs:
+            source.pipe_input(record["k"], record)
+        sinks = {
+            store: [
+                update_of(store, offset, record)
+                for offset, record in enumerate(driver.create_output_topic(f"soak-{store}", text, json).read_records())
+            ]
+            for store in STORES
+        }
+    changelogs = processed(inputs).changelogs
+
+    evidence = Evidence(Counter(record["k"] for record in inputs), inputs, sinks, changelogs)
+
+    assert len(sinks[TOTALS]) == len(inputs)
+    assert verify(evidence, exactly_once=exactly_once) == []
+
+
+def update_of(store: str, offset: int, record: Record) -> Update:
+    headers = dict(record.headers)
+    writer, task = (headers[name] or b"" for name in (WRITER, TASK))
+    return Update(store, 0, offset, record.timestamp, record.key, record.value, writer.decode(), task.decode())
+
+
+def test_finds_nothing_where_nothing_is_wrong(written: Written, exactly_once: bool) -> None:
+    assert written.findings(exactly_once=exactly_once) == []
+
+
+@pytest.mark.parametrize("store", [FIRST, SECOND])
+def test_finds_a_lost_update(written: Written, store: str, exactly_once: bool) -> None:
+    del written.sinks[store][30]
+
+    assert written.findings(exactly_once=exactly_once)
+
+
+@pytest.mark.parametrize("store", [FIRST, SECOND])
+def test_finds_a_lost_last_update(written: Written, store: str, exactly_once: bool) -> None:
+    lost = written.sinks[store].pop()
+
+    findings = written.findings(exactly_once=exactly_once)
+
+    assert any(finding.startswith(f"lost: {lost.body['k']}") for finding in findings)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_finds_a_doubled_update_under_exactly_once(written: Written, store: str) -> None:
+    written.sinks[store].append(written.sinks[store][-1])
+
+    assert written.findings(exactly_once=True)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_finds_two_updates_that_changed_places_under_exactly_once(written: Written, store: str) -> None:
+    sink = written.sinks[store]
+    at = [number for number, update in enumerate(sink) if update.key == sink[0].key]
+    sink[at[3]], sink[at[4]] = sink[at[4]], sink[at[3]]
+
+    assert written.findings(exactly_once=True)
+
+
+def test_allows_repetitions_under_at_least_once_only() -> None:
+    inputs = some_input()
+    written = Written(inputs)
+    for record in inputs[:40]:
+        written.process(record)
+    for record in inputs[35:]:
+        written.process(record, "b.1")
+
+    assert written.findings(exactly_once=False) == []
+    assert written.findings(exactly_once=True)
+
+
+@pytest.mark.parametrize("store", [FIRST, SECOND])
+def test_finds_a_state_that_is_older_than_what_was_committed(store: str) -> None:
+    """A successor starts from a changelog that lacks the last records, and its numbers show it."""
+    inputs = some_input()
+    written = Written(inputs)
+    for record in inputs[:40]:
+        written.process(record)
+    key = inputs[40]["k"]
+    before = [update.body for update in written.sinks[store] if update.body["k"] == key]
+    written.states[store, key] = {"c": before[-2]["c"], "h": before[-2]["h"], "s": before[-2]["s"]}
+    for record in inputs[40:]:
+        written.process(record, "b.1")
+
+    findings = written.findings(exactly_once=False)
+
+    assert any("met a state that was too old" in finding for finding in findings)
+    assert written.findings(exactly_once=True)
+
+
+def test_finds_a_state_that_was_damaged_within_a_run(written: Written, exactly_once: bool) -> None:
+    damaged = written.sinks[FIRST][30]
+    written.sinks[FIRST][30] = damaged._replace(body={**damaged.body, "h": "0" * 16})
+
+    assert written.findings(exactly_once=exactly_once)
+
+
+def test_finds_an_update_of_a_record_that_was_never_sent(written: Written, exactly_once: bool) -> None:
+    written.process({"k": key_name(3), "s": 0, "n": 1})
+
+    assert any("no such key in the input" in finding for finding in written.findings(exactly_once=exactly_once))
+
+
+def test_finds_totals_that_do_not_follow(written: Written, exactly_once: bool) -> None:
+    damaged = written.sinks[TOTALS][-1]
+    written.sinks[TOTALS][-1] = damaged._replace(body={**damaged.body, "max": damaged.body["max"] + 1})
+
+    assert any("totals of" in finding for finding in written.findings(exactly_once=exactly_once))
+
+
+def test_finds_totals_that_skip_a_record_within_a_run(written: Written) -> None:
+    del written.sinks[TOTALS][20]
+
+    assert any("does not follow" in finding for finding in written.findings(exactly_once=False))
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_finds_a_changelog_that_lacks_the_last_state(written: Written, store: str, exactly_once: bool) -> None:
+    written.changelogs[store].pop()
+
+    assert any("in its changelog" in finding for finding in written.findings(exactly_once=exactly_once))
+
+
+def test_finds_an_input_that_the_driver_itself_damaged(written: Written, exactly_once: bool) -> None:
+    written.inputs.insert(10, written.inputs[10])
+
+    assert any("the driver wrote" in finding for finding in written.findings(exactly_once=exactly_once))
+
+
+def runs(*writers: str) -> list[Update]:
+    return [Update("out", 0, at, 0, "k", {}, writer, "0_0") for at, writer in enumerate(writers)]
+
+
+@pytest.mark.parametrize("writers", ["aaa", "aabb", "abc"])
+def test_lets_one_run_of_a_task_follow_another(writers: str) -> None:
+    assert check_writers(runs(*writers)) == []
+
+
+@pytest.mark.parametrize("writers", ["aba", "aabba", "abca", "abcb"])
+def test_finds_a_zombie(writers: str) -> None:
+    assert len(check_writers(runs(*writers))) == 1
+
+
+def test_finds_a_zombies_write_to_a_changelog(written: Written, exactly_once: bool) -> None:
+    changelog = written.changelogs[FIRST]
+    changelog[-2] = changelog[-2]._replace(writer="b.1.1")
+
+    assert any("is a zombie's" in finding for finding in written.findings(exactly_once=exactly_once))
+
+
+def test_tasks_that_write_to_one_partition_are_not_taken_for_zombies() -> None:
+    updates = [update._replace(task=f"0_{at % 2}") for at, update in enumerate(runs(*"abab"))]
+
+    assert check_writers(updates) == []
+
+
+def test_a_store_is_held_against_its_changelog_up_to_its_position() -> None:
+    changelog = [Update("log", 0, at, 0, key, {"c": at}, "", "") for at, key in enumerate("xyx")]
+
+    assert check_store({"x": {"c": 0}, "y": {"c": 1}}, changelog, 2, "here") == []
+    assert check_store({"x": {"c": 2}, "y": {"c": 1}}, changelog, 3, "here") == []
+    assert len(check_store({"x": {"c": 2}, "y": {"c": 1}}, changelog, 2, "here")) == 1
+    assert len(check_store({"x": {"c": 0}}, changelog, 2, "here")) == 1
+    assert len(check_store({"x": {"c": 2}, "y": {"c": 1}, "z": {"c": 9}}, changelog, 3, "here")) == 1
+
+
+def test_many_findings_of_a_kind_are_counted_not_listed(written: Written) -> None:
+    content = {key_name(number): {"c": 1} for number in range(MOST + 3)}
+
+    findings = check_store(content, [], 0, "here")
+
+    assert len(findings) == MOST + 1
+    assert findings[-1] == "... and 3 more of this kind"
