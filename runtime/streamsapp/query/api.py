@@ -1,0 +1,143 @@
+"""What queries are about: what an instance tells of itself, what a caller may ask for, and what is found.
+
+Plain data, made and read on the threads that query: user code's own and those of the HTTP server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+
+from streamsapp.errors import InvalidQueryError
+from streamsapp.membership.api import Peer
+from streamsapp.record import TaskId
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.views import StoreView
+from streamsapp.tasks.states import TaskRole
+
+
+@dataclass(frozen=True)
+class TaskView:
+    """A task on this instance at one moment."""
+
+    id: TaskId
+    role: TaskRole
+    #: Of an active task: everything is restored, and it processes or could.
+    running: bool
+    stores: Mapping[str, StoreView]
+    #: Records it is behind its changelogs; ``None`` if that is not known.
+    lag: int | None = None
+    #: When the lag was observed, in milliseconds since the epoch.
+    observed_at_ms: int | None = None
+
+    @property
+    def authoritative(self) -> bool:
+        """Whether nobody else can know more."""
+        return self.role is TaskRole.ACTIVE and self.running
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """A store of the application, wherever its tasks are."""
+
+    name: str
+    subtopology: int
+    partitions: int
+    key_serde: AnySerde
+    value_serde: AnySerde
+
+    def task_id(self, partition: int) -> TaskId:
+        """The task that has a partition of the store."""
+        if not 0 <= partition < self.partitions:
+            raise InvalidQueryError(
+                f"partition: {partition} is none of store {self.name}'s; it has 0 to {self.partitions - 1}"
+            )
+        return TaskId(self.subtopology, partition)
+
+
+class Host(Protocol):
+    """The instance that queries are made at; the runtime implements it. Called on any thread; waits for nothing."""
+
+    def tasks(self) -> Mapping[TaskId, TaskView]:
+        """All tasks that are here now, restoring ones and replicas included."""
+        ...
+
+    def stores(self) -> Mapping[str, StoreInfo]:
+        """All stores of the application; empty while the instance does not know its topics yet."""
+        ...
+
+    def peers(self) -> Mapping[str, Peer]:
+        """Where the group's tasks are, this instance's own included."""
+        ...
+
+    @property
+    def endpoint(self) -> str:
+        """This instance's ``host:port``; empty if it has none."""
+        ...
+
+    @property
+    def safe_until(self) -> float:
+        """Until when nobody can have taken over this instance's tasks, in monotonic seconds."""
+        ...
+
+    @property
+    def committed_only(self) -> bool:
+        """Whether only what was committed may be seen."""
+        ...
+
+
+@dataclass(frozen=True)
+class Staleness:
+    """How far behind a replica may be that answers in place of the active task. What is not known is too far."""
+
+    #: Records; ``None`` for any known number.
+    max_lag: int | None = None
+    #: How long ago the lag may have been observed; ``None`` for any time.
+    max_age: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_lag is not None and self.max_lag < 0:
+            raise InvalidQueryError(f"max_lag: expected an integer ≥ 0, got {self.max_lag}")
+
+    def admits(self, task: TaskView, now_ms: int) -> bool:
+        """Whether a replica may answer."""
+        if task.lag is None or task.observed_at_ms is None:
+            return False
+        age = timedelta(milliseconds=now_ms - task.observed_at_ms)
+        return (self.max_lag is None or task.lag <= self.max_lag) and (self.max_age is None or age <= self.max_age)
+
+
+@dataclass(frozen=True)
+class KeyQueryMetadata:
+    """Where a key is; hosts are ``host:port``, as each instance's ``application_server`` says."""
+
+    active_host: str
+    standby_hosts: frozenset[str]
+    partition: int
+
+
+class Found(NamedTuple):
+    """What a store holds for a key, which is serialised."""
+
+    key: bytes
+    #: What ``KeyValueStore.get`` gives: the value, with its timestamp where the store keeps one, or ``None``.
+    value: Any
+    #: The value as the changelog has it.
+    raw: bytes | None
+
+
+class Source(NamedTuple):
+    """Who answered."""
+
+    partition: int
+    role: TaskRole
+    lag: int | None
+
+
+class KeyRange(NamedTuple):
+    """Serialised keys with ``start <= key < end``; ``None`` is open."""
+
+    start: bytes
+    end: bytes | None

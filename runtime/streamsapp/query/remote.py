@@ -1,0 +1,145 @@
+"""Asks other instances for what they have, over their HTTP port. Called on threads that query, which wait for it.
+
+Keys and values travel serialised (``format=bytes``), so that the caller's own serdes read them.
+"""
+
+from __future__ import annotations
+
+import http.client
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from streamsapp.errors import StoreNotAvailableError
+from streamsapp.query.api import Found, KeyRange, Source, Staleness, StoreInfo
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.tasks.states import TaskRole
+
+#: How long another instance may take to accept, and between two parts of its answer, in seconds.
+PATIENCE = 5.0
+
+
+class Reply(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Fetch(Protocol):
+    """Makes one HTTP request to ``host:port``; raises ``OSError`` or ``http.client.HTTPException``."""
+
+    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply: ...
+
+
+class HttpFetch:
+    """Over a connection for each request. All instances of an application mount the same token."""
+
+    def __init__(self, token_file: Path | None = None) -> None:
+        self._token_file = token_file
+
+    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply:
+        with closing(http.client.HTTPConnection(endpoint, timeout=timeout)) as connection:
+            connection.request(method, path, headers=self._headers())
+            response = connection.getresponse()
+            return Reply(response.status, dict(response.headers), response.read())
+
+    def _headers(self) -> dict[str, str]:
+        if self._token_file is None or not self._token_file.exists():
+            return {}
+        return {"Authorization": f"Bearer {self._token_file.read_text('utf-8').strip()}"}
+
+
+class RemoteReader:
+    """Reads at other instances."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+
+    def get(
+        self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None, endpoints: Iterable[str]
+    ) -> tuple[Found, Source]:
+        """What a key has, from the first that answers."""
+        parameters = _parameters(partition, staleness)
+        document = self._ask(store, partition, f"/{encode(key)}", parameters, endpoints)
+        return _found(store, document), _source(document)
+
+    def range(
+        self,
+        store: StoreInfo,
+        partition: int,
+        keys: KeyRange,
+        limit: int,
+        staleness: Staleness | None,
+        endpoints: Iterable[str],
+    ) -> list[Found]:
+        """The first entries of a range, from the first that answers."""
+        parameters = _parameters(partition, staleness) | {"limit": str(limit), "from": encode(keys.start)}
+        if keys.end is not None:
+            parameters["before"] = encode(keys.end)
+        document = self._ask(store, partition, "", parameters, endpoints)
+        return [_found(store, each) for each in document["entries"]]
+
+    def _ask(
+        self,
+        store: StoreInfo,
+        partition: int,
+        key: str,
+        parameters: Mapping[str, str],
+        endpoints: Iterable[str],
+    ) -> dict[str, Any]:
+        path = f"/state/{quote(store.name, safe='')}{key}?{urlencode(parameters)}"
+        told = []
+        for endpoint in endpoints:
+            try:
+                reply = self._fetch(endpoint, path)
+                document: dict[str, Any] = orjson.loads(reply.body)
+            except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
+                told.append(f"{endpoint} does not answer: {error}")
+                continue
+            if "error" not in document:
+                return document
+            told.append(f"{endpoint}: {document['error']}")
+        why = "; ".join(told) or "no instance with an HTTP server has it (application_server); try again soon"
+        raise StoreNotAvailableError(f"partition {partition} of store {store.name} cannot be had: {why}")
+
+
+def encode(data: bytes) -> str:
+    """Bytes as text for URLs and JSON."""
+    return urlsafe_b64encode(data).decode("ascii")
+
+
+def decode(text: str) -> bytes:
+    """The bytes of base64, of either alphabet, padded or not; raises ``ValueError``."""
+    plain = text.rstrip("=").replace("+", "-").replace("/", "_")
+    return b64decode(plain + "=" * (-len(plain) % 4), altchars=b"-_", validate=True)
+
+
+def _parameters(partition: int, staleness: Staleness | None) -> dict[str, str]:
+    parameters = {"partition": str(partition), "format": "bytes", "local": "1"}
+    if staleness is not None:
+        parameters["standby"] = "ok"
+        if staleness.max_lag is not None:
+            parameters["maxLag"] = str(staleness.max_lag)
+        if staleness.max_age is not None:
+            parameters["maxAgeMs"] = str(int(staleness.max_age.total_seconds() * 1000))
+    return parameters
+
+
+def _found(store: StoreInfo, document: Mapping[str, Any]) -> Found:
+    raw = None if document["value"] is None else decode(document["value"])
+    value = None if raw is None else store.value_serde.deserialize(raw)
+    timestamp = document["timestamp"]
+    if value is not None and timestamp is not None:
+        value = ValueAndTimestamp(value, timestamp)
+    return Found(decode(document["key"]), value, raw)
+
+
+def _source(document: Mapping[str, Any]) -> Source:
+    return Source(document["partition"], TaskRole(document["role"]), document["lag"])

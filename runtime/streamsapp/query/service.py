@@ -1,0 +1,157 @@
+"""Queries by name, key and range, wherever the answer is: ``StreamsRuntime.query`` and the HTTP port.
+
+Called on any thread but those of the runtime: it waits for other instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from typing import Any, NoReturn
+
+from streamsapp.clock import Clock
+from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
+from streamsapp.query.api import Found, Host, KeyQueryMetadata, KeyRange, Source, Staleness, StoreInfo
+from streamsapp.query.local import LocalReader
+from streamsapp.query.remote import Fetch, RemoteReader
+from streamsapp.query.routing import Hosts, hosts_of, to_ask
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.murmur2 import partition_for
+
+#: Entries that are read at once, per partition.
+PAGE = 1000
+
+
+class Queries:
+    """Reads an application's stores at one of its instances."""
+
+    def __init__(self, host: Host, clock: Clock, fetch: Fetch) -> None:
+        self.host = host
+        #: Answers from this instance alone.
+        self.local = LocalReader(host, clock)
+        self._remote = RemoteReader(fetch)
+
+    # ---- what user code calls ----------------------------------------------------------------------------------
+
+    def get(self, store: str, key: Any, *, partition: int | None = None, stale: Staleness | None = None) -> Any:
+        """The value of a key as ``KeyValueStore.get`` gives it, from this instance or the one that has it.
+
+        Give ``partition`` where records are placed by a partitioner of your own.
+        """
+        info = self.store(store)
+        key_bytes = serialize(info, key)
+        where = self.partition_of(info, key_bytes) if partition is None else partition
+        try:
+            found, _ = self.local.get(info, where, key_bytes, stale)
+        except StoreNotAvailableError:
+            found, _ = self.remote_get(info, where, key_bytes, stale)
+        return found.value
+
+    def range(
+        self,
+        store: str,
+        from_: Any = None,
+        to: Any = None,
+        *,
+        partition: int | None = None,
+        stale: Staleness | None = None,
+    ) -> Iterator[tuple[Any, Any]]:
+        """Keys and values with ``from_ <= key <= to`` in the order of the keys' bytes; ``None`` is open.
+
+        Of all partitions, wherever they are, unless one is given. Read page by page: each page of a partition shows
+        one moment.
+        """
+        info = self.store(store)
+        keys = key_range(info, from_, to)
+        partitions = range(info.partitions) if partition is None else [partition]
+        for each in partitions:
+            info.task_id(each)
+        return self._pages(info, partitions, keys, stale)
+
+    def key_metadata(self, store: str, key: Any, key_serde: AnySerde | None = None) -> KeyQueryMetadata:
+        """Where a key is; the store's own serde unless one is given."""
+        info = self.store(store)
+        key_bytes = serialize(info, key) if key_serde is None else key_serde.serialize(key)
+        partition = self.partition_of(info, key_bytes)
+        hosts = self.hosts(info, partition)
+        if hosts.active is None:
+            raise StoreNotAvailableError(
+                f"partition {partition} of store {store} is with no instance that has an endpoint; set "
+                "application_server, or try again after the rebalance"
+            )
+        return KeyQueryMetadata(hosts.active, frozenset(hosts.standby), partition)
+
+    # ---- parts -------------------------------------------------------------------------------------------------
+
+    def store(self, name: str) -> StoreInfo:
+        """A store of the application."""
+        stores = self.host.stores()
+        if name not in stores:
+            _refuse(name, stores)
+        return stores[name]
+
+    @staticmethod
+    def partition_of(store: StoreInfo, key: bytes) -> int:
+        """Where the default partitioner puts a key."""
+        return partition_for(key, store.partitions)
+
+    def hosts(self, store: StoreInfo, partition: int) -> Hosts:
+        """Who has a partition of a store."""
+        return hosts_of(store.task_id(partition), self.host.peers())
+
+    def remote_get(self, store: StoreInfo, partition: int, key: bytes, stale: Staleness | None) -> tuple[Found, Source]:
+        """Ask those who have it."""
+        endpoints = to_ask(self.hosts(store, partition), stale)
+        return self._remote.get(store, partition, key, stale, endpoints)
+
+    def remote_range(
+        self, store: StoreInfo, partition: int, keys: KeyRange, limit: int, stale: Staleness | None
+    ) -> list[Found]:
+        """Ask those who have it."""
+        endpoints = to_ask(self.hosts(store, partition), stale)
+        return self._remote.range(store, partition, keys, limit, stale, endpoints)
+
+    def _pages(
+        self, store: StoreInfo, partitions: Iterable[int], keys: KeyRange, stale: Staleness | None
+    ) -> Iterator[tuple[Any, Any]]:
+        rows = merge(*(self._partition(store, each, keys, stale) for each in partitions), key=lambda found: found.key)
+        deserialize = store.key_serde.deserialize
+        return ((deserialize(found.key), found.value) for found in rows)
+
+    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, stale: Staleness | None) -> Iterator[Found]:
+        while True:
+            try:
+                page, _ = self.local.range(store, partition, keys, PAGE, stale)
+            except StoreNotAvailableError:
+                page = self.remote_range(store, partition, keys, PAGE, stale)
+            yield from page
+            if len(page) < PAGE:
+                return
+            keys = KeyRange(page[-1].key + b"\x00", keys.end)
+
+
+def serialize(store: StoreInfo, key: Any) -> bytes:
+    """A key's bytes."""
+    if key is None:
+        raise InvalidQueryError(f"a null key is in no store; give a key of store {store.name}")
+    try:
+        data: bytes = store.key_serde.serialize(key)
+    except Exception as error:
+        raise InvalidQueryError(
+            f"{key!r} is no key of store {store.name}, whose keys are {store.key_serde.name}: {error}"
+        ) from error
+    return data
+
+
+def key_range(store: StoreInfo, from_: Any, to: Any) -> KeyRange:
+    """The keys with ``from_ <= key <= to``; ``None`` is open."""
+    # The end is exclusive below; a zero byte appended is the next key there can be.
+    end = None if to is None else serialize(store, to) + b"\x00"
+    return KeyRange(b"" if from_ is None else serialize(store, from_), end)
+
+
+def _refuse(name: str, stores: Iterable[str]) -> NoReturn:
+    known = ", ".join(sorted(stores))
+    if not known:
+        raise StoreNotAvailableError("the instance does not know its stores yet; try again soon")
+    raise UnknownStateStoreError(f"the topology has no store {name!r}; it has {known}")

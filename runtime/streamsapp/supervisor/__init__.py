@@ -1,0 +1,1 @@
+"""Several instances in one pod, behind one port."""
