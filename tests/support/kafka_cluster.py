@@ -84,3 +84,14 @@ class Kafka:
     def partitions_of(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions."""
         return sorted(self.admin.list_topics(topic, timeout=10).topics[topic].partitions)
+
+    def consumer_in_group(self, group: str, topic: str) -> Consumer:
+        """An ordinary consumer that is a member of the group by now; close it."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group})
+        assigned: list[object] = []
+        consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.append(partitions))
+        for _ in range(300):
+            consumer.poll(0.1)
+            if assigned:
+                return consumer
+        raise AssertionError(f"{group} did not get a member")

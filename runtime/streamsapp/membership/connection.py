@@ -109,6 +109,12 @@ class Connection:
         """Begin the thread."""
         self._loop.start()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        thread = self._loop._io_thread
+        return thread is not None and thread.is_alive()
+
     def spawn(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Run a coroutine on the thread; it handles its own errors. Does nothing once the connection is closed."""
         try:

@@ -10,6 +10,7 @@ while a JoinGroup waits for the others. What the member says and does with its a
 from __future__ import annotations
 
 import enum
+import logging
 import math
 from collections.abc import Mapping
 from functools import partial
@@ -28,6 +29,8 @@ log = client_log(__name__)
 
 #: How long an answer that comes at once may take, in seconds.
 REQUEST = 5.0
+#: The same for what is said last.
+GOODBYE = 3.0
 #: First and longest pause after a failure, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 #: Part of the session that is not counted on: clocks differ, and what is written takes time to arrive.
@@ -130,7 +133,9 @@ class GroupMembership:
                     self.end(StreamsError(f"{error}; check the sasl.* properties"))
                 if self._ended:
                     return
-                log.warning("group %s: %s; trying again", self._settings.group_id, error)
+                # The first member of a group is often there before its coordinator.
+                level = logging.WARNING if self._known or pause == LONGEST_PAUSE else logging.INFO
+                log.log(level, "group %s: %s; trying again", self._settings.group_id, error)
                 self._rejoin = self._rejoin or "the coordinator was out of reach"
                 await self._connection.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -222,7 +227,7 @@ class GroupMembership:
             self._rejoin = self._rejoin or reason
             raise
         code = answer.error_code
-        if code == KafkaError.NO_ERROR:
+        if code == KafkaError.NO_ERROR or self._ended:
             return answer
         self._rejoin = self._rejoin or reason
         if code == KafkaError.MEMBER_ID_REQUIRED:
@@ -344,7 +349,7 @@ class GroupMembership:
             return
         request = wire.leave(self._settings, self._member_id, reason)
         try:
-            answer = await self._connection.send(request, self._coordinator[1], REQUEST)
+            answer = await self._connection.send(request, self._coordinator[1], GOODBYE)
         except UnreachableError as error:
             log.warning("group %s: the others learn later that this member left: %s", self._settings.group_id, error)
         else:

@@ -27,6 +27,7 @@ class Said:
     transactional_id: str = ""
     endpoint: str = ""
     shutdown: bool = False
+    nonce: int = 0
 
 
 def read(member: str, metadata: bytes) -> Said | None:
@@ -48,7 +49,7 @@ def read(member: str, metadata: bytes) -> Said | None:
     except Exception as error:  # the bytes are anybody's, and kafka-python raises what it likes
         log.error("member %s joined with metadata that cannot be read (%s): it gets no task", member, error)
         return None
-    return Said(state, tasks, said.transactional_id, said.endpoint, said.shutdown)
+    return Said(state, tasks, said.transactional_id, said.endpoint, said.shutdown, said.nonce)
 
 
 def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:
@@ -81,7 +82,7 @@ def tell(members: Collection[str], said: Mapping[str, Said], decided: Plan, dead
     """What each of ``members`` is told; ``said`` lacks those that could not be read."""
     group = _view(said, decided, dead).encode()
     return {
-        member: _share(said[member].tasks, decided.members[member], group) if member in said else _nothing(group)
+        member: _share(said[member], decided.members[member], group) if member in said else _nothing(group)
         for member in members
     }
 
@@ -101,14 +102,14 @@ def _view(said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> Gro
     return GroupView(protocol.VERSION, peers, sorted(dead), any(each.shutdown for each in said.values()))
 
 
-def _share(tasks: Mapping[TaskId, TaskInfo], share: MemberPlan, group: bytes) -> bytes:
-    partitions = {partition for task in share.active for partition in tasks[task].partitions}
-    told = Share(protocol.pack(share.active), protocol.pack(share.standby), protocol.pack(share.warmup), group)
-    return wire.assignment(partitions, told.encode())
+def _share(said: Said, share: MemberPlan, group: bytes) -> bytes:
+    partitions = {partition for task in share.active for partition in said.tasks[task].partitions}
+    active, standby, warmup = (protocol.pack(each) for each in (share.active, share.standby, share.warmup))
+    return wire.assignment(partitions, Share(active, standby, warmup, group, said.nonce).encode())
 
 
 def _nothing(group: bytes) -> bytes:
-    return wire.assignment((), Share({}, {}, {}, group).encode())
+    return wire.assignment((), Share({}, {}, {}, group, 0).encode())
 
 
 def read_assignment(data: bytes) -> tuple[Share, GroupView]:

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp.clock import Clock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import StreamsError
 from streamsapp.membership import fencing, wire
 from streamsapp.membership.api import Holdings, News, TaskInfo
 from streamsapp.membership.assignor.model import TaskAssignor
@@ -55,7 +56,7 @@ class GroupMember:
         self._assignor = assignor
         properties = client_properties.main_consumer(config)
         self._settings = group_settings(config, properties)
-        self._connection_settings = connection_settings(properties)
+        self._connection_settings = connection_settings(config, properties)
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
         self._handover = Handover(clock, transactional_id)
         self._connection: Connection | None = None
@@ -83,7 +84,10 @@ class GroupMember:
         self._voice.start()
 
     def poll(self) -> News | None:
-        return self._handover.poll()
+        news = self._handover.poll()
+        if news is None and self._connection is not None and not self._connection.alive and not self._left:
+            raise StreamsError("the membership's thread has ended; see the log")
+        return news
 
     def rejoin(self) -> None:
         if self._voice is not None:

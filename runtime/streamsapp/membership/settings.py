@@ -17,9 +17,6 @@ from streamsapp.membership.sasl import sasl_settings
 from streamsapp.membership.tls import tls_context
 from streamsapp.membership.wire import GroupSettings
 
-#: The shortest that a broker allows unless it is told otherwise (``group.min.session.timeout.ms``): it is how long the
-#: tasks of a killed instance stand still.
-SESSION_TIMEOUT_MS = 6_000
 #: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs half a percent of a
 #: core.
 HEARTBEAT_INTERVAL_MS = 200
@@ -29,7 +26,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 def group_settings(config: StreamsConfig, properties: ClientProperties) -> GroupSettings:
     """What the coordinator is told; ``properties`` are the main consumer's."""
-    session = _milliseconds(properties, "session.timeout.ms", SESSION_TIMEOUT_MS)
+    session = config.session_timeout_ms
     heartbeat = _milliseconds(properties, "heartbeat.interval.ms", min(HEARTBEAT_INTERVAL_MS, session // 3))
     if heartbeat * 3 > session:
         raise ConfigError(
@@ -45,14 +42,14 @@ def group_settings(config: StreamsConfig, properties: ClientProperties) -> Group
     )
 
 
-def connection_settings(properties: ClientProperties) -> dict[str, Any]:
+def connection_settings(config: StreamsConfig, properties: ClientProperties) -> dict[str, Any]:
     """kafka-python's settings."""
     protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
     if protocol not in _PROTOCOLS:
         raise ConfigError(f"security.protocol: expected one of {', '.join(_PROTOCOLS)}, got {protocol!r}")
     settings: dict[str, Any] = {
         "bootstrap_servers": [_address(each) for each in str(properties["bootstrap.servers"]).split(",")],
-        "client_id": properties["client.id"],
+        "client_id": f"{config.client_id}-member",
         "security_protocol": protocol,
     }
     text: Mapping[str, str] = {key: str(value) for key, value in properties.items()}

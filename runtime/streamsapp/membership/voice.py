@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from typing import Any
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
@@ -65,7 +66,9 @@ class Voice:
         #: Of the present life: the next begins with a loss.
         self._transactional_id = handover.transactional_id
         self._roll = RollCall()
+        #: What this member said when it joined last.
         self._told = Holdings()
+        self._nonce = 0
         #: Counts the times that this member joined: what was decided for an earlier one is void.
         self._joins = 0
         self._in_group = False
@@ -88,10 +91,12 @@ class Voice:
 
     def subscription(self) -> bytes:
         self._joins += 1
+        self._follow_up = math.inf
+        self._nonce = random.getrandbits(32) or 1
         self._told = held = self._handover.take_stock(self._holdings)
         said = Subscription(
             version=protocol.VERSION,
-            nonce=random.getrandbits(32),
+            nonce=self._nonce,
             transactional_id=self._transactional_id if self._config.exactly_once else "",
             endpoint=self._config.application_server,
             host=self._config.host_id,
@@ -144,7 +149,10 @@ class Voice:
             self._connection.spawn(partial(self._guarded, partial(self._fence_and_hand_over, assignment, self._joins)))
         else:
             self._handover.put(assignment, self._transactional_id)
-        if view.shutdown and not self._asked_to_stop:
+        if self._settings.instance_id is not None and share.nonce not in (0, self._nonce):
+            # A static member that came back: the others know what its predecessor said.
+            self.group.rejoin("this instance takes its predecessor's place")
+        elif view.shutdown and not self._asked_to_stop:
             self._asked_to_stop = True
             self._handover.put(ShutdownRequested(), self._transactional_id)
 
@@ -217,10 +225,10 @@ class Voice:
         await self._connection.sleep(AGAIN)
         self.group.rejoin("the assignment could not be read")
 
-    async def _guarded(self, work: Callable[[], object]) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """An error that nobody expected ends the membership, where it can be seen."""
         try:
-            await work()  # type: ignore[misc]
+            await work()
         except Exception as error:
             log.exception("the membership failed")
             failure = StreamsError(f"the membership failed: {error!r}")
