@@ -5,13 +5,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
 RUN := .venv/bin
 
-.PHONY: help demo test check bench lock clean setup
+.PHONY: help demo test check bench soak lock clean setup
 
 help:
 	@echo 'make demo    word count on a real Kafka broker over real input, verified'
 	@echo 'make test    every check and every test, on a real broker'
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
+	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both'
 	@echo 'make lock    resolves the dependencies anew into requirements.lock (needs uv)'
 	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
 
@@ -30,6 +31,11 @@ check: setup
 
 bench: setup
 	@$(RUN)/python -m benchmarks.run $(if $(ONLY),--only $(ONLY))
+
+# A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.
+soak: setup
+	@PYTHONPATH=tests/soak:tests/support $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
+		$(if $(GUARANTEE),--guarantee $(GUARANTEE))
 
 # Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for.
 lock:

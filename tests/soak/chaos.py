@@ -29,6 +29,7 @@ class Chaos:
         self._order = itertools.count()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._leaving: list[Instance] = []
+        self._hurt: set[str] = set()
         #: What no fault explains.
         self.findings: list[str] = []
         self.disturbances: list[Disturbance] = []
@@ -57,6 +58,9 @@ class Chaos:
 
     def _begin(self, fault: Fault) -> None:
         name, kind = fault.target, fault.kind
+        if name in self._hurt:  # undoing the fault before took longer than planned
+            self._at(self._now() + _TICK, lambda: self._begin(fault))
+            return
         if kind is Kind.ADD:
             self._start(name)
             return
@@ -65,6 +69,7 @@ class Chaos:
             self._leaving.append(self._fleet[name])
             return
         begin_ms = time.time() * 1000
+        self._hurt.add(name)
         if kind is Kind.FREEZE_BROKER:
             self._testbed.freeze()
         elif kind is Kind.RESTART_BROKER:
@@ -91,6 +96,7 @@ class Chaos:
             return
         else:
             self._start(name)
+        self._hurt.remove(name)
         concerned = "" if kind in (Kind.FREEZE_BROKER, Kind.RESTART_BROKER) else name
         self.disturbances.append(Disturbance(concerned, begin_ms, (time.time() + _AFTERMATH) * 1000))
 

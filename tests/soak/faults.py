@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 #: How long the group waits for a member's sign of life, in seconds. Stops and cuts are shorter and longer than it.
@@ -76,6 +76,10 @@ class Plan:
     threads: int
     standby_replicas: int
     faults: tuple[Fault, ...]
+
+    def before(self, second: float) -> Plan:
+        """The same run with the faults that begin before it is so old."""
+        return replace(self, faults=tuple(fault for fault in self.faults if fault.at < second))
 
     @property
     def exactly_once(self) -> bool:

@@ -10,11 +10,13 @@ import faulthandler
 import json
 import logging
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import application
 from streamsapp import StreamsConfig
 from streamsapp.cli.run import run_instance
+from streamsapp.http import HttpServer
 
 
 def main(settings: str) -> int:
@@ -26,7 +28,8 @@ def main(settings: str) -> int:
     given = json.loads(settings)
     config = StreamsConfig(**{**given["config"], "state_dir": Path(given["config"]["state_dir"])})
     topology = application.build(config.application_id, given["start"])
-    return run_instance(topology, config, host="127.0.0.1", shutdown_timeout=given["shutdown_timeout"])
+    with closing(HttpServer(config.http_port or 0, host="127.0.0.1")) as server:
+        return run_instance(topology, config, server, shutdown_timeout=given["shutdown_timeout"])
 
 
 if __name__ == "__main__":

@@ -94,3 +94,11 @@ def test_without_transactions_nothing_arrives_late() -> None:
 )
 def test_a_fault_is_told_in_one_phrase(fault: Fault, told: str) -> None:
     assert str(fault) == told
+
+
+def test_a_plan_can_be_cut_short() -> None:
+    plan = make_plan(1, EXACTLY_ONCE, 3)
+    short = plan.before(plan.faults[2].at)
+
+    assert short.faults == plan.faults[:2]
+    assert short.seed == plan.seed

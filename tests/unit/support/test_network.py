@@ -102,7 +102,7 @@ def test_a_server_that_is_not_there_resets_its_clients() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         port = int(nobody.getsockname()[1])
-        with Network() as network, connected(network.proxy(port)) as client, pytest.raises(ConnectionResetError):
+        with Network() as network, pytest.raises(ConnectionResetError), connected(network.proxy(port)) as client:
             client.recv(100)
 
 
