@@ -94,6 +94,10 @@ class Process:
             "memory_bytes": config.memory_bytes,
             "processing_guarantee": config.processing_guarantee,
             "threads": config.threads,
+            "standby_replicas": config.standby_replicas,
+            "acceptable_recovery_lag": config.acceptable_recovery_lag,
+            "client_id": config.client_id,
+            "host_id": config.host_id,
         }
         self.log = log
         with log.open("ab") as output:

@@ -94,7 +94,7 @@ class Lifecycle:
         self.assignment: Assignment | None = None
         self._told_warm: set[TaskId] = set()
         self._drain_wanted = False
-        self._safe = True
+        self._safe = False
         self._disowned = False
         self._next_purge = 0.0
         self._to_revive: list[StreamTask] = []
@@ -130,7 +130,11 @@ class Lifecycle:
             self._tell_state()
         self._follow_warmups()
 
-    def _take_news(self) -> None:
+    def take_leave(self) -> None:
+        """Before the last commit: what the group assigns now is not taken on, but heard, or no commit may begin."""
+        self._take_news(leaving=True)
+
+    def _take_news(self, *, leaving: bool = False) -> None:
         try:
             news = self._membership.poll()
         except StreamsError as error:
@@ -139,9 +143,10 @@ class Lifecycle:
         if isinstance(news, Assignment):
             assert self.layout is not None
             self.assignment = news
-            self._told_warm &= news.warmup
-            self._life.assign(self.layout, assigned_roles(news))
-            self._tell_state()
+            if not leaving:
+                self._told_warm &= news.warmup
+                self._life.assign(self.layout, assigned_roles(news))
+                self._tell_state()
         elif isinstance(news, Lost):
             self.assignment = None
             raise FencedError(f"this instance is no longer in the group: {news.reason}")
@@ -206,11 +211,11 @@ class Lifecycle:
 
     @property
     def drained(self) -> bool:
-        """Whether nothing is left to hand over, or nobody is there to take it."""
-        if self.assignment is None or not self._drain_wanted:
+        """Whether the others have everything, or nobody is there to take it."""
+        if self.assignment is None or self.layout is None or not self._drain_wanted:
             return False
         others = [peer for peer in self.assignment.peers.values() if not peer.draining]
-        return not self._life.active or not others
+        return not others or self.layout.plans.keys() <= set().union(*(peer.active for peer in others))
 
     # ---- committing --------------------------------------------------------------------------------------------
 

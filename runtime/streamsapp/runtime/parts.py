@@ -17,7 +17,8 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.membership.single import SingleMember
+from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
+from streamsapp.membership.member import GroupMember
 from streamsapp.runtime import garbage
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
@@ -92,7 +93,7 @@ class Parts:
             config.memory.read_cache,
         )
         self.owned = TasksLife(config, resources, self.consumer, self.feeder, self.tasks, self.restoration, clock)
-        membership = SingleMember(config.application_id, self.consumer)
+        membership = GroupMember(config, clock, HighAvailabilityTaskAssignor())
         self.life = Lifecycle(
             topology,
             config,

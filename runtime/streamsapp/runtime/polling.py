@@ -235,6 +235,7 @@ class PollingThread(threading.Thread):
         """Commit what was processed, then end; records that are buffered and not processed stay for the next start."""
         while self._clock.monotonic() < deadline and not self._life.ended:
             self._take_failures()
+            self._life.take_leave()
             if self._commit is None:
                 if not (self._life.may_commit and self._tasks.anything_touched()):
                     return

@@ -187,12 +187,14 @@ def test_forwarding_to_an_unknown_child_names_the_children(kafka: Kafka, instanc
         assert part in str(error)
 
 
-def test_the_older_of_two_instances_by_mistake_is_fenced_and_says_so(kafka: Kafka, instances: Instances) -> None:
+def test_the_older_of_two_instances_that_share_an_instance_id_by_mistake_is_fenced_and_says_so(
+    kafka: Kafka, instances: Instances
+) -> None:
     source, sink = kafka.create_topic("words"), kafka.create_topic("counts")
     topology = word_counts(source, sink, RaisesNowAndThen())
 
     def config(name: str) -> StreamsConfig:
-        return instances.config("twice-by-mistake", state_dir=instances.directory / name)
+        return instances.config("twice-by-mistake", group_instance_id="pod-1", state_dir=instances.directory / name)
 
     older = instances.start(topology, config("older"))
     produce(kafka, source, [(None, b"a", 1000)])

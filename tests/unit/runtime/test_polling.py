@@ -76,6 +76,9 @@ class FakeLife:
         if self.advance_errors:
             raise self.advance_errors.pop(0)
 
+    def take_leave(self) -> None:
+        """The group has no news."""
+
     def pause(self, *, paused: bool) -> None:
         (self.tasks.pause if paused else self.tasks.resume)()
 
