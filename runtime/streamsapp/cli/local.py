@@ -9,21 +9,25 @@ import argparse
 import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app
 from streamsapp.cli.cluster import Cluster
+from streamsapp.cli.pod import LOOPBACK, PodSettings, Seat, run_pod
 from streamsapp.cli.run import run_instance
 from streamsapp.cli.topics import Topics, topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
+from streamsapp.http import HttpServer
 from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
+from streamsapp.supervisor.division import instances_of
+from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
-
-_LOOPBACK = "127.0.0.1"
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,7 +40,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  streamsapp local -f app.yaml\n  streamsapp local -f app.yaml --embedded --broker-port 9092 --partitions 8",
     )
     add_manifest(parser)
-    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="instances; only 1 for now")
+    parser.add_argument(
+        "--replicas", type=int, default=1, metavar="N", help="instances, each a process of its own; default: 1"
+    )
     parser.add_argument("--embedded", action="store_true", help="start a broker although the manifest names one")
     parser.add_argument("--broker-port", type=int, metavar="PORT", help="of the broker; default: any free one")
     parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of topics it creates; default: 4")
@@ -48,22 +54,42 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_locally(options: argparse.Namespace) -> int:
     app, topology = read_app(options.file)
-    if options.replicas != 1:
-        raise ManifestError([f"--replicas: {options.replicas} instances are not available yet; use --replicas 1"])
-    if options.partitions < 1:
-        raise ManifestError([f"--partitions: expected an integer ≥ 1, got {options.partitions}"])
+    for name in ("replicas", "partitions"):
+        if getattr(options, name) < 1:
+            raise ManifestError([f"--{name}: expected an integer ≥ 1, got {getattr(options, name)}"])
     data_dir = options.data_dir or Path(tempfile.gettempdir()) / "streamsapp-local" / app.application_id
     with _broker(app, options.embedded, data_dir, options.broker_port) as bootstrap_servers:
         config = to_config(
             app,
             bootstrap_servers=bootstrap_servers,
             state_dir=options.state_dir or data_dir / "state",
-            http_port=options.http_port,
         )
         topics = topics_of(topology, app.application_id)
         _create_missing(config, topics, options.partitions)
         _say_where(topics, bootstrap_servers)
-        return run_instance(topology, config, host=_LOOPBACK, shutdown_timeout=options.shutdown_timeout)
+        if options.replicas > 1:
+            return run_pod(options, _replicas(config, options.replicas))
+        return _run_one(options, topology, config)
+
+
+def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsConfig) -> int:
+    with closing(HttpServer(options.http_port, host=LOOPBACK, token_file=HTTP_TOKEN_FILE)) as server:
+        named = replace(config, http_port=server.port, application_server=f"{LOOPBACK}:{server.port}")
+        return run_instance(topology, named, server, shutdown_timeout=options.shutdown_timeout)
+
+
+def _replicas(config: StreamsConfig, count: int) -> PodSettings:
+    """Each stands for a pod of its own, on a host of its own."""
+    names = [f"{config.application_id}-{index}" for index in range(count)]
+    return PodSettings(
+        application_id=config.application_id,
+        name=config.application_id,
+        seats=tuple(Seat(name, host_id=name, state_dir=config.state_dir / name) for name in names),
+        memory_bytes=config.memory_bytes // instances_of(count, None, config.memory_bytes, "--replicas"),
+        bootstrap_servers=config.bootstrap_servers,
+        http_host=LOOPBACK,
+        application_server=None,
+    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``streamsapp run``: one runtime instance until a signal or an error ends it. What a pod runs.
+"""``streamsapp run``: what a pod runs: one runtime instance or a supervisor of several, until a signal or an error.
 
 The main thread waits; the instance's own threads work.
 """
@@ -7,63 +7,130 @@ from __future__ import annotations
 
 import argparse
 import logging
+import socket
+import threading
 from contextlib import closing
 
 from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app
+from streamsapp.cli.pod import (
+    ALL_INTERFACES,
+    PodSettings,
+    Seat,
+    add_member_options,
+    follow_supervisor,
+    own_address,
+    run_pod,
+)
 from streamsapp.cli.progress import RestoreProgress
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
-from streamsapp.http import HttpServer
+from streamsapp.http import HttpServer, instance_routes
+from streamsapp.http.instance import Drain
+from streamsapp.manifest import load
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
+from streamsapp.supervisor.division import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
 
-_ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus come from outside the pod
+#: Of the time a signal leaves, what is kept for the last commit after draining.
+_CLOSING_SHARE = 0.2
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = new_command(
         commands,
         "run",
-        "run one instance of an application",
-        "Runs until SIGTERM or Ctrl-C, which commits and closes; a second signal leaves at once.\n"
-        "Instances of one application share its work: start as many as there are cores to fill.",
+        "run one pod of an application",
+        "Runs until SIGTERM or Ctrl-C, which hands the work over, commits and closes; a second signal leaves at once.\n"
+        "Instances of one application share its work. With spec.processing.instances above 1 this starts as many\n"
+        "processes behind one port; auto starts one for each whole core of the CPU limit.",
         "  streamsapp run -f app.yaml\n  streamsapp run -f app.yaml --bootstrap-servers localhost:9092 --http-port 0",
     )
     add_manifest(parser)
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="instead of spec.kafka.bootstrapServers")
+    parser.add_argument(
+        "--application-server",
+        metavar="HOST:PORT",
+        help="where others reach this port; default: this host's address and --http-port",
+    )
     add_instance_options(parser, http_port=8080)
+    add_member_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    app, topology = read_app(options.file)
-    config = to_config(
-        app,
-        bootstrap_servers=options.bootstrap_servers,
-        state_dir=options.state_dir,
-        http_port=options.http_port,
+    if options.lifeline is not None:
+        return _run_one(options)
+    app = load(options.file)
+    config = to_config(app, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
+    count = instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
+    if count == 1:
+        return _run_one(options)
+    name = socket.gethostname()
+    settings = PodSettings(
+        application_id=config.application_id,
+        name=name,
+        seats=tuple(
+            Seat(f"{name}-{index}", host_id=name, state_dir=config.state_dir / f"instance-{index}")
+            for index in range(count)
+        ),
+        memory_bytes=config.memory_bytes // count,
+        bootstrap_servers=config.bootstrap_servers,
+        http_host=ALL_INTERFACES,
+        application_server=options.application_server,
     )
-    return run_instance(topology, config, host=_ALL_INTERFACES, shutdown_timeout=options.shutdown_timeout)
+    return run_pod(options, settings)
 
 
-def run_instance(topology: Topology, config: StreamsConfig, *, host: str, shutdown_timeout: float) -> int:
+def _run_one(options: argparse.Namespace) -> int:
+    app, topology = read_app(options.file)
+    with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
+        config = to_config(
+            app,
+            bootstrap_servers=options.bootstrap_servers,
+            state_dir=options.state_dir,
+            http_port=server.port,
+            client_id=options.client_id,
+            host_id=options.host_id,
+            memory_bytes=options.memory_bytes,
+            application_server=options.application_server or f"{own_address()}:{server.port}",
+        )
+        if options.lifeline is not None:
+            follow_supervisor(options.lifeline, server.port)
+        return run_instance(topology, config, server, shutdown_timeout=options.shutdown_timeout)
+
+
+def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, *, shutdown_timeout: float) -> int:
     """Run until closed; returns the exit code."""
     # Late: Kafka's client and RocksDB are loaded by the commands that use them only.
+    from streamsapp.runtime.client_state import ClientState
     from streamsapp.runtime.instance import StreamsRuntime
+    from streamsapp.runtime.queries import queries_of
 
     log.debug("%r", config)
     runtime = StreamsRuntime(topology, config)
     runtime.set_global_state_restore_listener(RestoreProgress())
-    with closing(HttpServer(runtime, config.http_port or 0, host=host, token_file=HTTP_TOKEN_FILE)) as server:
-        server.start()
-        log.info("status on http://%s:%d/status", host, server.port)
-        with closing_on_signals(lambda: runtime.close(shutdown_timeout)):
-            runtime.start()
-            error = runtime.wait()
+    drain = Drain(runtime.drain, shutdown_timeout)
+    gone = threading.Event()
+
+    def leave() -> None:
+        reserve = shutdown_timeout * _CLOSING_SHARE
+        if runtime.state is not ClientState.CREATED:
+            runtime.drain(shutdown_timeout - reserve)
+        runtime.close(reserve, leave_group=True)
+        gone.set()
+
+    server.start(instance_routes(runtime, queries_of(runtime, config), drain))
+    log.info("status on http://%s:%d/status", server.host, server.port)
+    with closing_on_signals(leave):
+        runtime.start()
+        error = runtime.wait()
+        if error is None and drain.asked.is_set():
+            log.info("drained; waiting to be stopped")
+            gone.wait()
     if error is None:
         return 0
     if isinstance(error, UserInputError):

@@ -83,15 +83,21 @@ def available_memory(root: Path = Path("/")) -> int:
 
 def cgroup_limit(root: Path = Path("/")) -> int | None:
     """The lowest memory limit of this process's control group and its parents (v2, then v1), or ``None``."""
-    groups = _groups_of_this_process(root)
-    candidates = [root / "sys/fs/cgroup", root / "sys/fs/cgroup/memory"]
-    if "" in groups:
-        candidates += _with_parents(root / "sys/fs/cgroup", groups[""])
-    if "memory" in groups:
-        candidates += _with_parents(root / "sys/fs/cgroup/memory", groups["memory"])
-    files = [folder / name for folder in candidates for name in ("memory.max", "memory.limit_in_bytes")]
+    folders = control_group_folders(root, "memory")
+    files = [folder / name for folder in folders for name in ("memory.max", "memory.limit_in_bytes")]
     limits = [limit for limit in map(_read_limit, files) if limit is not None]
     return min(limits, default=None)
+
+
+def control_group_folders(root: Path, controller: str) -> list[Path]:
+    """Where the limits of this process's control group and of its parents may be read."""
+    groups = _groups_of_this_process(root)
+    mounts = {"": root / "sys/fs/cgroup", controller: root / "sys/fs/cgroup" / controller}
+    folders = list(mounts.values())
+    for name, mount in mounts.items():
+        if name in groups:
+            folders += _with_parents(mount, groups[name])
+    return folders
 
 
 def _groups_of_this_process(root: Path) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The instance's HTTP port: ``/healthz``, ``/readyz``, ``/metrics`` and ``/status``.
+"""The HTTP port of an instance, or of the supervisor of several.
 
-Started and closed by the command line. Requests are answered on daemon threads of their own, so that neither a slow
+Made and closed by the command line. Requests are answered on daemon threads of their own, so that neither a slow
 client nor an open connection holds up processing or shutdown.
 """
 
@@ -10,61 +10,35 @@ import hmac
 import logging
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import orjson
+from typing import Any
 
 from streamsapp.errors import ConfigError
-from streamsapp.http.view import InstanceView
-from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
+from streamsapp.http.messages import Answer, Request, Route, Routes, find_route, json_answer
 
 log = logging.getLogger(__name__)
 
-_JSON = "application/json"
 _SOCKET_TIMEOUT_SECONDS = 10.0
-
-#: Open to the kubelet and to Prometheus, which carry no token.
-_OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a route answers."""
-
-    status: HTTPStatus
-    body: bytes
-    content_type: str = _JSON
-
-
-Route: TypeAlias = Callable[[], Answer]
-
-
-def json_answer(document: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
-    """A JSON document."""
-    return Answer(status, orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS))
+#: How long closing waits for the answer to a drain, which is what may have led to closing; seconds.
+_LAST_ANSWERS = 2.0
 
 
 class HttpServer:
-    """Serves one instance. ``port`` 0 takes any free one; ``token_file`` is used if it exists when this is made."""
+    """Listens from the moment it is made, answers once started. ``port`` 0 takes any free one; ``token_file`` is used
+    if it exists when this is made."""
 
     def __init__(
-        self, view: InstanceView, port: int, *, host: str = "0.0.0.0", token_file: Path | None = None  # noqa: S104
+        self, port: int, *, host: str = "0.0.0.0", token_file: Path | None = None  # noqa: S104
     ) -> None:  # fmt: skip
-        exporter = Exporter(view.samples)
-        routes: dict[str, Route] = {
-            "/healthz": lambda: _probe(view.healthy()),
-            "/readyz": lambda: _probe(view.ready()),
-            "/metrics": lambda: Answer(HTTPStatus.OK, exporter.render(), CONTENT_TYPE),
-            "/status": lambda: json_answer(view.status()),
-        }
-        guard = _TokenGuard(token_file if token_file is not None and token_file.exists() else None)
+        self.host = host
+        self._guard = _TokenGuard(token_file if token_file is not None and token_file.exists() else None)
+        self._posts = _Pending()
         try:
-            self._server = _Server((host, port), _handler(routes, guard))
+            self._server = _Server((host, port), BaseHTTPRequestHandler)
         except OSError as error:
             raise ConfigError(
                 f"http_port: cannot listen on {host}:{port}: {error.strerror}; choose another port or stop its user"
@@ -76,15 +50,17 @@ class HttpServer:
         """The port it listens on."""
         return int(self._server.server_address[1])
 
-    def start(self) -> None:
+    def start(self, routes: Routes) -> None:
         """Serve until closed."""
+        self._server.RequestHandlerClass = _handler(routes, self._guard, self._posts)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening; requests that are being answered are not waited for."""
+        """Stop listening; requests that are being answered are not waited for, but what was asked to be done."""
         if self._thread.is_alive():
             self._server.shutdown()
         self._server.server_close()
+        self._posts.wait(_LAST_ANSWERS)
 
     def _serve(self) -> None:
         self._server.serve_forever(poll_interval=0.1)
@@ -97,6 +73,29 @@ class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no error of ours."""
         log.debug("a request from %s broke off: %s", client_address, sys.exception())
+
+
+class _Pending:
+    """Counts what is being answered."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        with self._changed:
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count -= 1
+                self._changed.notify_all()
+
+    def wait(self, timeout: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count, timeout)
 
 
 class _TokenGuard:
@@ -117,13 +116,7 @@ class _TokenGuard:
         return bool(expected) and scheme.lower() == "bearer" and same
 
 
-def _probe(verdict: tuple[bool, str]) -> Answer:
-    good, reason = verdict
-    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-    return json_answer({"ok": good, "reason": reason}, status)
-
-
-def _handler(routes: dict[str, Route], guard: _TokenGuard) -> type[BaseHTTPRequestHandler]:
+def _handler(routes: Routes, guard: _TokenGuard, posts: _Pending) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         server_version = "streamsapp"
@@ -131,16 +124,13 @@ def _handler(routes: dict[str, Route], guard: _TokenGuard) -> type[BaseHTTPReque
         timeout = _SOCKET_TIMEOUT_SECONDS
 
         def do_GET(self) -> None:
-            self._send(self._answer(self.path.partition("?")[0]))
+            self._send(self._answer(Request(self.command, self.path)))
 
         def do_POST(self) -> None:
             # Its body is not read, so the connection cannot be used again.
             self.close_connection = True
-            if self.path.partition("?")[0] in routes:
-                error = {"error": f"{self.command} is not allowed here; use GET"}
-                self._send(json_answer(error, HTTPStatus.METHOD_NOT_ALLOWED), Allow="GET, HEAD")
-            else:
-                self._send(self._not_found())
+            with posts.one():
+                self.do_GET()
 
         do_HEAD = do_GET  # noqa: N815 - names given by http.server
         do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815
@@ -148,26 +138,25 @@ def _handler(routes: dict[str, Route], guard: _TokenGuard) -> type[BaseHTTPReque
         def log_message(self, format: str, *args: Any) -> None:
             log.debug(format, *args)
 
-        def _answer(self, path: str) -> Answer:
-            if path not in _OPEN and not guard.admits(self.headers.get("Authorization")):
+        def _answer(self, request: Request) -> Answer:
+            route = find_route(routes, request.path)
+            if not (route is not None and route.open) and not guard.admits(self.headers.get("Authorization")):
                 return json_answer({"error": "send 'Authorization: Bearer <token>'"}, HTTPStatus.UNAUTHORIZED)
-            if path not in routes:
-                return self._not_found()
+            if route is None:
+                return json_answer({"error": "not found", "paths": sorted(routes)}, HTTPStatus.NOT_FOUND)
+            if not route.takes(request.method):
+                return _not_allowed(request, route)
             try:
-                return routes[path]()
+                return route.answer(request)
             except Exception:
-                log.exception("%s %s failed", self.command, path)
+                log.exception("%s %s failed", request.method, request.path)
                 return json_answer({"error": "failed; the log says why"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
-        @staticmethod
-        def _not_found() -> Answer:
-            return json_answer({"error": "not found", "paths": sorted(routes)}, HTTPStatus.NOT_FOUND)
-
-        def _send(self, answer: Answer, **headers: str) -> None:
+        def _send(self, answer: Answer) -> None:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))
-            for name, value in headers.items():
+            for name, value in answer.headers.items():
                 self.send_header(name, value)
             if answer.status is HTTPStatus.UNAUTHORIZED:
                 self.send_header("WWW-Authenticate", "Bearer")
@@ -176,3 +165,8 @@ def _handler(routes: dict[str, Route], guard: _TokenGuard) -> type[BaseHTTPReque
                 self.wfile.write(answer.body)
 
     return Handler
+
+
+def _not_allowed(request: Request, route: Route) -> Answer:
+    error = {"error": f"{request.method} is not allowed here; use {route.method}"}
+    return json_answer(error, HTTPStatus.METHOD_NOT_ALLOWED, Allow=route.allowed)

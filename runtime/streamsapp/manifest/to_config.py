@@ -25,6 +25,9 @@ def to_config(app: StreamsApp, *, secret_dir: Path | None = KAFKA_SECRET_DIR, **
         "processing_guarantee": spec.processing.guarantee,
         "threads": spec.processing.threads,
         "commit_interval_ms": spec.processing.commit_interval_ms,
+        "standby_replicas": spec.processing.standby_replicas,
+        "acceptable_recovery_lag": spec.processing.acceptable_recovery_lag,
+        "max_warmup_replicas": spec.processing.max_warmup_replicas,
         "memory_bytes": _memory_bytes(app),
         "kafka": _client_properties(app, secret_dir),
     } | {name: value for name, value in overrides.items() if value is not None}

@@ -110,9 +110,19 @@ def test_run_without_a_broker_is_the_users_to_mend(manifest: Path, capsys: pytes
     assert capsys.readouterr().err.startswith("spec.kafka.bootstrapServers: is required")
 
 
-def test_local_refuses_more_than_one_replica_by_name(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["local", "-f", str(manifest), "--replicas", "3"]) == 2
-    assert capsys.readouterr().err.startswith("--replicas: 3 instances are not available yet")
+@pytest.mark.parametrize("option", ["--replicas", "--partitions"])
+def test_local_refuses_less_than_one_by_name(manifest: Path, capsys: pytest.CaptureFixture[str], option: str) -> None:
+    assert main(["local", "-f", str(manifest), option, "0"]) == 2
+    assert capsys.readouterr().err == f"{option}: expected an integer ≥ 1, got 0\n"
+
+
+def test_more_instances_than_there_is_memory_for_are_refused(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = manifest.read_text().replace("spec:\n", "spec:\n  processing: {instances: 100000}\n", 1)
+    manifest.write_text(text)
+    assert main(["run", "-f", str(manifest), "--bootstrap-servers", "none:9092"]) == 2
+    assert capsys.readouterr().err.startswith("spec.processing.instances: 100000 instances leave")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(manifest: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from query_hosts import QueryHost
 from streamsapp.errors import ConfigError
-from streamsapp.http import HttpServer
+from streamsapp.http import HttpServer, instance_routes
+from streamsapp.http.instance import Drain
 from streamsapp.metrics import Sample, gauge
 
 
@@ -25,6 +28,13 @@ class View:
         self.health = (True, "")
         self.readiness = (True, "RUNNING")
         self.error: Exception | None = None
+
+        self.drained = True
+        self.drains: list[float] = []
+
+    def drain(self, timeout: float) -> bool:
+        self.drains.append(timeout)
+        return self.drained
 
     def status(self) -> dict[str, Any]:
         if self.error is not None:
@@ -43,8 +53,8 @@ class View:
 
 @contextmanager
 def serving(view: View, token_file: Path | None = None) -> Iterator[HttpServer]:
-    with closing(HttpServer(view, 0, host="127.0.0.1", token_file=token_file)) as server:
-        server.start()
+    with closing(HttpServer(0, host="127.0.0.1", token_file=token_file)) as server:
+        server.start(instance_routes(view, QueryHost().queries(), Drain(view.drain, 25)))
         yield server
 
 
@@ -145,11 +155,63 @@ def test_an_error_inside_answers_500_and_does_not_show_itself(view: View) -> Non
     assert "inner secret" not in body
 
 
-def test_a_port_in_use_is_the_users_to_mend(view: View) -> None:
+def test_a_drain_answers_when_it_is_done_and_may_be_asked_for_again(view: View) -> None:
+    with serving(view) as server:
+        assert [ask(server, path, "POST")[::2] for path in ("/drain", "/drain?timeout=3")] == [
+            (200, '{"drained":true}\n')
+        ] * 2
+    assert view.drains == [25, 3]
+
+
+def test_a_drain_that_takes_too_long_says_so(view: View) -> None:
+    view.drained = False
+    with serving(view) as server:
+        status, _, body = ask(server, "/drain?timeout=0.5", "POST")
+    assert (status, json.loads(body)["drained"]) == (504, False)
+    assert "within 0.5 s" in json.loads(body)["error"]
+
+
+@pytest.mark.parametrize("timeout", ["soon", "-1", "nan", "inf"])
+def test_a_drain_without_a_usable_timeout_does_not_begin(view: View, timeout: str) -> None:
+    with serving(view) as server:
+        assert ask(server, f"/drain?timeout={timeout}", "POST")[0] == 400
+    assert view.drains == []
+
+
+def test_a_drain_is_asked_for_by_post_with_the_token(view: View, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheimnis")
+    with serving(view, tmp_path / "token") as server:
+        assert ask(server, "/drain", "POST")[0] == 401
+        status, headers, _ = ask(server, "/drain", token="geheimnis")
+        assert (status, headers["Allow"]) == (405, "POST")
+    assert view.drains == []
+
+
+def test_closing_waits_for_the_answer_to_a_drain(view: View) -> None:
+    began, closed = threading.Event(), threading.Event()
+
+    def drain(timeout: float) -> bool:
+        began.set()
+        return closed.wait(5)
+
+    answers: list[int] = []
+    server = HttpServer(0, host="127.0.0.1")
+    server.start(instance_routes(view, QueryHost().queries(), Drain(drain, 25)))
+    asking = threading.Thread(target=lambda: answers.append(ask(server, "/drain", "POST")[0]))
+    asking.start()
+    assert began.wait(5)
+    threading.Timer(0.1, closed.set).start()
+    server.close()
+    assert closed.is_set()
+    asking.join(5)
+    assert answers == [200]
+
+
+def test_a_port_in_use_is_the_users_to_mend() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"^http_port: cannot listen on 127.0.0.1:{port}"):
-            HttpServer(view, port, host="127.0.0.1")
+            HttpServer(port, host="127.0.0.1")
 
 
 def test_an_open_connection_does_not_hold_up_closing(view: View) -> None:
@@ -160,8 +222,8 @@ def test_an_open_connection_does_not_hold_up_closing(view: View) -> None:
         assert time.monotonic() - before < 2
 
 
-def test_closing_before_starting_frees_the_port(view: View) -> None:
-    server = HttpServer(view, 0, host="127.0.0.1")
+def test_closing_before_starting_frees_the_port() -> None:
+    server = HttpServer(0, host="127.0.0.1")
     server.close()
-    with closing(HttpServer(view, server.port, host="127.0.0.1")) as again:
+    with closing(HttpServer(server.port, host="127.0.0.1")) as again:
         assert again.port == server.port

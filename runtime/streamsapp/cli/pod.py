@@ -1,0 +1,119 @@
+"""A pod of several instances: the supervisor's side of the command line, and the instance's.
+
+Called by ``run`` and ``local`` on the main thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.http import HttpServer
+from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
+from streamsapp.query.remote import HttpFetch
+from streamsapp.supervisor.pod import Pod
+from streamsapp.supervisor.routes import pod_routes
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus come from outside the pod
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What tells one instance of a pod from the others."""
+
+    name: str
+    #: Instances of one host are lost together: an active task's standbys are kept off its host.
+    host_id: str
+    state_dir: Path
+
+
+@dataclass(frozen=True)
+class PodSettings:
+    """What is decided for a pod before its instances start."""
+
+    application_id: str
+    name: str
+    seats: tuple[Seat, ...]
+    #: Of each instance.
+    memory_bytes: int
+    bootstrap_servers: str
+    http_host: str
+    #: ``host:port`` of the pod; ``None`` for its own address and the port.
+    application_server: str | None
+
+
+def add_member_options(parser: argparse.ArgumentParser) -> None:
+    """What the supervisor gives its instances, and nobody else needs."""
+    hidden = argparse.SUPPRESS
+    parser.add_argument("--lifeline", type=int, help=hidden)
+    parser.add_argument("--http-host", default=ALL_INTERFACES, help=hidden)
+    parser.add_argument("--client-id", help=hidden)
+    parser.add_argument("--host-id", help=hidden)
+    parser.add_argument("--memory-bytes", type=int, help=hidden)
+
+
+def run_pod(options: argparse.Namespace, settings: PodSettings) -> int:
+    """Run several instances until closed; returns the exit code."""
+    with closing(HttpServer(options.http_port, host=settings.http_host, token_file=HTTP_TOKEN_FILE)) as server:
+        address = LOOPBACK if settings.http_host == LOOPBACK else own_address()
+        endpoint = settings.application_server or f"{address}:{server.port}"
+        commands = {seat.name: _command(options, settings, seat, endpoint) for seat in settings.seats}
+        pod = Pod(commands, HttpFetch(HTTP_TOKEN_FILE), options.shutdown_timeout)
+        server.start(pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout))
+        log.info("%d instances; status on http://%s:%d/status", len(commands), server.host, server.port)
+        with closing_on_signals(pod.stop):
+            pod.start()
+            return pod.wait()
+
+
+def follow_supervisor(lifeline: int, port: int) -> None:
+    """Tell the supervisor this instance's port, and leave as on a signal when the supervisor is gone."""
+    line = socket.socket(fileno=lifeline)
+    line.set_inheritable(False)
+    line.sendall(b"%d\n" % port)
+    threading.Thread(target=_leave_at_the_end, args=(line,), name="lifeline", daemon=True).start()
+
+
+def own_address() -> str:
+    """The address that this host's name stands for; in a pod, the pod's."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return LOOPBACK
+
+
+def _leave_at_the_end(line: socket.socket) -> None:
+    with line:
+        line.recv(1)  # it says nothing: this returns when it is gone
+    log.warning("the supervisor is gone; leaving")
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _command(options: argparse.Namespace, settings: PodSettings, seat: Seat, endpoint: str) -> list[str]:
+    given = {
+        "--file": options.file,
+        "--bootstrap-servers": settings.bootstrap_servers,
+        "--state-dir": seat.state_dir,
+        "--http-host": LOOPBACK,
+        "--http-port": 0,
+        "--shutdown-timeout": options.shutdown_timeout,
+        "--application-server": endpoint,
+        "--client-id": seat.name,
+        "--host-id": seat.host_id,
+        "--memory-bytes": settings.memory_bytes,
+    }
+    program = [sys.executable, "-m", "streamsapp.cli.main"]
+    logs = ["--log-level", options.log_level, "--log-format", options.log_format]
+    return [*program, *logs, "run", *(str(part) for option in given.items() for part in option)]

@@ -1,0 +1,70 @@
+"""What one instance answers.
+
+Made by the command line; called on the threads of the HTTP server.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+from streamsapp.http.messages import Answer, Request, Route, Routes, json_answer
+from streamsapp.http.state import StateRoute
+from streamsapp.http.view import InstanceView
+from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
+from streamsapp.query import Queries
+
+#: Seconds.
+_LONGEST_DRAIN = 86_400.0
+
+
+def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Routes:
+    """The routes of an instance."""
+    exporter = Exporter(view.samples)
+    return {
+        "/healthz": Route(lambda _: probe(view.healthy()), open=True),
+        "/readyz": Route(lambda _: probe(view.ready()), open=True),
+        "/metrics": Route(lambda _: Answer(HTTPStatus.OK, exporter.render(), CONTENT_TYPE), open=True),
+        "/status": Route(lambda _: json_answer(view.status())),
+        "/state/": Route(StateRoute(queries)),
+        "/drain": Route(drain, method="POST"),
+    }
+
+
+def probe(verdict: tuple[bool, str]) -> Answer:
+    """What ``/healthz`` and ``/readyz`` answer."""
+    good, reason = verdict
+    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    return json_answer({"ok": good, "reason": reason}, status)
+
+
+class Drain:
+    """``POST /drain?timeout=SECONDS``: hands everything over, then answers. Whoever asks again hears the same. The
+    process stays, so that nobody starts it again before it is taken away."""
+
+    def __init__(self, drain: Callable[[float], bool], timeout: float) -> None:
+        self._drain = drain
+        self._timeout = timeout
+        #: Set from the first request on.
+        self.asked = threading.Event()
+
+    def __call__(self, request: Request) -> Answer:
+        timeout = drain_timeout(request, self._timeout)
+        if timeout is None:
+            return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+        self.asked.set()
+        if self._drain(timeout):
+            return json_answer({"drained": True})
+        error = f"not everything was taken over within {timeout:g} s; the rest was committed and left"
+        return json_answer({"drained": False, "error": error}, HTTPStatus.GATEWAY_TIMEOUT)
+
+
+def drain_timeout(request: Request, default: float) -> float | None:
+    """The seconds a drain may take; ``None`` if they cannot be read."""
+    try:
+        seconds = float(parse_qs(request.query).get("timeout", [str(default)])[-1])
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds <= _LONGEST_DRAIN else None

@@ -1,0 +1,76 @@
+"""Requests, answers, and the routes between them. Pure.
+
+Made by the server for each request; routes are made by whoever starts a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+import orjson
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked, undecoded."""
+
+    method: str
+    #: Path and query as they came.
+    target: str
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        return self.target.partition("?")[2]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is answered."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Route:
+    """Who answers a path."""
+
+    answer: Callable[[Request], Answer]
+    method: str = "GET"
+    #: Asked by the kubelet and by Prometheus, which carry no token.
+    open: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """The methods it takes, as a header."""
+        return "GET, HEAD" if self.method == "GET" else self.method
+
+    def takes(self, method: str) -> bool:
+        """Whether a method may be used."""
+        return method in self.allowed.split(", ")
+
+
+#: By path; one that ends in ``/`` takes all paths below it.
+Routes: TypeAlias = Mapping[str, Route]
+
+
+def find_route(routes: Routes, path: str) -> Route | None:
+    """The route of a path."""
+    return routes.get(path) or routes.get(path[: path.find("/", 1) + 1])
+
+
+def json_answer(document: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> Answer:
+    """A JSON document; raises ``TypeError`` for what JSON cannot express."""
+    options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    return Answer(status, orjson.dumps(document, option=options), headers=headers)

@@ -1,0 +1,193 @@
+"""``GET /state/<store>/<key>`` and ``/state/<store>?from=&to=``: interactive queries over HTTP.
+
+Called on threads of the HTTP server. What is not here is redirected to its owner (307), fetched from it (``proxy``),
+or refused with the owner's name: 421 when only this instance was asked (``local``), 503 while nobody has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from heapq import merge
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
+from streamsapp.http.messages import Answer, Request, json_answer
+from streamsapp.http.values import parse_key, show, show_key
+from streamsapp.query import Queries, Staleness
+from streamsapp.query.api import Found, KeyRange, Source, StoreInfo
+
+_LIMIT, _MAX_LIMIT = 1000, 10_000
+_FLAGS = {"": True, "1": True, "true": True, "0": False, "false": False}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request's parameters."""
+
+    partition: int | None = None
+    stale: Staleness | None = None
+    #: Only what is on this instance; of a range, behind this endpoint.
+    local: bool = False
+    #: Fetch from the owner instead of redirecting to it.
+    proxy: bool = False
+    #: Keys and values are base64 of their serialised form.
+    as_bytes: bool = False
+    limit: int = _LIMIT
+    #: Bounds of a range as texts of keys; ``to`` is included, ``before`` is not.
+    from_: str = ""
+    to: str = ""
+    before: str = ""
+
+
+class StateRoute:
+    """Answers queries at one instance."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries = queries
+
+    def __call__(self, request: Request) -> Answer:
+        try:
+            name, slash, key = request.path.removeprefix("/state/").partition("/")
+            asked = parse_parameters(request.query)
+            store = self._queries.store(unquote(name, errors="strict"))
+            if slash:
+                return self._key(store, unquote(key, errors="strict"), asked, request)
+            return self._range(store, asked, request)
+        except (InvalidQueryError, UnicodeDecodeError) as error:
+            return json_answer({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+        except UnknownStateStoreError as error:
+            return json_answer({"error": str(error)}, HTTPStatus.NOT_FOUND)
+        except StoreNotAvailableError as error:
+            return _unavailable(error)
+
+    def _key(self, store: StoreInfo, text: str, asked: Asked, request: Request) -> Answer:
+        key = parse_key(store, text, as_bytes=asked.as_bytes)
+        partition = self._queries.partition_of(store, key) if asked.partition is None else asked.partition
+        try:
+            found, source = self._queries.local.get(store, partition, key, asked.stale)
+        except StoreNotAvailableError as error:
+            if not asked.proxy or asked.local:
+                return self._elsewhere(error, asked, request)
+            found, source = self._queries.remote_get(store, partition, key, asked.stale)
+        document = {"store": store.name, **show(store, found, as_bytes=asked.as_bytes), **_shown(source)}
+        return json_answer(document, HTTPStatus.OK if found.raw is not None else HTTPStatus.NOT_FOUND)
+
+    def _range(self, store: StoreInfo, asked: Asked, request: Request) -> Answer:
+        keys = _key_range(store, asked)
+        if asked.partition is None:
+            return self._page(store, keys, asked)
+        # One more than asked for: its key is where the next page starts.
+        limit = asked.limit + 1
+        try:
+            page, source = self._queries.local.range(store, asked.partition, keys, limit, asked.stale)
+        except StoreNotAvailableError as error:
+            if not asked.proxy or asked.local:
+                return self._elsewhere(error, asked, request)
+            page = self._queries.remote_range(store, asked.partition, keys, limit, asked.stale)
+            return json_answer(_document(store, page, asked) | {"partition": asked.partition})
+        return json_answer(_document(store, page, asked) | _shown(source))
+
+    def _page(self, store: StoreInfo, keys: KeyRange, asked: Asked) -> Answer:
+        """All partitions behind this endpoint, or of the whole application; what is left out is named."""
+        pages: list[list[Found]] = []
+        covered: list[int] = []
+        elsewhere: dict[str, str | None] = {}
+        for partition in range(store.partitions):
+            try:
+                pages.append(self._partition(store, partition, keys, asked))
+                covered.append(partition)
+            except StoreNotAvailableError as error:
+                if asked.proxy:
+                    raise
+                elsewhere[str(partition)] = error.owner
+        merged = list(merge(*pages, key=lambda found: found.key))
+        document = _document(store, merged, asked)
+        return json_answer(document | {"partitions": covered, "elsewhere": elsewhere})
+
+    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, asked: Asked) -> list[Found]:
+        limit = asked.limit + 1
+        try:
+            page, _ = self._queries.local.range(store, partition, keys, limit, asked.stale)
+        except StoreNotAvailableError as error:
+            # An instance that shares this endpoint lives in the same pod.
+            same = error.owner is not None and error.owner == self._queries.host.endpoint
+            if not same and (asked.local or not asked.proxy):
+                raise
+            page = self._queries.remote_range(store, partition, keys, limit, asked.stale)
+        return page
+
+    def _elsewhere(self, error: StoreNotAvailableError, asked: Asked, request: Request) -> Answer:
+        """It is not here, and whoever asks is to go there himself."""
+        if asked.local:
+            return json_answer({"error": str(error), "owner": error.owner}, HTTPStatus.MISDIRECTED_REQUEST)
+        if error.owner is None or error.owner == self._queries.host.endpoint:
+            return _unavailable(error)
+        document = {"error": str(error), "owner": error.owner}
+        location = f"http://{error.owner}{request.target}"
+        return json_answer(document, HTTPStatus.TEMPORARY_REDIRECT, Location=location)
+
+
+def parse_parameters(query: str) -> Asked:
+    """What the part behind the question mark says; what is not known is refused, as it may be a bound misspelt."""
+    given = dict(parse_qsl(query, keep_blank_values=True, errors="strict"))
+    settings: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
+    standby = given.pop("standby", None)
+    for name, text in given.items():
+        if name not in _PARAMETERS:
+            raise InvalidQueryError(f"{name}: there is no such parameter; there are standby, {', '.join(_PARAMETERS)}")
+        field, parse = _PARAMETERS[name]
+        try:
+            (bounds if field in ("max_lag", "max_age") else settings)[field] = parse(text)
+        except (ValueError, KeyError, OverflowError) as error:
+            raise InvalidQueryError(f"{name}: cannot use {text!r}") from error
+    if standby not in (None, "ok") or (bounds and standby is None):
+        raise InvalidQueryError("standby: say standby=ok to be answered by replicas, and leave out maxLag otherwise")
+    # Instances ask each other for one more than they were asked for.
+    if not 1 <= settings.get("limit", _LIMIT) <= _MAX_LIMIT + settings.get("local", False):
+        raise InvalidQueryError(f"limit: expected 1 to {_MAX_LIMIT}, got {settings['limit']}")
+    return Asked(**settings, stale=None if standby is None else Staleness(**bounds))
+
+
+_PARAMETERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "partition": ("partition", int),
+    "maxLag": ("max_lag", int),
+    "maxAgeMs": ("max_age", lambda text: timedelta(milliseconds=int(text))),
+    "local": ("local", _FLAGS.__getitem__),
+    "proxy": ("proxy", _FLAGS.__getitem__),
+    "format": ("as_bytes", {"json": False, "bytes": True}.__getitem__),
+    "limit": ("limit", int),
+    "from": ("from_", str),
+    "to": ("to", str),
+    "before": ("before", str),
+}
+
+
+def _key_range(store: StoreInfo, asked: Asked) -> KeyRange:
+    """Empty bounds are open."""
+    start = parse_key(store, asked.from_, as_bytes=asked.as_bytes) if asked.from_ else b""
+    if asked.before:
+        return KeyRange(start, parse_key(store, asked.before, as_bytes=asked.as_bytes))
+    # The end is exclusive; a zero byte appended is the next key there can be.
+    return KeyRange(start, parse_key(store, asked.to, as_bytes=asked.as_bytes) + b"\x00" if asked.to else None)
+
+
+def _document(store: StoreInfo, found: list[Found], asked: Asked) -> dict[str, Any]:
+    """The first entries, and where to go on: ``next`` is the ``from`` of the next page."""
+    entries = [show(store, each, as_bytes=asked.as_bytes) for each in found[: asked.limit]]
+    following = found[asked.limit].key if len(found) > asked.limit else None
+    shown = None if following is None else show_key(store, following, as_bytes=asked.as_bytes)
+    return {"store": store.name, "entries": entries, "next": shown}
+
+
+def _shown(source: Source) -> dict[str, Any]:
+    return {"partition": source.partition, "role": source.role.value, "lag": source.lag}
+
+
+def _unavailable(error: StoreNotAvailableError) -> Answer:
+    document = {"error": str(error), "owner": error.owner}
+    return json_answer(document, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "1"})

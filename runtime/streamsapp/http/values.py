@@ -1,0 +1,95 @@
+"""Keys as text in URLs, and keys and values as JSON. Pure.
+
+====================  =========================================
+serde of the key      in a URL
+====================  =========================================
+string                the text itself
+short, integer, long  a number
+float, double         a number
+boolean               ``true`` or ``false``
+uuid                  its 36 characters
+json                  JSON
+bytes                 base64, of either alphabet, padded or not
+any other             only as ``format=bytes``
+====================  =========================================
+
+With ``format=bytes`` keys and values are base64 of their serialised form, whatever the serde.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from streamsapp.errors import InvalidQueryError
+from streamsapp.query.api import Found, StoreInfo
+from streamsapp.query.remote import decode, encode
+from streamsapp.query.service import serialize
+from streamsapp.state.api import ValueAndTimestamp
+
+_BOOLEANS = {"true": True, "false": False}
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "string": str,
+    "short": int,
+    "integer": int,
+    "long": int,
+    "float": float,
+    "double": float,
+    "boolean": _BOOLEANS.__getitem__,
+    "uuid": uuid.UUID,
+    "json": orjson.loads,
+    "bytes": decode,
+}
+
+
+def parse_key(store: StoreInfo, text: str, *, as_bytes: bool) -> bytes:
+    """The serialised key that a text stands for."""
+    kind = store.key_serde.name
+    parser = decode if as_bytes else _PARSERS.get(kind)
+    if parser is None:
+        raise InvalidQueryError(
+            f"keys of store {store.name} ({kind}) have no form in a URL; send base64 of their bytes and format=bytes"
+        )
+    try:
+        key = parser(text)
+    except (ValueError, KeyError) as error:
+        wanted = "base64" if as_bytes or kind == "bytes" else kind
+        raise InvalidQueryError(f"{text!r} is no key of store {store.name}: expected {wanted}") from error
+    return key if as_bytes else serialize(store, key)
+
+
+def show_key(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
+    """A key in JSON."""
+    return encode(key) if as_bytes else shown(store.key_serde.deserialize(key))
+
+
+def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
+    """An entry in JSON; ``timestamp`` is ``None`` where the store keeps none."""
+    value, timestamp = found.value, None
+    if isinstance(value, ValueAndTimestamp):
+        value, timestamp = value
+    if as_bytes:
+        value = None if found.raw is None else encode(found.raw)
+    return {"key": show_key(store, found.key, as_bytes=as_bytes), "value": shown(value), "timestamp": timestamp}
+
+
+def shown(value: Any) -> Any:
+    """A value in JSON, bytes as base64."""
+    try:
+        return orjson.Fragment(orjson.dumps(value, default=_show_other, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError as error:
+        raise InvalidQueryError(
+            f"a {type(value).__name__} has no form in JSON ({error}); ask with format=bytes"
+        ) from error
+
+
+def _show_other(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return encode(value)
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not known to JSON")

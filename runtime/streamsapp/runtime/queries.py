@@ -1,0 +1,102 @@
+"""What interactive queries see of an instance.
+
+Called on threads that query: reads what the runtime's threads publish as plain attributes, waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from streamsapp.clock import SystemClock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
+from streamsapp.membership.api import Peer
+from streamsapp.query import Queries
+from streamsapp.query.api import StoreInfo, TaskView
+from streamsapp.query.directory import stores_of
+from streamsapp.query.remote import HttpFetch
+from streamsapp.record import TaskId
+from streamsapp.runtime.changelogs import Observation
+from streamsapp.runtime.instance import StreamsRuntime
+from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.parts import Parts
+from streamsapp.tasks.states import TaskRole, TaskState
+from streamsapp.tasks.stream_task import StreamTask
+
+
+class _Known(NamedTuple):
+    layout: Layout
+    stores: Mapping[str, StoreInfo]
+
+
+class InstanceHost:
+    """One instance, started or not: the :class:`~streamsapp.query.api.Host` of its queries."""
+
+    def __init__(self, config: StreamsConfig, parts: Callable[[], Parts | None]) -> None:
+        self._config = config
+        self._parts = parts
+        self._known: _Known | None = None
+
+    def tasks(self) -> Mapping[TaskId, TaskView]:
+        parts = self._parts()
+        if parts is None or parts.state.state.ended:
+            return {}
+        return {task_id: _view(task, parts) for task_id, task in list(parts.owned.all.items())}
+
+    def stores(self) -> Mapping[str, StoreInfo]:
+        parts = self._parts()
+        layout = None if parts is None else parts.life.layout
+        if layout is None:
+            return {}
+        known = self._known
+        if known is None or known.layout is not layout:
+            self._known = known = _Known(layout, stores_of(layout.plans.values(), self._config))
+        return known.stores
+
+    def peers(self) -> Mapping[str, Peer]:
+        parts = self._parts()
+        assignment = None if parts is None else parts.life.assignment
+        return {} if assignment is None else assignment.peers
+
+    @property
+    def endpoint(self) -> str:
+        return self._config.application_server
+
+    @property
+    def safe_until(self) -> float:
+        parts = self._parts()
+        return 0.0 if parts is None else parts.life._membership.safe_until
+
+    @property
+    def committed_only(self) -> bool:
+        return self._config.exactly_once
+
+
+def _view(task: StreamTask, parts: Parts) -> TaskView:
+    running = task.state is TaskState.RUNNING
+    if task.role is TaskRole.ACTIVE and running:
+        return TaskView(task.id, task.role, running, task.stores.views)
+    # Without a changelog a replica has nothing, however little it lags.
+    followed = {store: view for store, view in task.stores.views.items() if store in task.plan.all_changelogs}
+    seen = [_observed(task, store, parts) for store in followed]
+    known = [each for each in seen if each is not None]
+    complete = bool(seen) and len(known) == len(seen)
+    return TaskView(
+        task.id,
+        task.role,
+        running,
+        followed,
+        lag=max(each.lag for each in known) if complete else None,
+        observed_at_ms=min(each.observed_at_ms for each in known) if complete else None,
+    )
+
+
+def _observed(task: StreamTask, store: str, parts: Parts) -> Observation | None:
+    reader = parts.restoration.readers.get(task.plan.all_changelogs[store])
+    return reader.observed if reader is not None and reader.task is task else None
+
+
+def queries_of(runtime: StreamsRuntime, config: StreamsConfig) -> Queries:
+    """Queries at an instance, made before it starts."""
+    return Queries(InstanceHost(config, lambda: runtime._parts), SystemClock(), HttpFetch(HTTP_TOKEN_FILE))

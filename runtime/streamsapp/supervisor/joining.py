@@ -1,0 +1,77 @@
+"""Makes one answer of those of several instances. Pure.
+
+Called on threads of the pod's HTTP server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+#: States of an instance, the worst first.
+_WORST_FIRST = (
+    "ERROR",
+    "PENDING_ERROR",
+    "NOT_RUNNING",
+    "PENDING_SHUTDOWN",
+    "CREATED",
+    "REBALANCING",
+    "RUNNING",
+)
+#: The state of an instance that does not answer: it is starting, or about to be started again.
+_SILENT = "CREATED"
+
+
+def join_status(application_id: str, pod: str, documents: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
+    """One ``/status`` document: the tasks of all, the worst state, the oldest generation. ``instances`` tells the
+    instances apart; of one that does not answer nothing is known."""
+    answered = [document for document in documents.values() if document is not None]
+    states = {name: _SILENT if document is None else document["state"] for name, document in documents.items()}
+    generations = [document["generation"] for document in answered]
+    return {
+        "applicationId": application_id,
+        "instance": pod,
+        "state": min(states.values(), key=_WORST_FIRST.index),
+        "generation": None if None in generations or len(answered) < len(documents) else min(generations),
+        "tasks": [task for document in answered for task in document["tasks"]],
+        "instances": [
+            {
+                "instance": name,
+                "state": None if document is None else document["state"],
+                "generation": None if document is None else document["generation"],
+            }
+            for name, document in documents.items()
+        ],
+    }
+
+
+def join_probes(reasons: Mapping[str, str | None]) -> tuple[bool, str]:
+    """Whether all are well; ``None`` stands for no complaint."""
+    bad = [f"{name}: {reason}" for name, reason in reasons.items() if reason is not None]
+    return not bad, "; ".join(bad) or "all instances are ready"
+
+
+def join_metrics(texts: Mapping[str, str], own: Iterable[Metric] = ()) -> bytes:
+    """One exposition; each sample is labelled with its instance."""
+    families: dict[str, Metric] = {}
+    for instance, text in texts.items():
+        for family in text_string_to_metric_families(text):
+            joined = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            for sample in family.samples:
+                joined.add_sample(sample.name, {**sample.labels, "instance": instance}, sample.value)
+    registry = CollectorRegistry()
+    registry.register(_Families([*families.values(), *own]))
+    return generate_latest(registry)
+
+
+class _Families(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families

@@ -1,0 +1,119 @@
+"""The instances of one pod: started, watched, drained and stopped together.
+
+Made by the command line, whose main thread waits; every instance has a thread here, and one looks after their health.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+
+from streamsapp.query.remote import Fetch, Reply
+from streamsapp.supervisor.member import Member
+from streamsapp.supervisor.policy import Health
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the instances' health.
+HEALTH_PERIOD = 5.0
+#: How long an instance may take to answer, in seconds. It may have to ask another one first.
+PATIENCE = 10.0
+#: What an instance may take on top of the time it was given to leave, in seconds.
+_GRACE = 2.0
+
+
+class Pod:
+    """Several instances of one application."""
+
+    def __init__(self, commands: Mapping[str, Sequence[str]], fetch: Fetch, shutdown_timeout: float) -> None:
+        """``commands`` starts each instance, by name."""
+        self._fetch = fetch
+        self._shutdown_timeout = shutdown_timeout
+        self.members = [Member(name, command, self._refuse) for name, command in commands.items()]
+        self._ended = threading.Event()
+        self._refused: int | None = None
+        self._stopping = threading.Lock()
+
+    def start(self) -> None:
+        """Start all instances. The first one goes ahead: what is wrong with the application is then told once."""
+        first, *others = self.members
+        first.start()
+        first.settled.wait()
+        if not self._ended.is_set():
+            for member in others:
+                member.start()
+            threading.Thread(target=self._watch, name="health", daemon=True).start()
+
+    def wait(self) -> int:
+        """Block until the pod was stopped or an instance refused to run; the exit code."""
+        self._ended.wait()
+        self.stop()
+        if self._refused is not None:
+            return self._refused
+        return int(any(member.code != 0 for member in self.members))
+
+    def stop(self) -> None:
+        """Drain and end all instances at the same time; those that take too long are killed."""
+        with self._stopping:
+            for member in self.members:
+                member.leave()
+            give_up = time.monotonic() + self._shutdown_timeout + _GRACE
+            for member in self._started():
+                member.join(max(0.0, give_up - time.monotonic()))
+            for member in self._started():
+                if member.is_alive():
+                    log.error("%s does not end in time; it is killed", member.instance)
+                    member.kill()
+                    member.join()
+        self._ended.set()
+
+    def drain(self, path: str, timeout: float) -> dict[str, Reply | None]:
+        """Ask all instances to hand over everything, at the same time. They stay, and are not started again."""
+        for member in self.members:
+            member.stay_down()
+        return self.ask_all(path, method="POST", timeout=timeout)
+
+    def ask(self, member: Member, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply | None:
+        """What an instance answers; ``None`` if it does not."""
+        endpoint = member.endpoint
+        if endpoint is None:
+            return None
+        try:
+            return self._fetch(endpoint, path, method=method, timeout=timeout)
+        except (OSError, HTTPException) as error:
+            log.debug("%s did not answer %s: %s", member.instance, path, error)
+            return None
+
+    def ask_all(self, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> dict[str, Reply | None]:
+        """What each instance answers, asked at the same time."""
+        with ThreadPoolExecutor(len(self.members)) as pool:
+            replies = pool.map(lambda each: self.ask(each, path, method=method, timeout=timeout), self.members)
+            return dict(zip((member.instance for member in self.members), replies, strict=True))
+
+    def _started(self) -> list[Member]:
+        return [member for member in self.members if member.ident is not None]
+
+    def _refuse(self, code: int) -> None:
+        """Called on a member's thread."""
+        self._refused = code
+        self._ended.set()
+
+    def _watch(self) -> None:
+        """Kill instances that hang or have failed without ending; they are then started again."""
+        health = {member.instance: Health() for member in self.members}
+        while not self._ended.wait(HEALTH_PERIOD):
+            for member in self.members:
+                if member.endpoint is None:
+                    continue
+                reply = self.ask(member, "/healthz", timeout=HEALTH_PERIOD)
+                if health[member.instance].heard(None if reply is None else reply.status == 200):
+                    log.error("%s is not healthy: %s; it is killed", member.instance, _text(reply))
+                    member.kill()
+
+
+def _text(reply: Reply | None) -> str:
+    return "it does not answer" if reply is None else reply.body.decode(errors="replace").strip()

@@ -1,0 +1,128 @@
+"""What a pod answers for its instances, at one port.
+
+Called on the threads of the HTTP server.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from streamsapp.http.instance import drain_timeout, probe
+from streamsapp.http.messages import JSON, Answer, Request, Route, Routes, json_answer
+from streamsapp.metrics.prometheus import CONTENT_TYPE
+from streamsapp.query.remote import Reply
+from streamsapp.supervisor.joining import join_metrics, join_probes, join_status
+from streamsapp.supervisor.pod import PATIENCE, Pod
+
+#: Nobody here has it, or nobody can tell now.
+_NOT_HERE = {HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
+_PASSED_ON = ("Location", "Retry-After")
+
+
+def pod_routes(pod: Pod, application_id: str, name: str, drain_seconds: float) -> Routes:
+    """The routes of a pod."""
+    joined = _Joined(pod, application_id, name, drain_seconds)
+    return {
+        "/healthz": Route(lambda _: probe((True, "the supervisor watches its instances")), open=True),
+        "/readyz": Route(joined.ready, open=True),
+        "/metrics": Route(joined.metrics, open=True),
+        "/status": Route(joined.status),
+        "/state/": Route(joined.state),
+        "/drain": Route(joined.drain, method="POST"),
+    }
+
+
+class _Joined:
+    """Asks the instances and makes one answer of theirs."""
+
+    def __init__(self, pod: Pod, application_id: str, name: str, drain_seconds: float) -> None:
+        self._pod = pod
+        self._application_id = application_id
+        self._name = name
+        self._drain_seconds = drain_seconds
+
+    def ready(self, request: Request) -> Answer:
+        return probe(join_probes({name: _complaint(reply) for name, reply in self._pod.ask_all("/readyz").items()}))
+
+    def metrics(self, request: Request) -> Answer:
+        replies = self._pod.ask_all("/metrics")
+        texts = {name: reply.body.decode() for name, reply in replies.items() if reply is not None}
+        return Answer(HTTPStatus.OK, join_metrics(texts, [self._restarts()]), CONTENT_TYPE)
+
+    def status(self, request: Request) -> Answer:
+        documents = {name: _document(reply) for name, reply in self._pod.ask_all("/status").items()}
+        return json_answer(join_status(self._application_id, self._name, documents))
+
+    def drain(self, request: Request) -> Answer:
+        timeout = drain_timeout(request, self._drain_seconds)
+        if timeout is None:
+            return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+        replies = self._pod.drain(f"/drain?timeout={timeout}", timeout + PATIENCE)
+        left = {name: _complaint(reply) for name, reply in replies.items() if not self._gone(name, reply)}
+        if all(complaint is None for complaint in left.values()):
+            return json_answer({"drained": True})
+        document = {"drained": False, "error": join_probes(left)[1]}
+        return json_answer(document, HTTPStatus.GATEWAY_TIMEOUT)
+
+    def state(self, request: Request) -> Answer:
+        """A key or a partition is with one of the instances; a range is gathered by any of them."""
+        parameters = parse_qs(request.query, keep_blank_values=True)
+        last: Reply | None = None
+        if "/" in request.path.removeprefix("/state/") or "partition" in parameters:
+            separator = "&" if request.query else "?"
+            last = self._first(request.target if "local" in parameters else f"{request.target}{separator}local=1")
+            if last is None or last.status not in _NOT_HERE or "local" in parameters:
+                return _passed_on(last)
+        return _passed_on(self._first(request.target) or last)
+
+    def _first(self, path: str) -> Reply | None:
+        """The first answer of an instance that has what is asked for, else the last."""
+        reply = None
+        for member in self._pod.members:
+            answered = self._pod.ask(member, path)
+            reply = answered or reply
+            if answered is not None and answered.status not in _NOT_HERE:
+                return answered
+        return reply
+
+    def _gone(self, name: str, reply: Reply | None) -> bool:
+        """An instance that does not run has nothing to hand over: its session times out, and others take over."""
+        return reply is None and all(member.pid is None for member in self._pod.members if member.instance == name)
+
+    def _restarts(self) -> Metric:
+        family = CounterMetricFamily(
+            "streamsapp_instance_starts", "How often an instance was started", labels=["instance"]
+        )
+        for member in self._pod.members:
+            family.add_metric([member.instance], member.starts)
+        return family
+
+
+def _document(reply: Reply | None) -> dict[str, Any] | None:
+    if reply is None or reply.status != HTTPStatus.OK:
+        return None
+    document: dict[str, Any] = orjson.loads(reply.body)
+    return document
+
+
+def _complaint(reply: Reply | None) -> str | None:
+    """What is wrong, from an answer like that of ``/readyz`` or ``/drain``."""
+    if reply is None:
+        return "does not answer"
+    if reply.status == HTTPStatus.OK:
+        return None
+    document = orjson.loads(reply.body)
+    return str(document.get("reason") or document.get("error"))
+
+
+def _passed_on(reply: Reply | None) -> Answer:
+    if reply is None:
+        error = {"error": "no instance of this pod answers; try again soon", "owner": None}
+        return json_answer(error, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "1"})
+    headers = {name: reply.headers[name] for name in _PASSED_ON if name in reply.headers}
+    return Answer(HTTPStatus(reply.status), reply.body, reply.headers.get("Content-Type", JSON), headers)
