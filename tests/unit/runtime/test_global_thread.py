@@ -278,6 +278,20 @@ def _truncating(broker: FakeBroker, request_offsets: Any, partitions: list[Topic
     return found
 
 
+def test_a_topic_that_was_gone_for_a_moment_is_taken_for_another_one(it: Globals) -> None:
+    it.broker.send("rates", "old", "1")
+    it.restored(table())
+    it.broker.error = TopicError("topic rates no longer exists")
+    assert it.failures.get(timeout=PATIENCE).error is it.broker.error
+    it.stop()
+    it.broker.error = None
+    it.broker.create("rates", 2)
+    for key in ("a", "b"):
+        it.broker.send("rates", key, "1")
+
+    assert list(content(it.restored(table()))) == ["a", "b"]
+
+
 def test_a_missing_topic_is_named_with_its_store(it: Globals) -> None:
     it.start(table(topic="misspelt"))
 

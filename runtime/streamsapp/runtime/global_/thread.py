@@ -223,7 +223,12 @@ class GlobalThread(threading.Thread):
     # ---- updating ----------------------------------------------------------------------------------------------
 
     def _update(self) -> None:
-        fetched = self._consumer.poll(BATCH, PATIENCE)
+        try:
+            fetched = self._consumer.poll(BATCH, PATIENCE)
+        except TopicError:
+            # A topic that comes back under this name is another one.
+            self._task.stores.forget_positions()
+            raise
         for partition, records in fetched.records:
             self._task.update(partition, records)
             self.partitions[partition].position = records[-1].offset() + 1
