@@ -107,9 +107,7 @@ class FakeAdmin:
     def __init__(self, consumer: FakeConsumer) -> None:
         self.logs = consumer.logs
 
-    def request_offsets(
-        self, partitions: Iterable[TopicPartition], *, earliest: bool = False, committed: bool = False
-    ) -> Answer:
+    def request_offsets(self, partitions: Iterable[TopicPartition], *, earliest: bool = False) -> Answer:
         asked = list(partitions)
         missing = [each for each in asked if each not in self.logs]
         if missing:
@@ -209,7 +207,6 @@ class Restoring:
             self.failures,
             RestoreEvents(cast(Any, self.consumer), lambda: self.listener, lambda: self.standby_listener),
             self.clock,
-            exactly_once=True,
         )
 
     def log(self, partition: TopicPartition, *offsets: int, end: int | None = None, low: int = 0) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition as KafkaPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
@@ -96,17 +96,12 @@ class TopicAdmin:
         for name, future in self._admin.create_topics(new, operation_timeout=TIMEOUT).items():
             _await_created(name, future)
 
-    def request_offsets(
-        self, partitions: Collection[TopicPartition], *, earliest: bool = False, committed: bool = False
-    ) -> OffsetRequest:
-        """Ask where partitions begin or end, with one request per broker; ``committed`` leaves out what follows the
-        first open transaction."""
+    def request_offsets(self, partitions: Collection[TopicPartition], *, earliest: bool = False) -> OffsetRequest:
+        """Ask where partitions begin or end, with one request per broker. An end counts records of open transactions:
+        whoever stands there misses nothing."""
         spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
         asked = {KafkaPartition(*partition): spec() for partition in partitions}
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        return OffsetRequest(
-            self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT) if asked else {}
-        )
+        return OffsetRequest(self._admin.list_offsets(asked, request_timeout=TIMEOUT) if asked else {})
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged."""

@@ -151,8 +151,10 @@ class Commit:
         """After the commit: the ended epoch's writes go to RocksDB, in slices."""
         task = epoch.task
         for store, count in written.items():
-            # A transaction ends with one control record in every partition it wrote to.
-            task.changelog_positions[store] += count + (1 if self._producer.transactional else 0)
+            # The control record that ends a transaction comes some time after the commit, before the next transaction.
+            task.changelog_positions[store] += count + (store in task.unmarked)
+            if self._producer.transactional:
+                task.unmarked.add(store)
         for store, partition in task.plan.source_changelogs.items():
             if partition in epoch.offsets:
                 task.changelog_positions[store] = epoch.offsets[partition].offset

@@ -114,7 +114,7 @@ class Lifecycle:
         self._membership.start(self.layout.task_infos, self._holdings)
 
     def advance(self, committing: bool) -> None:
-        """Follow the group and run what is restored. Once no commit is under way: revive what failed, give up what rests.
+        """Follow the group, run what is restored; once no commit is under way, revive what failed, give up what rests.
 
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch.
         """

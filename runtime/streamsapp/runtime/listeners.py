@@ -62,8 +62,8 @@ class StandbyUpdateListener(Protocol):
         batch_size: int,
         current_end_offset: int,
     ) -> None:
-        """A batch was applied, up to ``batch_end_offset`` (inclusive); the changelog ends at ``current_end_offset``, as far
-        as is known."""
+        """A batch was applied, up to ``batch_end_offset`` (inclusive); as far as is known, the changelog ends at
+        ``current_end_offset``."""
 
     def on_update_suspended(
         self,

@@ -85,7 +85,6 @@ class Parts:
             self.failures,
             RestoreEvents(restore_consumer, restore_listener, standby_listener),
             clock,
-            exactly_once=config.exactly_once,
         )
         resources = StateResources(
             config.memory.block_cache + config.memory.write_buffers,

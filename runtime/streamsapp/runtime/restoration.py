@@ -59,8 +59,6 @@ class RestorationThread(threading.Thread):
         failures: SimpleQueue[ThreadFailure],
         events: RestoreEvents,
         clock: Clock,
-        *,
-        exactly_once: bool,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._consumer = consumer
@@ -68,7 +66,6 @@ class RestorationThread(threading.Thread):
         self._failures = failures
         self._events = events
         self._lag = ReplicaLag(consumer, admin, clock)
-        self._exactly_once = exactly_once
         #: What the polling thread asked for, in its order.
         self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = False
@@ -212,7 +209,9 @@ class RestorationThread(threading.Thread):
     def _ends(self, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
         def ask() -> tuple[Offsets, Offsets]:
             low = self._admin.request_offsets(changelogs, earliest=True)
-            high = self._admin.request_offsets(changelogs, committed=self._exactly_once)
+            # Whether or not transactions are open: the last one of the former owner is committed, and its control records
+            # may come later than the answer to its commit.
+            high = self._admin.request_offsets(changelogs)
             return low.result(), high.result()
 
         return repeated(ask, "looking up where changelogs begin and end")

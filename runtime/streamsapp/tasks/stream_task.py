@@ -118,6 +118,8 @@ class StreamTask:
         self.start_offsets: dict[TopicPartition, ConsumedOffset] = {}
         #: Next changelog offset per store, once restored.
         self.changelog_positions: dict[str, int] = {}
+        #: Stores whose last transaction ends with a control record that is not counted in their position yet.
+        self.unmarked: set[str] = set()
         self._config = config
         self._output: list[OutputRecord] = []
         self._failures = FailureHandling(
