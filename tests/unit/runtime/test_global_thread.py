@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -121,6 +122,30 @@ def test_updates_after_restoring_are_seen_with_their_timestamps(it: Globals) -> 
 
     assert thread.stores["rates"].get("eur") == ValueAndTimestamp("2", 9)
     assert thread.stores["rates"].approximate_num_entries() == 1
+
+
+@pytest.mark.parametrize("engine", ["rocksdb", "memory"])
+def test_tasks_read_on_several_threads_while_batches_are_written(it: Globals, engine: str) -> None:
+    thread = it.restored(table(engine))
+    store = thread.stores["rates"]
+
+    def read() -> list[int]:
+        seen = [0]
+        while seen[-1] < 100:
+            listed = {int(value.value) for _, value in store.all()}
+            assert len(listed) <= 1, "a scan saw half of a batch"
+            seen.append(int(store.get("49").value) if listed else 0)
+        return seen
+
+    with ThreadPoolExecutor(4) as readers:
+        reading = [readers.submit(read) for _ in range(4)]
+        for round_ in range(1, 101):
+            with it.broker._changed:
+                for key in range(50):
+                    it.broker.send("rates", f"{key:02}", str(round_))
+        for each in reading:
+            seen = each.result(PATIENCE)
+            assert seen == sorted(seen)
 
 
 def test_the_restore_listener_hears_of_every_partition_as_in_kafka_streams(it: Globals) -> None:

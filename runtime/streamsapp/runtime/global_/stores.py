@@ -2,8 +2,9 @@
 
 The thread that fills the stores opens, restores, writes and closes them. Tasks get them by ``for_tasks``, read-only:
 what they read comes straight from RocksDB, or from the sorted dict that stands for it in memory, and not from the
-write-back layer, which is one thread's. They see whole batches of a topic. A scan of a persistent store is of one
-moment; a scan of a store in memory shows what is written meanwhile, as far as it has not come by.
+write-back layer, which is one thread's. They see what a batch of the topic wrote when it is applied, a few thousand
+keys at a time. A scan of a persistent store is of one moment; a scan of a store in memory shows what is written
+meanwhile, as far as it has not come by.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class GlobalTask:
         return len(keyed)
 
     def update(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
-        """Process a batch; tasks see all of it at once."""
+        """Process a batch, then show tasks what it wrote."""
         self._process(partition, records)
         self.stores.commit({partition: records[-1].offset() + 1})
 
