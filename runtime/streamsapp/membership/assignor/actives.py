@@ -143,7 +143,8 @@ class Actives:
         excess = {m: min(count[m] - quota[m], len(self._own[m])) for m in above}
         missing = {m: quota[m] - count[m] for m in below}
         moved = set()
-        for _, _, task, source, target in self._started(above, missing):
+        for _, _, partition, subtopology, source, target in self._started(above, missing):
+            task = TaskId(subtopology, partition)
             if excess[source] and missing[target] and task not in moved:
                 moved.add(task)
                 excess[source] -= 1
@@ -151,11 +152,20 @@ class Actives:
                 self._move(task, source, target, kind)
         self._move_anything(excess, missing, moved, kind)
 
-    def _started(self, above: list[int], missing: dict[int, int]) -> list[tuple[bool, float, TaskId, int, int]]:
-        """Moves to members that have something of the task's state, the best first."""
+    def _started(self, above: list[int], missing: dict[int, int]) -> list[tuple[bool, float, int, int, int, int]]:
+        """Moves to members that have something of the task's state, the best first; equals take turns between
+        sub-topologies, which comes of comparing partitions first."""
         replicas, on_disk = self._group.replicas, self._group.on_disk
+        caught_up = self._settings.caught_up
         return sorted(
-            (m not in replicas[task], self.lag(task, m), task, source, m)
+            (
+                m not in replicas[task],
+                0 if caught_up(replicas[task].get(m)) else self.lag(task, m),
+                task.partition,
+                task.subtopology,
+                source,
+                m,
+            )
             for source in above
             for task in self._own[source]
             for m in {*replicas[task], *on_disk.get(task, ())}

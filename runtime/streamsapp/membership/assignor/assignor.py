@@ -31,8 +31,9 @@ class HighAvailabilityTaskAssignor:
         for task, m in actives.heirs.items():
             if group.kind_of[task].stateful:
                 standby[m].add(task)  # keeps following until the task is given up
-        for task, m in replicas.warmups:
-            warmup[m].add(task)
+        for task, preparing in replicas.warmups.items():
+            for m in preparing:
+                warmup[m].add(task)
         for task, chosen in replicas.standbys.items():
             for m in chosen:
                 if task not in warmup[m]:

@@ -23,7 +23,8 @@ def fair_shares(
     """Divide ``count`` tasks so that, with ``base`` that each has already, loads are proportional to weights.
 
     What cannot be divided goes one by one to members that own more than their share rounded down, so that a division
-    that is as even as possible already stays as it is.
+    that is as even as possible already stays as it is. Before them come members whose load would stay below what it
+    would be had nobody a base.
     """
     quota, most = [0] * len(weight), [0] * len(weight)
     level, unit, sharing = _level(count, members, weight, base)
@@ -32,7 +33,15 @@ def fair_shares(
         quota[m] = share - base[m]
         most[m] = quota[m] + (rest > 0)
     uneven = [m for m in sharing if most[m] > quota[m]]
-    uneven.sort(key=lambda m: (owned[m] <= quota[m], -(weight[m] * level % unit), m))
+    total, whole = count + sum(base[m] for m in members), sum(weight[m] for m in members)
+    uneven.sort(
+        key=lambda m: (
+            base[m] + quota[m] >= weight[m] * total // whole,
+            owned[m] <= quota[m],
+            -(weight[m] * level % unit),
+            m,
+        )
+    )
     for m in uneven[: count - sum(quota)]:
         quota[m] += 1
     return Shares(quota, most)

@@ -44,8 +44,8 @@ class Standbys:
         self._settings = settings
         size = len(group.names)
         self.standbys: dict[TaskId, list[int]] = {}
-        #: Pairs of a task and the member that prepares for it.
-        self.warmups: set[tuple[TaskId, int]] = set()
+        #: Who prepares for a task.
+        self.warmups: dict[TaskId, set[int]] = {}
         #: A standby should move and has to wait.
         self.waiting = False
         tags = [tuple(state.tags.get(key, "") for key in settings.rack_tags) for state in group.states]
@@ -73,14 +73,17 @@ class Standbys:
         """Moves that have come furthest go first: what has begun is not broken off."""
         moves = self._actives.waiting
         self._left = self._settings.max_warmup_replicas
-        for move in sorted(moves, key=lambda move: (self._actives.lag(move.task, move.target), move.task)):
+        for move in sorted(moves, key=lambda move: (self._actives.lag(move.task, move.target), move.task[::-1])):
             if not self._group.kind_of[move.task].stateful:
                 continue
             if move.urgent:
-                self.warmups.add((move.task, move.target))
+                self.warmups.setdefault(move.task, set()).add(move.target)
             elif self._left:
-                self._left -= 1
-                self.warmups.add((move.task, move.target))
+                self._warm_up(move.task, move.target)
+
+    def _warm_up(self, task: TaskId, m: int) -> None:
+        self._left -= 1
+        self.warmups.setdefault(task, set()).add(m)
 
     def _gather_needs(self) -> dict[TaskId, _Need]:
         needs = {}
@@ -187,7 +190,7 @@ class Standbys:
     def _cheapest(self, task: TaskId, need: _Need) -> int | None:
         hosts, chosen = self._group.hosts, self.standbys[task]
         used = set() if need.one_host else {hosts[m] for m in (need.active, *chosen)}
-        taken = {need.active, *chosen, *(m for m in need.kind.members if (task, m) in self.warmups)}
+        taken = {need.active, *chosen, *self.warmups.get(task, ())}
         free = [m for m in need.kind.members if hosts[m] not in used and m not in taken]
         pressure, pairs, rack = self._pressure, self._pairs[need.active], self._rack
         clashes = [clash * _SAME_RACK for clash in self._clashes(task, need)]
@@ -236,7 +239,7 @@ class Standbys:
         for begun in (True, False):
             for source in sorted(excess, key=lambda m: (-excess[m], m)):
                 # Those go first whose failure would burden this member most.
-                held[source].sort(key=lambda task: (-self._pairs[self._needs[task].active][source], task))
+                held[source].sort(key=lambda task: (-self._pairs[self._needs[task].active][source], task[::-1]))
                 for task in held[source]:
                     if not excess[source] or not (begun or self._left):
                         break
@@ -261,7 +264,7 @@ class Standbys:
             if missing.get(m)
             and m in need.kind.staying
             and clashes[self._rack[m]] <= most
-            and (task, m) not in self.warmups
+            and m not in self.warmups.get(task, ())
             and self._fits(task, need, m, instead_of=source)
         ]
 
@@ -283,9 +286,8 @@ class Standbys:
         if self._settings.caught_up(need.replicas.get(target)):
             self._take(task, need, source)
             self._put(task, need, target)
-        elif self._left and (task, target) not in self.warmups:
-            self._left -= 1
-            self.warmups.add((task, target))
+        elif self._left and target not in self.warmups.get(task, ()):
+            self._warm_up(task, target)
         else:
             self.waiting = True
         return target

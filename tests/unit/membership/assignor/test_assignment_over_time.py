@@ -70,17 +70,9 @@ class SimulatedGroup:
                 return number
         raise AssertionError(f"still moving after {most} rounds: {self.plan}")
 
-    def counts(self, role: str) -> dict[str, int]:
-        return {name: len(getattr(plan, role)) for name, plan in self.plan.members.items()}
 
-
-def tasks(count: int, subtopologies: int = 2) -> list[TaskId]:
+def tasks(count: int, subtopologies: int) -> list[TaskId]:
     return [TaskId(number % subtopologies, number // subtopologies) for number in range(count)]
-
-
-def member(known: Iterable[TaskId], host: str = "", threads: int = 1, stateful: bool = True) -> MemberState:
-    definitions = {task: f"v1-{task.subtopology}" for task in known}
-    return MemberState(host, threads, definitions=definitions, stateful=frozenset(definitions if stateful else ()))
 
 
 HOSTS = ("", "pod-a", "pod-b", "pod-c")
@@ -142,6 +134,10 @@ def hosts_of(group: SimulatedGroup) -> dict[str, str]:
     return {name: state.host or name for name, state in group.members.items()}
 
 
+def stateless(known: Iterable[TaskId]) -> set[TaskId]:
+    return {task for task in known if task.subtopology == STATELESS_SUBTOPOLOGY}
+
+
 def staying(group: SimulatedGroup) -> dict[str, MemberState]:
     return {name: state for name, state in group.members.items() if not state.draining} or group.members
 
@@ -159,12 +155,14 @@ def test_whatever_happens_the_group_settles_with_every_task_active_once_and_fair
     assert active == dict.fromkeys(known, 1)
     if all(state.draining for state in group.members.values()):
         return
-    for part in (known, {task for task in known if task.subtopology != STATELESS_SUBTOPOLOGY}):
+    equal = len({state.threads for state in group.members.values()}) == 1
+    # A member with few threads may have got a task with state that is all it should have; its next is off by one more.
+    for part, most in ((known, 1 if equal else 2), (known - stateless(known), 1)):
         weight = sum(state.threads for state in staying(group).values())
         for name, state in group.members.items():
             count = len(group.plan.members[name].active & part)
             share = 0 if state.draining else len(part) * state.threads / weight
-            assert abs(count - share) < 1, f"{name} has {count} of {len(part)}: {group.plan}"
+            assert abs(count - share) < most, f"{name} has {count} of {len(part)}: {group.plan}"
 
 
 @given(groups(), st.data())
