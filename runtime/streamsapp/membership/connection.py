@@ -1,9 +1,9 @@
 """The connection to the brokers that the group protocol is spoken over, with the thread it runs on.
 
-The only module that touches what kafka-python keeps to itself: its event loop and its connections. It is used for that
-alone; what is said over the connections is this package's (``wire``, ``group``). The release is pinned, and checked
-together with the private parts before the first use, so that an upgrade fails at once and not in the middle of a
-rebalance.
+With ``sockets`` the only module that touches what kafka-python keeps to itself: its event loop and its connections. It
+is used for that alone; what is said over the connections is this package's (``wire``, ``group``). The release is
+pinned, and checked together with the private parts before the first use, so that an upgrade fails at once and not in
+the middle of a rebalance.
 
 Everything named ``async`` runs on the thread that ``start`` begins; the rest may be called from any thread.
 """
@@ -45,6 +45,13 @@ _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "KafkaConnectionManager.get_connection",
         ("self", "node_id", "timeout_ms", "pop_on_close", "refresh_metadata_on_err", "reset_backoff_on_connect"),
     ),
+    ("kafka.net.manager", "KafkaConnectionManager._build_transport", ("self", "node", "timeout_at")),
+    ("kafka.net.inet", "KafkaNetSocket.dns_lookup", ("self", "host", "port", "raise_error")),
+    ("kafka.net.inet", "KafkaNetSocket.connect", ("self", "net", "addrinfo", "socket_options", "timeout_at")),
+    ("kafka.net.inet", "KafkaNetSocket.sock_connect", ("self", "net", "sock", "sockaddr", "timeout_at")),
+    ("kafka.net.transport", "KafkaTCPTransport.__init__", ("self", "net", "sock", "host")),
+    ("kafka.net.transport", "KafkaSSLTransport.__init__", ("self", "net", "sock", "host", "configs")),
+    ("kafka.net.transport", "KafkaTCPTransport.abort", ("self", "error")),
     ("kafka.net.connection", "KafkaConnection.send_request", ("self", "request", "request_timeout_ms")),
     ("kafka.net.connection", "KafkaConnection.close", ("self", "error")),
     ("kafka.net.wakeup_notifier", "WakeupNotifier.__init__", ("self", "net")),
@@ -78,6 +85,8 @@ _SETTINGS: dict[str, Any] = {
     "slow_task_threshold_secs": 0,
 }
 
+_FOREVER = 86_400.0
+
 #: A broker as the connection knows it.
 Node: TypeAlias = int | str
 
@@ -97,12 +106,13 @@ class Connection:
         check_client()
         _quieten()
         # Not before they were checked.
-        from kafka.net.manager import KafkaConnectionManager
         from kafka.net.selector import NetworkSelector
+
+        from streamsapp.membership.sockets import ConnectionManager
 
         settings = {**_SETTINGS, **settings}
         self._loop = NetworkSelector(**settings)
-        self._manager = KafkaConnectionManager(self._loop, **settings)
+        self._manager = ConnectionManager(self._loop, **settings)
         self._closed = False
 
     def start(self) -> None:
@@ -155,9 +165,11 @@ class Connection:
         try:
             connection = self._manager.get_connection(node, refresh_metadata_on_err=False)
             return await connection.send_request(request, request_timeout_ms=timeout * 1000)
-        except (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError) as error:
-            raise RefusedError(f"broker {node} refuses the credentials: {error}") from error
         except (errors.KafkaError, OSError, RuntimeError) as error:
+            if self._closed:
+                await self._loop.sleep(_FOREVER)  # whoever asked ends with the thread, and says nothing about it
+            if isinstance(error, errors.SaslAuthenticationFailedError | errors.UnsupportedSaslMechanismError):
+                raise RefusedError(f"broker {node} refuses the credentials: {error}") from error
             raise UnreachableError(f"broker {node}: {error}") from error
 
     async def ask_any(self, request: Callable[[], Any], timeout: float) -> Any:
@@ -207,7 +219,11 @@ class Connection:
 
         self._loop.call_soon_threadsafe(hang_up)
         self._loop.stop(timeout_ms=timeout * 1000)
+        # Of connections that were just being made or had something left to send.
+        sockets = [key.fileobj for key in self._loop._selector.get_map().values()]
         self._loop.close()
+        for each in sockets:
+            each.close()
 
 
 class Bell:

@@ -114,8 +114,8 @@ class Share(Message, frozen=True):
     warmup: Tasks
     #: A ``GroupView``, encoded once for all.
     group: bytes
-    #: Of the subscription that this answers: a static member that comes back gets the answer to its predecessor's. 0: that
-    #: could not be read.
+    #: Of the subscription that this answers: a static member that comes back gets the answer to its predecessor's.
+    #: 0 answers one that could not be read.
     nonce: int
 
 

@@ -1,0 +1,162 @@
+"""The membership's connection: credentials, encryption, brokers that come and go, and what it costs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from kafka_cluster import Kafka
+from members import Members, tasks_of
+from secured_broker import SecuredBroker
+from streamsapp import TopicPartition
+from streamsapp.errors import StreamsError
+from streamsapp.local.broker import EmbeddedBroker
+
+ANNA = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "anna", "sasl.password": "secret"}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_a_member_shows_its_credentials(kafka: Kafka, broker: SecuredBroker, members: Members, mechanism: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    for done in admin.alter_user_scram_credentials([UserScramCredentialUpsertion("anna", info, b"secret")]).values():
+        done.result()
+
+    one = members.join(
+        kafka.unique("app"),
+        tasks_of(kafka.create_topic(), 1),
+        kafka={**ANNA, "sasl.mechanism": mechanism},
+        bootstrap_servers=f"127.0.0.1:{broker.sasl_port}",
+    )
+
+    members.settled(one, partitions=[0])
+    assert one.member.begin_commit()
+    one.member.end_commit()
+
+
+def test_credentials_that_are_refused_are_an_error_that_says_so(
+    kafka: Kafka, broker: SecuredBroker, members: Members
+) -> None:
+    one = members.join(
+        kafka.unique("app"),
+        tasks_of(kafka.create_topic(), 1),
+        kafka={**ANNA, "sasl.mechanism": "PLAIN", "sasl.password": "wrong"},
+        bootstrap_servers=f"127.0.0.1:{broker.sasl_port}",
+    )
+
+    with pytest.raises(StreamsError, match=r"refuses the credentials.*sasl"):
+        members.until(lambda: one.news, "the error")
+
+
+@pytest.mark.parametrize("given", ["location", "pem"])
+def test_a_member_trusts_the_authorities_it_is_given(
+    kafka: Kafka, broker: SecuredBroker, members: Members, given: str
+) -> None:
+    text = broker.certificate.read_text(encoding="ascii")
+    authority = {"ssl.ca.location": str(broker.certificate)} if given == "location" else {"ssl.ca.pem": text}
+
+    one = members.join(
+        kafka.unique("app"),
+        tasks_of(kafka.create_topic(), 1),
+        kafka={"security.protocol": "SSL", **authority},
+        bootstrap_servers=f"127.0.0.1:{broker.tls_port}",
+    )
+
+    members.settled(one, partitions=[0])
+
+
+def test_a_member_does_not_talk_to_a_broker_that_cannot_prove_who_it_is(
+    kafka: Kafka, broker: SecuredBroker, members: Members, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = members.join(
+        kafka.unique("app"),
+        tasks_of(kafka.create_topic(), 1),
+        kafka={"security.protocol": "SSL"},
+        bootstrap_servers=f"127.0.0.1:{broker.tls_port}",
+    )
+
+    members.until(lambda: "certificate verify failed" in caplog.text, "a warning")
+    assert one.news == []
+
+
+def test_a_member_waits_for_a_broker_that_is_not_there_yet_and_ends_without_it(kafka: Kafka, members: Members) -> None:
+    one = members.join(kafka.unique("app"), tasks_of("nowhere", 1), bootstrap_servers="127.0.0.1:1")
+    began = time.monotonic()
+    members.until(lambda: time.monotonic() > began + 0.3, "a while")
+
+    one.member.leave()
+
+    assert one.news == []
+    assert time.monotonic() - began < 3.0
+
+
+def test_a_member_goes_on_in_its_generation_after_the_broker_was_away(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path)
+    with broker:
+        members = Members(Kafka(broker.bootstrap_servers))
+        topic = members.kafka.create_topic(partitions=2)
+        tasks, patient = tasks_of(topic, 2), {"session.timeout.ms": "30000", "heartbeat.interval.ms": "100"}
+        one, two = (members.join("app", tasks, kafka=patient) for _ in range(2))
+        members.settled(one, two, partitions=range(2))
+        generation = one.generation
+
+        broker.kill()
+        broker.start()
+        members.until(lambda: one.member.safe_until > time.monotonic() + 26.9, "a sign of life")
+
+        assert one.member.begin_commit()
+        one.member.commit({TopicPartition(topic, min(one.active)): (5, "")})
+        one.member.end_commit()
+        assert one.generation == two.generation == generation
+        assert not one.losses
+        members.close()
+
+
+def test_a_member_that_hears_nothing_for_a_session_is_lost_and_joins_again(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path, properties={"group.min.session.timeout.ms": "1000"})
+    with broker:
+        members = Members(Kafka(broker.bootstrap_servers))
+        one = members.join("app", tasks_of(members.kafka.create_topic(), 1))
+        members.settled(one, partitions=[0])
+
+        broker.kill()
+        members.until(lambda: one.losses, "the loss")
+        assert one.member.safe_until < time.monotonic()
+        assert not one.member.begin_commit()
+        broker.start()
+
+        members.settled(one, partitions=[0])
+        members.close()
+
+
+def test_the_client_underneath_is_not_heard_at_the_end(
+    kafka: Kafka, members: Members, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    one = members.join(kafka.unique("app"), tasks_of(kafka.create_topic(), 1))
+    members.settled(one, partitions=[0])
+
+    one.member.leave()
+
+    assert [record for record in caplog.records if record.name.startswith("kafka.")] == []
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_an_idle_member_takes_next_to_no_time(kafka: Kafka, members: Members) -> None:
+    one = members.join(
+        kafka.unique("app"),
+        tasks_of(kafka.create_topic(), 1),
+        kafka={"session.timeout.ms": "6000", "heartbeat.interval.ms": "200"},
+    )
+    members.settled(one, partitions=[0])
+    one.polls = False  # the time of this thread is not the member's
+
+    began, used = time.monotonic(), time.process_time()
+    time.sleep(4.0)
+
+    assert (time.process_time() - used) / (time.monotonic() - began) < 0.015
