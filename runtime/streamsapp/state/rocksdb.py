@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import dropwhile, takewhile
+from operator import methodcaller
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -205,17 +206,29 @@ class RocksDBStore:
                 put(key, physical(entry), family)
 
     def stage_restored(self, batch: DatabaseBatch, records: Iterable[InputRecord]) -> None:
-        """Add changelog records to a batch, in their order: the last of a key wins."""
+        """Add changelog records that have a key to a batch; of a key's records the last wins."""
         restored = self._format.restored
         put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
         for record in records:
-            key, raw = record.key(), record.value()
-            if key is None:  # only a table's source topic can hold these; the table skips them too
-                continue
+            key, raw = _key(record), record.value()
             if raw is None:
                 delete(key, family)
             else:
                 put(key, restored(raw, record.timestamp()[1]), family)
+
+
+def in_key_order(records: Sequence[InputRecord]) -> list[InputRecord]:
+    """Records with a key (only a table's source topic can hold others; the table skips them too), sorted by it.
+
+    RocksDB takes neighbours much faster than keys here and there, by more than sorting costs. Records of one key stay
+    in their order.
+    """
+    if None in map(_key, records):
+        records = [record for record in records if record.key() is not None]
+    return sorted(records, key=_key)
+
+
+_key: Callable[[InputRecord], Any] = methodcaller("key")
 
 
 def remove(directory: Path) -> None:

@@ -25,7 +25,7 @@ from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, Timestampe
 from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueStoreImpl
 from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key, remove
+from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, in_key_order, offset_key, remove
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
 
@@ -239,14 +239,16 @@ class TaskStores:
         self._metadata = {k[prefix:].decode(): v for k, v in found.items() if k.startswith(_TASK_PREFIX)}
 
     def _restore_persistent(self, slot: _Slot, records: Sequence[InputRecord], next_offset: int) -> None:
-        """In slices; the offset comes with the last, so a crash in between replays what is there already."""
+        """In slices; the offset comes after the last, so a crash in between replays what is there already."""
         engine, database = self._persistent(slot)
-        for start in range(0, len(records), _SLICE_SIZE):
+        ordered = in_key_order(records)
+        for start in range(0, len(ordered), _SLICE_SIZE):
             batch = database.batch()
-            engine.stage_restored(batch, records[start : start + _SLICE_SIZE])
-            if start + _SLICE_SIZE >= len(records):
-                batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
+            engine.stage_restored(batch, ordered[start : start + _SLICE_SIZE])
             database.write(batch)
+        batch = database.batch()
+        batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
+        database.write(batch)
 
     def _persistent(self, slot: _Slot) -> tuple[RocksDBStore, TaskDatabase]:
         if not isinstance(slot.engine, RocksDBStore) or self._database is None:

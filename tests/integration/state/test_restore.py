@@ -109,6 +109,15 @@ def test_a_batch_larger_than_one_write_is_restored_whole_and_survives_a_restart(
     again.close()
 
 
+def test_a_batch_without_any_key_is_not_read_again(tmp_path: Path) -> None:
+    stores = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    stores.restore("store", [ChangelogRecord(None, long(1))], 1)
+    stores.close()
+    again = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    assert again.changelog_offset("store") == 1
+    again.close()
+
+
 def test_a_memory_store_starts_over_when_it_is_opened_again(tmp_path: Path) -> None:
     stores = opened(tmp_path, StoreKind.KEY_VALUE, Engine.MEMORY)
     stores.restore("store", [ChangelogRecord(b"a", long(1))], 1)
