@@ -37,7 +37,7 @@ class Member(threading.Thread):
         self.endpoint: str | None = None
         #: How often it was started.
         self.starts = 0
-        #: Set when the instance has got as far as its port, or has ended.
+        #: Set when the instance has got as far as its port, or has ended and that was seen to.
         self.settled = threading.Event()
         #: The exit code of the last process that ended.
         self.code: int | None = None
@@ -50,18 +50,24 @@ class Member(threading.Thread):
 
     def run(self) -> None:
         restarts = Restarts()
-        while not self._leaving.is_set():
-            began = time.monotonic()
-            code = self._live()
-            if code is None or self._leaving.is_set():
-                return
-            ran = time.monotonic() - began
-            delay = restarts.after(code, ran)
-            if delay is None:
-                self._refused(code)
-                return
-            log.warning("%s ended with %s after %.1f s; it starts again in %.1f s", self.instance, code, ran, delay)
+        while (delay := self._live_once(restarts)) is not None:
+            self.settled.set()
             self._leaving.wait(delay)
+        self.settled.set()
+
+    def _live_once(self, restarts: Restarts) -> float | None:
+        """From start to end of a process; how long to wait before the next, ``None`` when there is none."""
+        began = time.monotonic()
+        code = self._live()
+        if code is None or self._leaving.is_set():
+            return None
+        ran = time.monotonic() - began
+        delay = restarts.after(code, ran)
+        if delay is None:
+            self._refused(code)
+            return None
+        log.warning("%s ended with %s after %.1f s; it starts again in %.1f s", self.instance, code, ran, delay)
+        return delay
 
     def leave(self) -> None:
         """Ask the instance to end in good order, and don't start it again."""
@@ -97,8 +103,9 @@ class Member(threading.Thread):
             self.starts += 1
             log.info("%s runs as process %d", self.instance, process.pid)
             port = _read_port(lifeline)
-            self.endpoint = None if port is None else f"{_LOOPBACK}:{port}"
-            self.settled.set()
+            if port is not None:
+                self.endpoint = f"{_LOOPBACK}:{port}"
+                self.settled.set()
             self.code = process.wait()
         self.endpoint = None
         with self._lock:

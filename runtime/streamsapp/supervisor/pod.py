@@ -6,6 +6,7 @@ Made by the command line, whose main thread waits; every instance has a thread h
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,9 @@ HEALTH_PERIOD = 5.0
 PATIENCE = 10.0
 #: What an instance may take on top of the time it was given to leave, in seconds.
 _GRACE = 2.0
+
+#: Done, or asked to end before it had anything to do.
+_GOOD_ENDS = (0, -signal.SIGTERM)
 
 
 class Pod:
@@ -54,7 +58,7 @@ class Pod:
         self.stop()
         if self._refused is not None:
             return self._refused
-        return int(any(member.code != 0 for member in self.members))
+        return int(any(member.code not in _GOOD_ENDS for member in self.members))
 
     def stop(self) -> None:
         """Drain and end all instances at the same time; those that take too long are killed."""

@@ -1,0 +1,256 @@
+"""A pod of small processes that speak HTTP as instances do: started, watched, asked, drained, stopped."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from streamsapp.http import HttpServer
+from streamsapp.query.remote import HttpFetch
+from streamsapp.supervisor import pod as pod_module
+from streamsapp.supervisor.pod import Pod
+from streamsapp.supervisor.routes import pod_routes
+
+#: An instance without an application: answers as its arguments say.
+INSTANCE = """
+import json, signal, socket, sys, threading, urllib.parse
+from http.server import BaseHTTPRequestHandler, HTTPServer
+name, told, has = sys.argv[1], sys.argv[2], sys.argv[3]
+if told == "refuse":
+    sys.exit(2)
+
+class Handler(BaseHTTPRequestHandler):
+    def answer(self):
+        path, _, query = self.path.partition("?")
+        status, document, headers = 200, {"ok": True, "reason": name}, {}
+        if path == "/status":
+            document = {"state": "RUNNING", "generation": 1, "tasks": [{"id": has}]}
+        elif path == "/drain":
+            status, document = (504, {"error": "slow"}) if told == "slow" else (200, {"drained": True})
+        elif path == "/healthz" and told == "sick":
+            status = 503
+        elif path == "/metrics":
+            self.send_response(200); self.end_headers(); self.wfile.write(b"# TYPE m gauge\\nm 1\\n"); return
+        elif path.startswith("/state/"):
+            if "partition" in query and has not in query or path.count("/") == 3 and not path.endswith(has):
+                status, document = 421, {"error": "not here", "owner": "far:1"}
+                if "local" not in query:
+                    status, headers = 307, {"Location": "http://far:1" + self.path}
+            else:
+                document = {"by": name, "query": query}
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        for header in headers.items(): self.send_header(*header)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    do_GET = do_POST = answer
+    def log_message(self, *_): pass
+
+server = HTTPServer(("127.0.0.1", 0), Handler)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0) if told != "deaf" else None)
+line = socket.socket(fileno=int(sys.argv[-1]))
+line.sendall(b"%d\\n" % server.server_port)
+server.serve_forever()
+"""
+
+
+def commands(*told: str) -> dict[str, list[str]]:
+    return {
+        f"p-{number}": [sys.executable, "-c", INSTANCE, f"p-{number}", each, f"key{number}"]
+        for number, each in enumerate(told)
+    }
+
+
+class Running:
+    """A pod behind its port."""
+
+    def __init__(self, *told: str, shutdown_timeout: float = 5) -> None:
+        self.pod = Pod(commands(*told), HttpFetch(), shutdown_timeout)
+        self.server = HttpServer(0, host="127.0.0.1")
+        self.server.start(pod_routes(self.pod, "app", "p", 5))
+        self.pod.start()
+        for member in self.pod.members:
+            if member.ident is not None:
+                member.settled.wait(10)
+
+    def ask(self, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=20)) as connection:
+            connection.request(method, path)
+            response = connection.getresponse()
+            return response.status, dict(response.headers), response.read().decode()
+
+    def json(self, path: str, method: str = "GET") -> tuple[int, Any]:
+        status, _, body = self.ask(path, method)
+        return status, json.loads(body)
+
+    def close(self) -> None:
+        self.server.close()
+        self.pod.stop()
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Running]]:
+    made: list[Running] = []
+
+    def start(*told: str, **settings: Any) -> Running:
+        made.append(Running(*told, **settings))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    waited = threading.Event()
+    for _ in range(200):
+        if happened():
+            return
+        waited.wait(0.05)
+    pytest.fail("it did not happen within 10 s")
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_pod_answers_for_its_instances(run: Callable[..., Running]) -> None:
+    running = run("well", "well")
+    assert running.json("/readyz") == (200, {"ok": True, "reason": "all instances are ready"})
+    assert running.ask("/healthz")[0] == 200
+    status, document = running.json("/status")
+    assert (status, document["state"], [task["id"] for task in document["tasks"]]) == (
+        200,
+        "RUNNING",
+        ["key0", "key1"],
+    )
+    metrics = running.ask("/metrics")[2]
+    assert 'm{instance="p-1"} 1.0' in metrics
+    assert 'streamsapp_instance_starts_total{instance="p-0"} 1.0' in metrics
+
+
+def test_a_query_goes_to_the_instance_that_has_the_answer(run: Callable[..., Running]) -> None:
+    running = run("well", "well")
+    assert running.json("/state/counts/key1")[1] == {"by": "p-1", "query": "local=1"}
+    assert running.json("/state/counts/key0?proxy=1")[1] == {"by": "p-0", "query": "proxy=1&local=1"}
+    assert running.json("/state/counts?partition=key1&local=1")[1]["by"] == "p-1"
+    assert running.json("/state/counts?from=a")[1] == {"by": "p-0", "query": "from=a"}
+
+
+def test_what_no_instance_of_the_pod_has_is_redirected(run: Callable[..., Running]) -> None:
+    running = run("well", "well")
+    status, headers, _ = running.ask("/state/counts/other")
+    assert (status, headers["Location"]) == (307, "http://far:1/state/counts/other")
+    assert running.json("/state/counts/other?local")[0] == 421
+
+
+def test_a_killed_instance_comes_back_and_is_missed_meanwhile(run: Callable[..., Running]) -> None:
+    running = run("well", "well")
+    member = running.pod.members[1]
+    assert member.pid is not None
+    os.kill(member.pid, signal.SIGKILL)
+    wait_until(lambda: running.ask("/readyz")[0] == 503)
+    assert running.json("/readyz")[1]["reason"] == "p-1: does not answer"
+    assert running.json("/status")[1]["state"] == "CREATED"
+    wait_until(lambda: running.ask("/readyz")[0] == 200)
+    assert 'streamsapp_instance_starts_total{instance="p-1"} 2.0' in running.ask("/metrics")[2]
+
+
+def test_without_any_instance_a_query_is_to_come_back(run: Callable[..., Running]) -> None:
+    running = run("well")
+    running.pod.members[0].stay_down()
+    running.pod.members[0].kill()
+    running.pod.members[0].join(5)
+    status, headers, _ = running.ask("/state/counts/key0")
+    assert (status, headers["Retry-After"]) == (503, "1")
+
+
+def test_an_instance_that_stays_sick_is_killed(run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_module, "HEALTH_PERIOD", 0.05)
+    running = run("well", "sick")
+    wait_until(lambda: running.pod.members[1].starts > 1)
+    assert running.pod.members[0].starts == 1
+
+
+def test_a_refusal_ends_the_pod_and_is_made_once(run: Callable[..., Running]) -> None:
+    running = run("refuse", "well")
+    assert running.pod.wait() == 2
+    assert [member.starts for member in running.pod.members] == [1, 0]
+
+
+def test_a_later_refusal_ends_the_others_too(run: Callable[..., Running]) -> None:
+    running = run("well", "refuse")
+    assert running.pod.wait() == 2
+    assert running.pod.members[0].pid is None
+
+
+def test_stopping_ends_all_instances_in_good_order(run: Callable[..., Running]) -> None:
+    running = run("well", "well")
+    pids = [member.pid for member in running.pod.members]
+    running.pod.stop()
+    assert running.pod.wait() == 0
+    assert not any(alive(pid) for pid in pids if pid is not None)
+
+
+def test_an_instance_that_does_not_stop_is_killed(run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_module, "_GRACE", 0.1)
+    running = run("well", "deaf", shutdown_timeout=0.3)
+    running.pod.stop()
+    assert running.pod.wait() == 1
+    assert [member.code for member in running.pod.members] == [0, -9]
+
+
+def test_a_drain_is_done_when_all_are_done(run: Callable[..., Running]) -> None:
+    assert run("well", "well").json("/drain", "POST") == (200, {"drained": True})
+    assert run("well", "slow").json("/drain?timeout=1", "POST") == (504, {"drained": False, "error": "p-1: slow"})
+    assert run("well").ask("/drain?timeout=x", "POST")[0] == 400
+
+
+def test_a_drained_pod_starts_nothing_again(run: Callable[..., Running]) -> None:
+    running = run("well", "well")
+    running.json("/drain", "POST")
+    member = running.pod.members[0]
+    member.kill()
+    member.join(5)
+    assert not member.is_alive()
+    assert running.json("/drain", "POST")[0] == 200
+
+
+def test_instances_notice_the_end_of_the_supervisor() -> None:
+    """The other side of the lifeline, as instances have it."""
+    script = """
+import socket, sys, time
+from streamsapp.cli.pod import follow_supervisor
+follow_supervisor(int(sys.argv[-1]), 1)
+time.sleep(60)
+"""
+    supervisor = f"""
+import sys, time
+from streamsapp.supervisor.member import Member
+member = Member("m", [sys.executable, "-c", {script!r}], print)
+member.start()
+member.settled.wait(20)
+print(member.pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", supervisor], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert alive(pid)
+        process.kill()
+    wait_until(lambda: not alive(pid))
