@@ -24,6 +24,8 @@ _PROGRAM = Path(__file__).with_name("instance_program.py")
 #: How long an instance may take to close in good order; an absent broker is waited for meanwhile.
 SHUTDOWN_TIMEOUT = 40.0
 _MEMORY = 192 << 20
+#: What a Python program may take until its signals are handled.
+_START = 5.0
 #: For a process to write where its threads are.
 _DUMP = 0.5
 
@@ -41,6 +43,7 @@ class Instance:
         self._settings = {**settings, "state_dir": str(self.state_directory)}
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
+        self._started_at = 0.0
         self._asked_to_end_at: float | None = None
 
     @property
@@ -55,6 +58,7 @@ class Instance:
     def start(self) -> None:
         """A new process on the state of the one before."""
         self._starts += 1
+        self._started_at = time.monotonic()
         self._asked_to_end_at = None
         start = f"{self.name}.{self._starts}"
         settings = {"config": self._settings, "start": start, "shutdown_timeout": SHUTDOWN_TIMEOUT - 5}
@@ -99,13 +103,18 @@ class Instance:
         code = self._process.poll()
         if code is not None:
             self._process = None
-            return "" if code == 0 else f"{self.name} ended with exit code {code} after SIGTERM"
+            good = code == 0 or (code == -signal.SIGTERM and self._hardly_started())
+            return "" if good else f"{self.name} ended with exit code {code} after SIGTERM: {self.last_words()}"
         if self._asked_to_end_at is not None and time.monotonic() > self._asked_to_end_at + SHUTDOWN_TIMEOUT:
             self._signal(signal.SIGABRT)
             time.sleep(_DUMP)
             self.kill()
             return f"{self.name} had not ended {SHUTDOWN_TIMEOUT:.0f} s after SIGTERM"
         return None
+
+    def _hardly_started(self) -> bool:
+        """Whether the signal may have come before the program could say what to do about it."""
+        return self._asked_to_end_at is not None and self._asked_to_end_at - self._started_at < _START
 
     def forget(self) -> None:
         """A process that ended by itself is no longer looked at."""

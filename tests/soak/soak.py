@@ -51,7 +51,10 @@ def describe(report: Report, seconds: float) -> str:
     """One line about a run."""
     plan = report.plan
     settings = f"commit {plan.commit_interval_ms} ms, threads {plan.threads}, standbys {plan.standby_replicas}"
-    figures = f"{report.records} records, lags compared {report.lags_compared}, longest gap {report.gap or 'none'}"
+    figures = (
+        f"{report.records} records, caught up after {report.caught_up_after:.1f} s, ended after "
+        f"{report.ended_after:.1f} s, lags compared {report.lags_compared}, longest gap {report.gap or 'none'}"
+    )
     verdict = "FAILED" if report.findings else "ok"
     faults = "; ".join(map(str, plan.faults)) or "none"
     return f"seed {plan.seed} {plan.guarantee} {verdict} {seconds:.1f} s ({settings}; {figures}) faults: {faults}"

@@ -21,7 +21,7 @@ from load import Load
 from local_state import local_stores
 from testbed import Testbed, running_testbed
 from topic_reader import Cluster, TopicReader, inputs_of, updates_of
-from verification import Evidence, Update, check_store, verify
+from verification import Evidence, Update, check_store, most, verify
 
 _RATE = 300
 #: For instances to be there at first, in seconds.
@@ -42,6 +42,10 @@ class Report:
     findings: list[str] = field(default_factory=list)
     records: int = 0
     gap: Gap | None = None
+    #: From the end of the last fault until all of the output was there, in seconds.
+    caught_up_after: float = 0.0
+    #: From SIGTERM to all instances until they had ended.
+    ended_after: float = 0.0
     lags_compared: int = 0
     largest_lag: int = 0
 
@@ -84,13 +88,17 @@ class _Run:
         chaos = Chaos(self._plan, self._fleet, self._testbed)
         chaos.run()
         self._found(self._load.stop())
+        healed = time.monotonic()
         finished = self._finished(chaos)
+        self._report.caught_up_after = time.monotonic() - healed
         self._watch.stop()
-        self._found(self._watch.ledger.findings)
+        self._found(most(self._watch.ledger.findings))
         self._report.lags_compared = self._watch.ledger.compared
         self._report.largest_lag = self._watch.ledger.largest_lag
         self._found(chaos.findings)
+        asked = time.monotonic()
         self._found(self._fleet.end())
+        self._report.ended_after = time.monotonic() - asked
         if finished and self._transactions_ended():
             evidence = self._evidence()
             self._found(verify(evidence, exactly_once=self._plan.exactly_once))

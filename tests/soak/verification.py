@@ -68,7 +68,7 @@ def verify(evidence: Evidence, *, exactly_once: bool) -> Findings:
 def check_input(inputs: Sequence[Json], sent: Mapping[str, int]) -> Findings:
     """The driver's own part: each key's records are in the topic once and in order."""
     sequences = {key: [record["s"] for record in records] for key, records in _per_key(inputs).items()}
-    return _most(
+    return most(
         f"the driver wrote {sent[key]} records of {key} and the input has {sequences.get(key, [])[:50]}"
         for key in sent
         if sequences.get(key, []) != list(range(sent[key]))
@@ -81,7 +81,7 @@ def check_chain(inputs: Sequence[Json], updates: Sequence[Update], *, exactly_on
     expected, found = _per_key(inputs), _by_chain_key(updates)
     strangers = (f"{found[key][0]}: no such key in the input" for key in found.keys() - expected.keys())
     faults = (fault for key, records in expected.items() for fault in check(key, records, found.get(key, [])))
-    return _most(strangers) + _most(faults)
+    return most(strangers) + most(faults)
 
 
 def check_totals(second: Sequence[Update], totals: Sequence[Update], *, exactly_once: bool) -> Findings:
@@ -93,8 +93,8 @@ def check_totals(second: Sequence[Update], totals: Sequence[Update], *, exactly_
     for update in totals:
         told[update.key].append(update)
     if exactly_once:
-        return _most(fault for group in passed for fault in _exact_totals(group, passed[group], told[group]))
-    return _most(fault for group in told for fault in _growing_totals(told[group]))
+        return most(fault for group in passed for fault in _exact_totals(group, passed[group], told[group]))
+    return most(fault for group in told for fault in _growing_totals(told[group]))
 
 
 def check_last_totals(inputs: Sequence[Json], totals: Sequence[Update], *, exactly_once: bool) -> Findings:
@@ -104,7 +104,7 @@ def check_last_totals(inputs: Sequence[Json], totals: Sequence[Update], *, exact
         group = group_of(record["k"])
         truth[group] = add_to_totals(record, truth.get(group, NO_TOTALS))
     last = {update.key: update for update in totals}
-    return _most(
+    return most(
         f"totals of {group}: {last.get(group)}, the input says {expected}"
         for group, expected in truth.items()
         if group not in last or not _fits(last[group].body, expected, exactly_once)
@@ -122,7 +122,7 @@ def check_changelog(sink: Sequence[Update], changelog: Sequence[Update], fields:
         or key not in told
         or any(stored[key].body[field] != told[key].body[field] for field in fields)
     )
-    return _most(differing)
+    return most(differing)
 
 
 def check_writers(updates: Iterable[Update]) -> Findings:
@@ -138,13 +138,13 @@ def check_writers(updates: Iterable[Update]) -> Findings:
         if (successor := successors[place].get(update.writer)) is not None:
             found.setdefault(place, f"{update} is a zombie's, after its successor's {successor}")
         current[place] = update
-    return _most(found.values())
+    return most(found.values())
 
 
 def check_store(content: Mapping[str, Json], changelog: Sequence[Update], position: int, where: str) -> Findings:
     """A local store holds exactly what its changelog says up to the store's position."""
     expected = {update.key: update.body for update in changelog if update.offset < position}
-    return _most(
+    return most(
         f"{where} holds {content.get(key)} for {key}, its changelog up to {position} says {expected.get(key)}"
         for key in sorted(content.keys() | expected.keys())
         if content.get(key) != expected.get(key)
@@ -233,7 +233,7 @@ def _by_chain_key(updates: Iterable[Update]) -> dict[str, list[Update]]:
     return found
 
 
-def _most(findings: Iterable[str]) -> Findings:
+def most(findings: Iterable[str]) -> Findings:
     """The first few, and how many more there are."""
     found = list(findings)
     more = len(found) - MOST
