@@ -87,14 +87,14 @@ class FakeBroker:
     def why_missing(self, topic: str) -> str:
         return f"topic {topic} does not exist"
 
-    def request_offsets(
-        self, partitions: Iterable[TopicPartition], *, earliest: bool = False, committed: bool = False
-    ) -> Answer:
+    def request_offsets(self, partitions: Iterable[TopicPartition]) -> Answer:
         with self._changed:
-            known = self.low if earliest else self.committed if committed else self.ends
-            return Answer({each: known.get(each, self.ends[each]) for each in partitions})
+            return Answer({each: self.ends[each] for each in partitions})
 
     # ---- consumer ----------------------------------------------------------------------------------------------
+
+    def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
+        return self.low[partition], self.committed.get(partition, self.ends[partition])
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self.positions |= positions

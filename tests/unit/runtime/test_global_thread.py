@@ -287,7 +287,7 @@ def test_what_the_broker_deletes_while_restoring_is_restored_from_what_is_left(
         it.broker.send("rates", str(number), "1")
     thread = it.thread(table())
     # As if records vanished between the look at the offsets and the first fetch.
-    monkeypatch.setattr(it.broker, "request_offsets", partial(_truncating, it.broker, it.broker.request_offsets))
+    monkeypatch.setattr(it.broker, "watermarks", partial(_truncating, it.broker, it.broker.watermarks))
 
     thread._restore()
 
@@ -295,10 +295,8 @@ def test_what_the_broker_deletes_while_restoring_is_restored_from_what_is_left(
     thread._close()
 
 
-def _truncating(broker: FakeBroker, request_offsets: Any, partitions: list[TopicPartition], **options: bool) -> Any:
-    found = request_offsets(partitions, **options)
-    if options.get("earliest"):
-        return found
+def _truncating(broker: FakeBroker, watermarks: Any, partition: TopicPartition, *, cached: bool) -> Any:
+    found = watermarks(partition, cached=cached)
     broker.truncate("rates", 2, 3)
     return found
 

@@ -17,15 +17,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from queue import SimpleQueue
-from typing import TypeAlias
-
-from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
-from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.changelogs import Observation
@@ -36,8 +32,6 @@ from streamsapp.runtime.listeners import StateRestoreListener
 from streamsapp.state.key_value import KeyValueStoreImpl
 
 log = logging.getLogger(__name__)
-
-Offsets: TypeAlias = Mapping[TopicPartition, int]
 
 #: Records per fetch, and how long to wait for one, in seconds.
 BATCH = 10_000
@@ -170,12 +164,11 @@ class GlobalThread(threading.Thread):
         gone = kept.keys() - set(partitions)
         if gone:
             raise TaskCorruptedError(f"global stores hold records of {', '.join(map(str, sorted(gone)))}: gone since")
-        asked_at_ms = self._clock.now_ms()
-        lows, highs = self._ends(partitions)
         located = {}
         for partition in partitions:
             store = self._task.by_topic[partition.topic].store.name
-            low, high = lows[partition], highs[partition]
+            asked_at_ms = self._clock.now_ms()
+            low, high = self._ends(partition, store)
             position = kept.get(partition, low)
             if not low <= position <= high:
                 raise TaskCorruptedError(
@@ -184,19 +177,12 @@ class GlobalThread(threading.Thread):
             located[partition] = GlobalPartition(store, position, Observation(position, high, asked_at_ms))
         return located
 
-    def _ends(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
-        def ask() -> tuple[Offsets, Offsets]:
-            low = self._admin.request_offsets(partitions, earliest=True)
-            high = self._admin.request_offsets(partitions, committed=self._config.exactly_once)
-            return low.result(), high.result()
-
-        try:
-            return repeated(ask, "looking up where global topics begin and end")
-        except KafkaException as error:
-            topics = ", ".join(self._task.by_topic)
-            raise StateStoreError(
-                f"the broker does not tell where {topics}, which fill global stores, end: {error.args[0].str()}"
-            ) from error
+    def _ends(self, partition: TopicPartition, store: str) -> tuple[int, int]:
+        """As far as this consumer may read: a transaction that somebody else has open must not be waited for."""
+        found = self._consumer.watermarks(partition, cached=False)
+        if found is None:
+            raise StateStoreError(f"the broker does not tell where {partition} ends, which fills global store {store}")
+        return found
 
     def _restore_batches(self, fetched: Fetched) -> None:
         for partition, records in fetched.records:
