@@ -57,7 +57,7 @@ class MemberPlan:
 
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
-    #: Replicas made for a move; when one has caught up it is time to assign anew.
+    #: Replicas made for a move; when one has caught up, which it may have from the start, it is time to assign anew.
     warmup: frozenset[TaskId] = frozenset()
 
 
