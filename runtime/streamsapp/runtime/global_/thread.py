@@ -80,7 +80,7 @@ class GlobalThread(threading.Thread):
 
     @property
     def stores(self) -> Mapping[str, KeyValueStoreImpl]:
-        """The stores by name, read-only, for tasks; to be taken once they are restored."""
+        """The stores by name, read-only, for tasks; complete once ``restored`` is set."""
         return self._task.stores.for_tasks
 
     def statistics(self) -> dict[str, dict[str, int]]:
