@@ -86,6 +86,8 @@ class GroupMembership:
         self._identity: Identity | None = None
         #: For requests that may wait for minutes, and for the others.
         self._coordinator: tuple[Node, Node] | None = None
+        #: Where a JoinGroup or SyncGroup waits for its answer.
+        self._waits_at: Node | None = None
         self._rejoin: str | None = "the instance starts"
         self._absent = False
         self._ended = False
@@ -221,9 +223,8 @@ class GroupMembership:
         log.info("group %s: joining (%s)", self._settings.group_id, reason)
         request = wire.join(self._settings, self._member_id, self._delegate.subscription(), reason)
         try:
-            answer = await self._connection.send(request, coordinator[0], self._settings.rebalance_timeout + REQUEST)
+            answer = await self._wait(request, coordinator[0])
         except UnreachableError:
-            self._coordinator = None
             self._rejoin = self._rejoin or reason
             raise
         code = answer.error_code
@@ -242,9 +243,8 @@ class GroupMembership:
         sent = self._clock.monotonic()
         request = wire.sync(self._settings, identity, assignments)
         try:
-            answer = await self._connection.send(request, coordinator[0], self._settings.rebalance_timeout + REQUEST)
+            answer = await self._wait(request, coordinator[0])
         except UnreachableError:
-            self._coordinator = None
             self._rejoin = self._rejoin or "the assignment did not arrive"
             raise
         if self._ended or self._identity != identity:
@@ -263,6 +263,17 @@ class GroupMembership:
             self._lose("the group went on without this member", keep_id=code == KafkaError.ILLEGAL_GENERATION)
         else:
             self._refused("sync", code)
+
+    async def _wait(self, request: Any, node: Node) -> Any:
+        """The answer to a request that waits for the other members."""
+        self._waits_at = node
+        try:
+            return await self._connection.send(request, node, self._settings.rebalance_timeout + REQUEST)
+        except UnreachableError:
+            self._coordinator = None
+            raise
+        finally:
+            self._waits_at = None
 
     def _refused(self, what: str, code: int) -> NoReturn:
         """An error that is no part of an ordinary rebalance: ends the membership, or is tried again."""
@@ -331,9 +342,9 @@ class GroupMembership:
     async def _expire(self) -> None:
         """Nothing was heard of the coordinator for a session: others may have taken over."""
         self._lose(f"no answer from the coordinator for {self._settings.session_timeout:g} s", keep_id=True)
-        for node in self._coordinator or ():
-            await self._connection.hang_up(node)  # a JoinGroup may be waiting there for an answer that never comes
         self._coordinator = None
+        if self._waits_at is not None:
+            await self._connection.hang_up(self._waits_at)  # the answer may never come
 
     def _lose(self, reason: str, *, keep_id: bool) -> None:
         """``keep_id``: the coordinator may still count this member; under another id it would count it twice."""

@@ -1,0 +1,407 @@
+"""What every answer of the coordinator means to a member; the coordinator is played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from streamsapp.errors import ConfigError, FencedError, StreamsError
+from streamsapp.membership.connection import RefusedError, UnreachableError
+from streamsapp.membership.group import GroupMembership
+from streamsapp.membership.wire import GroupSettings, Identity
+from streamsapp.testing import MockClock
+
+OK = KafkaError.NO_ERROR
+
+
+class Bell:
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def heard(self, timeout: float | None = None) -> None:
+        try:
+            await asyncio.wait_for(self._rung.wait(), timeout)
+        except TimeoutError:
+            return
+        self._rung.clear()
+
+
+class Coordinator:
+    """The connection and the coordinator at its other end. Answers are codes, taken in turn, the last one for ever; an
+    ``Exception`` is raised, a ``Future`` waited for."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.answers: dict[str, list[Any]] = {
+            "FindCoordinatorRequest": [OK],
+            "JoinGroupRequest": [OK],
+            "SyncGroupRequest": [OK],
+            "HeartbeatRequest": [OK],
+            "LeaveGroupRequest": [OK],
+        }
+        self.generation = 0
+        self.hung_up: list[Any] = []
+
+    def bell(self) -> Bell:
+        return Bell()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.001))
+
+    async def hang_up(self, node: Any) -> None:
+        self.hung_up.append(node)
+
+    def two_ways_to(self, coordinator: Any, kind: int, key: str) -> tuple[str, str]:
+        return "for joining", "for the rest"
+
+    async def ask_any(self, request: Callable[[], Any], timeout: float) -> Any:
+        return await self.send(request(), "any", timeout)
+
+    async def send(self, request: Any, node: Any, timeout: float) -> Any:
+        name = type(request).__name__
+        self.requests.append(request)
+        script = self.answers[name]
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        if isinstance(answer, asyncio.Future):
+            answer = await answer
+        await asyncio.sleep(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if name == "JoinGroupRequest" and answer == OK:
+            self.generation += 1
+        return SimpleNamespace(
+            error_code=answer,
+            coordinators=[],
+            generation_id=self.generation,
+            member_id=request.member_id or "member-1" if name == "JoinGroupRequest" else "",
+            leader="somebody",
+            skip_assignment=False,
+            members=[],
+            assignment=b"an assignment",
+        )
+
+    def of(self, name: str) -> list[Any]:
+        return [request for request in self.requests if type(request).__name__ == f"{name}Request"]
+
+
+class Recorder:
+    """Remembers what the member was told."""
+
+    def __init__(self) -> None:
+        self.assignments: list[Identity] = []
+        self.losses: list[str] = []
+        self.errors: list[Exception] = []
+
+    async def prepare(self) -> None:
+        await asyncio.sleep(0)
+
+    def subscription(self) -> bytes:
+        return b"a subscription"
+
+    async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
+        raise AssertionError("somebody leads")
+
+    def assigned(self, identity: Identity, data: bytes) -> None:
+        self.assignments.append(identity)
+
+    def lost(self, reason: str) -> None:
+        self.losses.append(reason)
+
+    def failed(self, error: Exception) -> None:
+        self.errors.append(error)
+
+
+class Play:
+    """One member, its coordinator, and time that stands still unless the test moves it."""
+
+    def __init__(self) -> None:
+        self.clock = MockClock()
+        self.coordinator = Coordinator()
+        self.told = Recorder()
+        settings = GroupSettings("group", None, session_timeout=6.0, heartbeat_interval=0.002, rebalance_timeout=60.0)
+        self.group = GroupMembership(self.coordinator, settings, self.told, self.clock)  # type: ignore[arg-type]
+
+    async def until(self, holds: Callable[[], Any]) -> None:
+        async with asyncio.timeout(5):
+            while not holds():
+                await asyncio.sleep(0.001)
+
+    async def stable(self) -> None:
+        """Joined, and one heartbeat answered."""
+        await self.until(lambda: self.told.assignments and self.coordinator.of("Heartbeat"))
+
+
+Scene = Callable[[Play], Coroutine[Any, Any, None]]
+
+
+def play(scene: Scene, **answers: list[Any]) -> Play:
+    """Let the member live while the scene is played."""
+
+    async def run() -> Play:
+        it = Play()
+        for name, script in answers.items():
+            it.coordinator.answers[f"{name}Request"] = script
+        lives = [asyncio.ensure_future(it.group.joins()), asyncio.ensure_future(it.group.heartbeats())]
+        try:
+            await scene(it)
+        finally:
+            for life in lives:
+                life.cancel()
+            await asyncio.gather(*lives, return_exceptions=True)
+        return it
+
+    return asyncio.run(run())
+
+
+def test_a_member_that_the_coordinator_forgot_is_lost_and_joins_under_a_new_id() -> None:
+    async def scene(it: Play) -> None:
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    it = play(scene, Heartbeat=[OK, KafkaError.UNKNOWN_MEMBER_ID, OK])
+
+    assert len(it.told.losses) == 1
+    assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["", ""]
+
+
+def test_a_member_of_an_old_generation_is_lost_but_keeps_its_id() -> None:
+    async def scene(it: Play) -> None:
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    it = play(scene, Heartbeat=[OK, KafkaError.ILLEGAL_GENERATION, OK])
+
+    assert len(it.told.losses) == 1
+    assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["", "member-1"]
+
+
+def test_a_rebalance_is_no_loss() -> None:
+    async def scene(it: Play) -> None:
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    it = play(scene, Heartbeat=[OK, KafkaError.REBALANCE_IN_PROGRESS, OK])
+
+    assert it.told.losses == []
+    assert it.told.assignments == [Identity(1, "member-1"), Identity(2, "member-1")]
+
+
+def test_a_rebalance_that_begins_anew_while_the_assignment_is_awaited_is_no_loss() -> None:
+    async def scene(it: Play) -> None:
+        await it.until(lambda: it.told.assignments)
+
+    it = play(scene, SyncGroup=[KafkaError.REBALANCE_IN_PROGRESS, OK])
+
+    assert it.told.losses == []
+    assert it.told.assignments == [Identity(2, "member-1")]
+
+
+def test_the_id_that_the_coordinator_gives_is_used() -> None:
+    async def scene(it: Play) -> None:
+        await it.until(lambda: it.told.assignments)
+
+    it = play(scene, JoinGroup=[KafkaError.MEMBER_ID_REQUIRED, OK])
+
+    assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["", "member-1"]
+
+
+def test_a_member_shows_signs_of_life_while_it_waits_for_others_to_join() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        others: asyncio.Future[int] = asyncio.Future()
+        it.coordinator.answers["JoinGroupRequest"] = [others, OK]
+        it.group.rejoin("a test")
+        await it.until(lambda: len(it.coordinator.of("JoinGroup")) == 2)
+        for _ in range(5):
+            it.clock.advance(4000)
+            beats = len(it.coordinator.of("Heartbeat"))
+            await it.until(lambda beats=beats: len(it.coordinator.of("Heartbeat")) > beats + 1)  # type: ignore[misc]
+            assert it.group.safe_until > it.clock.monotonic()
+        # The generation changes before the answer to JoinGroup arrives.
+        it.coordinator.answers["HeartbeatRequest"] = [KafkaError.ILLEGAL_GENERATION]
+        beats = len(it.coordinator.of("Heartbeat"))
+        await it.until(lambda: len(it.coordinator.of("Heartbeat")) > beats + 1)
+        it.coordinator.answers["HeartbeatRequest"] = [OK]
+        others.set_result(OK)
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    assert play(scene).told.losses == []
+
+
+def test_a_member_that_hears_nothing_for_a_session_is_lost_and_joins_again_under_its_id() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        it.coordinator.answers["HeartbeatRequest"] = [UnreachableError("cut")]
+        it.coordinator.answers["FindCoordinatorRequest"] = [UnreachableError("cut")]
+        it.clock.advance(5000)
+        await it.until(lambda: it.coordinator.of("Heartbeat")[-1])
+        assert it.told.losses == []
+        it.clock.advance(1001)
+        await it.until(lambda: it.told.losses)
+        assert it.group.safe_until < it.clock.monotonic()
+        it.coordinator.answers["FindCoordinatorRequest"] = [OK]
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    it = play(scene)
+
+    assert it.told.losses == ["no answer from the coordinator for 6 s"]
+    assert it.coordinator.of("JoinGroup")[-1].member_id == "member-1"
+
+
+def test_a_member_that_hears_nothing_stops_waiting_for_others() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        others: asyncio.Future[int] = asyncio.Future()
+        it.coordinator.answers["JoinGroupRequest"] = [others, OK]
+        it.group.rejoin("a test")
+        await it.until(lambda: len(it.coordinator.of("JoinGroup")) == 2)
+        it.coordinator.answers["HeartbeatRequest"] = [UnreachableError("cut")]
+        it.clock.advance(6001)
+        await it.until(lambda: it.coordinator.hung_up)
+
+    it = play(scene)
+
+    assert it.coordinator.hung_up == ["for joining"]
+    assert len(it.told.losses) == 1
+
+
+def test_a_process_that_was_stopped_knows_at_once_that_it_may_be_a_zombie() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        assert it.group.safe_until > it.clock.monotonic()
+        it.clock.advance(5500)
+        assert it.group.safe_until < it.clock.monotonic()
+
+    play(scene)
+
+
+def test_a_sign_of_life_counts_from_when_it_was_sent() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        late: asyncio.Future[int] = asyncio.Future()
+        it.coordinator.answers["HeartbeatRequest"] = [late, UnreachableError("cut")]
+        beats = len(it.coordinator.of("Heartbeat"))
+        await it.until(lambda: len(it.coordinator.of("Heartbeat")) > beats)
+        sent = it.clock.monotonic()
+        it.clock.advance(3000)
+        late.set_result(OK)
+        await it.until(lambda: len(it.coordinator.of("Heartbeat")) > beats + 1)
+        assert it.group.safe_until == pytest.approx(sent + 5.4)
+
+    play(scene)
+
+
+def test_a_coordinator_that_moved_is_looked_for() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        it.coordinator.answers["HeartbeatRequest"] = [KafkaError.NOT_COORDINATOR, OK]
+        await it.until(lambda: len(it.coordinator.of("FindCoordinator")) == 2)
+
+    it = play(scene)
+
+    assert it.told.losses == []
+    assert len(it.coordinator.of("JoinGroup")) == 1
+
+
+def test_several_requests_to_join_become_one() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        for _ in range(5):
+            it.group.rejoin("a test")
+        await it.until(lambda: len(it.told.assignments) == 2)
+        beats = len(it.coordinator.of("Heartbeat"))
+        await it.until(lambda: len(it.coordinator.of("Heartbeat")) > beats + 3)
+
+    assert len(play(scene).coordinator.of("JoinGroup")) == 2
+
+
+def test_a_request_to_join_that_comes_during_a_join_is_not_forgotten() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        others: asyncio.Future[int] = asyncio.Future()
+        it.coordinator.answers["JoinGroupRequest"] = [others, OK]
+        it.group.rejoin("one")
+        await it.until(lambda: len(it.coordinator.of("JoinGroup")) == 2)
+        it.group.rejoin("another")
+        others.set_result(OK)
+        await it.until(lambda: len(it.told.assignments) == 3)
+
+    play(scene)
+
+
+def test_a_coordinator_that_is_away_is_asked_until_it_is_back() -> None:
+    async def scene(it: Play) -> None:
+        await it.until(lambda: it.told.assignments)
+
+    it = play(scene, FindCoordinator=[UnreachableError("away"), KafkaError.COORDINATOR_NOT_AVAILABLE, OK])
+
+    assert it.told.errors == []
+
+
+@pytest.mark.parametrize(
+    ("request_name", "answer", "kind", "words"),
+    [
+        ("JoinGroup", KafkaError.INVALID_SESSION_TIMEOUT, ConfigError, "session.timeout.ms.*group.min.session.timeout"),
+        ("JoinGroup", KafkaError.INCONSISTENT_GROUP_PROTOCOL, StreamsError, "another kind of application.*group"),
+        ("JoinGroup", KafkaError.GROUP_MAX_SIZE_REACHED, StreamsError, "group.max.size"),
+        ("JoinGroup", KafkaError.FENCED_INSTANCE_ID, FencedError, "took this one's place"),
+        ("SyncGroup", KafkaError.FENCED_INSTANCE_ID, FencedError, "took this one's place"),
+        ("Heartbeat", KafkaError.FENCED_INSTANCE_ID, FencedError, "took this one's place"),
+        ("FindCoordinator", KafkaError.GROUP_AUTHORIZATION_FAILED, StreamsError, "grant READ on the group"),
+        ("FindCoordinator", RefusedError("wrong password"), StreamsError, "wrong password; check the sasl"),
+    ],
+)
+def test_what_cannot_be_helped_ends_the_membership(
+    request_name: str, answer: Any, kind: type[Exception], words: str
+) -> None:
+    async def scene(it: Play) -> None:
+        await it.until(lambda: it.told.errors)
+        count = len(it.coordinator.requests)
+        await asyncio.sleep(0.01)
+        assert len(it.coordinator.requests) == count
+
+    it = play(scene, **{request_name: [answer]})
+
+    with pytest.raises(kind, match=words):
+        raise it.told.errors[0]
+    assert len(it.told.errors) == 1
+    assert it.group.safe_until < it.clock.monotonic()
+
+
+def test_a_member_leaves_also_while_it_waits_for_others_to_join() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        others: asyncio.Future[int] = asyncio.Future()
+        it.coordinator.answers["JoinGroupRequest"] = [others, OK]
+        it.group.rejoin("a test")
+        await it.until(lambda: len(it.coordinator.of("JoinGroup")) == 2)
+        await it.group.leave("the end")
+        others.set_result(KafkaError.UNKNOWN_MEMBER_ID)
+        await asyncio.sleep(0.01)
+
+    it = play(scene)
+
+    assert [request.member_id for request in it.coordinator.of("LeaveGroup")] == ["member-1"]
+    assert len(it.coordinator.of("JoinGroup")) == 2
+    assert it.told.losses == []
+
+
+def test_a_member_that_stepped_out_joins_only_when_it_steps_in() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        await it.group.step_out("it hangs")
+        it.group.rejoin("a test")
+        await asyncio.sleep(0.01)
+        assert len(it.coordinator.of("JoinGroup")) == 1
+        it.group.step_in()
+        await it.until(lambda: len(it.told.assignments) == 2)
+
+    it = play(scene)
+
+    assert it.told.losses == ["it hangs"]
+    assert len(it.coordinator.of("LeaveGroup")) == 1

@@ -1,0 +1,157 @@
+"""What passes between the membership's thread and the polling thread, in every order that matters."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamsapp import TaskId
+from streamsapp.errors import StreamsError
+from streamsapp.membership.api import Assignment, Holdings, Lost, ShutdownRequested
+from streamsapp.membership.handover import Handover
+from streamsapp.membership.wire import Identity
+from streamsapp.testing import MockClock
+
+A, B = TaskId(0, 0), TaskId(0, 1)
+FIRST = Identity(1, "member")
+
+
+def handover() -> Handover:
+    return Handover(MockClock(), "app-1")
+
+
+def assignment(generation: int, *active: TaskId) -> Assignment:
+    return Assignment(frozenset(active), generation=generation)
+
+
+def test_news_come_in_order() -> None:
+    desk = handover()
+    desk.put(Lost("a reason"), "app-2")
+    desk.put(assignment(2, A), "app-2")
+    desk.put(ShutdownRequested(), "app-2")
+
+    assert [desk.poll() for _ in range(4)] == [Lost("a reason"), assignment(2, A), ShutdownRequested(), None]
+
+
+def test_an_assignment_that_nobody_polled_is_taken_back_by_the_next_join() -> None:
+    desk = handover()
+    desk.put(assignment(1, A), "app-1")
+
+    held = desk.take_stock(Holdings)
+
+    assert held.active == frozenset()
+    assert desk.poll() is None
+
+
+def test_an_assignment_that_was_polled_counts_before_the_runtime_reflects_it() -> None:
+    desk = handover()
+    desk.put(assignment(3, A, B), "app-1")
+    desk.poll()
+
+    assert desk.take_stock(lambda: Holdings(generation=2, active=frozenset({A}))).active == {A, B}
+    assert desk.take_stock(lambda: Holdings(generation=3, active=frozenset({A}))).active == {A}
+
+
+def test_nothing_is_owned_after_a_loss_until_the_runtime_has_dealt_with_it() -> None:
+    desk = handover()
+    desk.put(assignment(3, A), "app-1")
+    desk.poll()
+    held = Holdings(generation=3, active=frozenset({A}), lags={B: 5})
+
+    desk.put(Lost("a reason"), "app-2")
+    assert desk.take_stock(lambda: held) == Holdings(lags={B: 5}, on_disk=frozenset({A}))
+    desk.poll()
+    assert desk.take_stock(lambda: held).active == frozenset()
+
+    desk.poll()
+    assert desk.take_stock(lambda: Holdings(generation=3, lags={A: 0})).lags == {A: 0}
+
+
+def test_a_loss_makes_void_what_was_assigned_before() -> None:
+    desk = handover()
+    desk.put(assignment(1, A), "app-1")
+    desk.put(Lost("a reason"), "app-2")
+
+    assert desk.poll() == Lost("a reason")
+    assert desk.poll() is None
+
+
+def test_the_transactional_id_changes_when_the_loss_is_polled() -> None:
+    desk = handover()
+    desk.put(Lost("a reason"), "app-2")
+    assert desk.transactional_id == "app-1"
+
+    desk.poll()
+    assert desk.transactional_id == "app-2"
+
+
+def test_a_commit_keeps_the_identity_it_began_with() -> None:
+    desk = handover()
+    desk.open(FIRST)
+    assert desk.begin_commit()
+
+    desk.close()
+    desk.open(Identity(2, "member"))
+
+    assert desk.committing == FIRST
+    desk.end_commit()
+    assert desk.committing is None
+
+
+def test_no_commit_begins_outside_the_group() -> None:
+    assert not handover().begin_commit()
+
+
+def test_no_commit_begins_while_the_member_joins() -> None:
+    desk = handover()
+    desk.open(FIRST)
+    desk.close()
+
+    assert not desk.begin_commit()
+
+
+def test_no_commit_begins_before_the_news_are_polled() -> None:
+    desk = handover()
+    desk.open(FIRST)
+    desk.put(assignment(1), "app-1")
+    assert not desk.begin_commit()
+
+    desk.poll()
+    assert desk.begin_commit()
+
+
+def test_no_commit_begins_after_a_loss_even_once_it_is_polled() -> None:
+    desk = handover()
+    desk.open(FIRST)
+    desk.put(Lost("a reason"), "app-2")
+    desk.poll()
+
+    assert not desk.begin_commit()
+
+
+def test_a_join_hears_of_the_end_of_the_commit_it_waits_for() -> None:
+    desk = handover()
+    heard: list[str] = []
+    desk.on_commit_ended = lambda: heard.append("end")
+    desk.open(FIRST)
+    desk.begin_commit()
+    desk.end_commit()
+    assert heard == []
+
+    desk.begin_commit()
+    desk.close()
+    desk.end_commit()
+    assert heard == ["end"]
+
+
+def test_what_ended_the_membership_is_raised_after_the_news_and_again() -> None:
+    desk = handover()
+    desk.open(FIRST)
+    desk.put(Lost("a reason"), "app-2")
+    desk.fail(StreamsError("the end"))
+    desk.fail(StreamsError("another"))
+
+    assert desk.poll() == Lost("a reason")
+    for _ in range(2):
+        with pytest.raises(StreamsError, match="the end"):
+            desk.poll()
+    assert not desk.begin_commit()

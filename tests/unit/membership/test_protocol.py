@@ -1,0 +1,98 @@
+"""What members say survives the way, is small, and is never trusted."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from streamsapp import TaskId, TopicPartition
+from streamsapp.membership import protocol
+from streamsapp.membership.api import TaskInfo
+from streamsapp.membership.protocol import MalformedError, Share, Subscription
+
+task_ids = st.builds(TaskId, st.integers(0, 5), st.integers(0, 300))
+lags = st.dictionaries(task_ids, st.none() | st.integers(0, 2**62))
+infos = st.builds(
+    TaskInfo,
+    st.frozensets(st.builds(TopicPartition, st.sampled_from(["in", "other"]), st.integers(0, 300))),
+    st.booleans(),
+    st.sampled_from(["", "v1", "v2"]),
+)
+
+
+@given(st.frozensets(task_ids))
+def test_tasks_come_back(tasks: frozenset[TaskId]) -> None:
+    assert protocol.unpack(protocol.pack(tasks)) == tasks
+
+
+@given(lags)
+def test_lags_come_back_and_unknown_stays_unknown(held: dict[TaskId, int | None]) -> None:
+    assert protocol.unpack_lags(protocol.pack_lags(held)) == held
+
+
+@given(st.dictionaries(task_ids, infos))
+def test_definitions_come_back(tasks: dict[TaskId, TaskInfo]) -> None:
+    assert protocol.unpack_definitions(protocol.pack_definitions(tasks)) == tasks
+
+
+def subscription(**changes: object) -> Subscription:
+    usual = Subscription(1, 7, "app-1", "host:80", "pod", {"zone": "a"}, 2, False, False, {0: [0, 3]}, {}, {}, [])
+    return msgspec.structs.replace(usual, **changes)
+
+
+def test_a_subscription_comes_back() -> None:
+    said = subscription(lags={0: [(4, None)]}, draining=True)
+
+    assert Subscription.decode(said.encode()) == said
+
+
+def test_what_a_later_version_added_is_skipped() -> None:
+    fields = [*msgspec.structs.astuple(subscription()), "news of 2031"]
+
+    assert Subscription.decode(zlib.compress(msgspec.msgpack.encode(fields))) == subscription()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"not compressed", id="not compressed"),
+        pytest.param(zlib.compress(b"\xc1"), id="not encoded"),
+        pytest.param(zlib.compress(msgspec.msgpack.encode(["1", 2])), id="of other types"),
+        pytest.param(subscription().encode()[:-4], id="cut off"),
+        pytest.param(zlib.compress(b"\x00" * (protocol.MAX_BYTES + 1)), id="a bomb"),
+        pytest.param(b"\x00" * (protocol.MAX_COMPRESSED + 1), id="too long"),
+    ],
+)
+def test_what_no_member_says_is_refused(data: bytes) -> None:
+    with pytest.raises(MalformedError):
+        Subscription.decode(data)
+
+
+@pytest.mark.parametrize("runs", [[0, 10**12], [0], [-5, 3], [3, -1], [0, 10**5, 0, 10**5, 0, 10**5]])
+def test_a_few_bytes_do_not_become_any_number_of_tasks(runs: list[int]) -> None:
+    with pytest.raises(MalformedError):
+        protocol.unpack({0: runs})
+
+
+def test_a_thousand_tasks_take_little_room() -> None:
+    tasks = {
+        TaskId(0, each): TaskInfo(frozenset({TopicPartition("orders", each), TopicPartition("customers", each)}), True)
+        for each in range(1000)
+    }
+    said = subscription(
+        active=protocol.pack(TaskId(0, each) for each in range(0, 1000, 100)),
+        lags=protocol.pack_lags({TaskId(0, each): each for each in range(5, 1000, 100)}),
+        definitions=protocol.pack_definitions(tasks),
+    )
+
+    assert len(said.encode()) < 400
+
+
+def test_a_share_is_told_apart_from_its_predecessors() -> None:
+    share = Share({0: [0, 1]}, {}, {}, b"group", 5)
+
+    assert Share.decode(share.encode()).nonce == 5

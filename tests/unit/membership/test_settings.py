@@ -1,0 +1,200 @@
+"""The clients' properties, as the membership's connection takes them."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamsapp import StreamsConfig
+from streamsapp.config import client_properties
+from streamsapp.errors import ConfigError
+from streamsapp.membership.connection import UnreachableError
+from streamsapp.membership.sasl import Oidc, sasl_settings
+from streamsapp.membership.settings import connection_settings, group_settings
+from streamsapp.membership.wire import GroupSettings
+
+
+def connection(servers: str = "a:1", **kafka: str) -> dict[str, Any]:
+    config = StreamsConfig(application_id="app", bootstrap_servers=servers, kafka=_dotted(kafka))
+    return connection_settings(config, client_properties.main_consumer(config))
+
+
+def group(**kafka: str) -> GroupSettings:
+    config = StreamsConfig(application_id="app", bootstrap_servers="a:1", kafka=_dotted(kafka))
+    return group_settings(config, client_properties.main_consumer(config))
+
+
+def _dotted(kafka: dict[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in kafka.items()}
+
+
+def test_a_killed_instance_is_noticed_after_six_seconds_and_a_rebalance_after_a_fifth() -> None:
+    assert group() == GroupSettings("app", None, session_timeout=6.0, heartbeat_interval=0.2, rebalance_timeout=300.0)
+
+
+@pytest.mark.parametrize("prefix", ["", "consumer.", "main.consumer."])
+def test_session_and_heartbeat_are_the_consumers(prefix: str) -> None:
+    found = group(**{f"{prefix}session.timeout.ms": "9000", f"{prefix}heartbeat.interval.ms": "1000"})
+
+    assert (found.session_timeout, found.heartbeat_interval) == (9.0, 1.0)
+
+
+@pytest.mark.parametrize("interval", ["3001", "none", "0"])
+def test_a_heartbeat_that_makes_no_sense_is_refused(interval: str) -> None:
+    with pytest.raises(ConfigError, match=r"heartbeat\.interval\.ms"):
+        group(session_timeout_ms="9000", heartbeat_interval_ms=interval)
+
+
+def test_servers_are_named_with_and_without_a_protocol() -> None:
+    assert connection("SSL://a:1, b:2")["bootstrap_servers"] == ["a:1", "b:2"]
+
+
+def test_the_member_is_known_by_a_client_id_of_its_own() -> None:
+    assert connection()["client_id"] == "app-member"
+
+
+def test_a_protocol_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"security\.protocol"):
+        connection(security_protocol="TELNET")
+
+
+def test_a_name_and_a_password_are_passed_on() -> None:
+    found = connection(
+        security_protocol="sasl_plaintext", sasl_mechanism="scram-sha-256", sasl_username="anna", sasl_password="secret"
+    )
+
+    assert found["security_protocol"] == "SASL_PLAINTEXT"
+    assert found["sasl_mechanism"] == "SCRAM-SHA-256"
+    assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("anna", "secret")
+
+
+@pytest.mark.parametrize(
+    ("properties", "named"),
+    [
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "anna"}, "sasl.password"),
+        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism: GSSAPI"),
+        ({}, "sasl.mechanism: none"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.method"),
+        ({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}, "sasl.oauthbearer.token.endpoint.url"),
+        ({"sasl.mechanism": "OAUTHBEARER", "enable.sasl.oauthbearer.unsecure.jwt": "true"}, "sasl.oauthbearer.config"),
+    ],
+)
+def test_credentials_that_cannot_be_used_are_refused_by_name(properties: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        sasl_settings(properties)
+
+
+def test_tokens_for_development_name_the_principal() -> None:
+    provider = sasl_settings(
+        {
+            "sasl.mechanism": "OAUTHBEARER",
+            "enable.sasl.oauthbearer.unsecure.jwt": "true",
+            "sasl.oauthbearer.config": "principal=anna scope=all",
+            "sasl.oauthbearer.extensions": "a=1,b=2",
+        }
+    )["sasl_oauth_token_provider"]
+
+    claims = provider.token().split(".")[1]
+    assert json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"] == "anna"
+    assert provider.extensions() == {"a": "1", "b": "2"}
+
+
+class _Provider(http.server.BaseHTTPRequestHandler):
+    asked = 0
+
+    def do_POST(self) -> None:
+        type(self).asked += 1
+        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        assert form == "grant_type=client_credentials&scope=kafka"
+        assert self.headers["Authorization"] == "Basic " + base64.b64encode(b"me:secret").decode()
+        answer = json.dumps({"access_token": f"token-{self.asked}", "expires_in": 3600}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Tests are quiet."""
+
+
+@pytest.fixture
+def provider() -> Iterator[str]:
+    """The address of an identity provider."""
+    server = http.server.HTTPServer(("127.0.0.1", 0), _Provider)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/token"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def _oidc(url: str) -> Oidc:
+    return Oidc(
+        {
+            "sasl.oauthbearer.token.endpoint.url": url,
+            "sasl.oauthbearer.client.id": "me",
+            "sasl.oauthbearer.client.secret": "secret",
+            "sasl.oauthbearer.scope": "kafka",
+        }
+    )
+
+
+def test_a_token_is_fetched_once_while_it_lives(provider: str) -> None:
+    tokens = _oidc(provider)
+
+    assert tokens.token() == tokens.token()
+
+
+def test_an_identity_provider_that_is_away_is_named() -> None:
+    with pytest.raises(UnreachableError, match=r"no token from http://127\.0\.0\.1:1/token"):
+        _oidc("http://127.0.0.1:1/token").token()
+
+
+def test_certificates_are_checked_unless_the_user_says_otherwise() -> None:
+    strict = connection(security_protocol="ssl")["ssl_context"]
+    assert strict.check_hostname
+    assert strict.verify_mode == ssl.CERT_REQUIRED
+
+    any_name = connection(**{"security.protocol": "ssl", "ssl.endpoint.identification.algorithm": "none"})
+    assert not any_name["ssl_context"].check_hostname
+    assert any_name["ssl_context"].verify_mode == ssl.CERT_REQUIRED
+
+    none = connection(**{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"})
+    assert none["ssl_context"].verify_mode == ssl.CERT_NONE
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"ssl.ca.location": "/nowhere/ca.pem"},
+        {"ssl.ca.pem": "no certificate"},
+        {"ssl.certificate.location": "/nowhere/me.pem"},
+        {"ssl.key.location": "/nowhere/me.key"},
+        {"ssl.cipher.suites": "ROT13"},
+        {"ssl.keystore.location": "/nowhere/me.p12"},
+        {"ssl.engine.id": "dynamic"},
+    ],
+)
+def test_what_cannot_be_used_for_encryption_is_refused_by_name(properties: dict[str, str]) -> None:
+    (name,) = properties
+    with pytest.raises(ConfigError, match=name.replace(".", r"\.")):
+        connection(**{"security.protocol": "ssl", **properties})
+
+
+def test_a_certificate_given_as_text_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    with pytest.raises(ConfigError, match=r"ssl\.certificate"):
+        connection(**{"security.protocol": "ssl", "ssl.certificate.pem": "no", "ssl.key.pem": "none"})
+
+    assert list(tmp_path.iterdir()) == []
