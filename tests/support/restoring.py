@@ -46,7 +46,7 @@ class FakeConsumer:
         self.logs: dict[TopicPartition, Log] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
-        self.committed: dict[TopicPartition, int] = {}
+        self.offsets: dict[TopicPartition, int] = {}
         self.limit = 1000
         self.error: Exception | None = None
         self.closed = False
@@ -66,7 +66,10 @@ class FakeConsumer:
         self.assign(positions)
 
     def committed_by_now(self, partitions: Iterable[TopicPartition], patience: float) -> dict[TopicPartition, int]:
-        return {each: self.committed[each] for each in partitions if each in self.committed}
+        return {each: self.offsets[each] for each in partitions if each in self.offsets}
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        return {each: (self.offsets[each], "") for each in partitions if each in self.offsets}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self.positions |= positions

@@ -10,7 +10,7 @@ What is done per fetch does not grow with the number of tasks, only with the num
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.record import InputRecord, TopicPartition
@@ -44,14 +44,17 @@ class InputFeeder:
         self.records_consumed = 0
         self._next_observation = 0.0
 
-    def add(self, task: StreamTask, positions: Mapping[TopicPartition, int]) -> None:
-        """Fetch a task's partitions from these offsets on."""
-        self._owners.update(dict.fromkeys(positions, task))
-        self._consumer.assign(positions)
+    def add(self, positions: Mapping[StreamTask, Mapping[TopicPartition, int]]) -> None:
+        """Fetch tasks' partitions from these offsets on."""
+        starting: dict[TopicPartition, int] = {}
+        for task, its_positions in positions.items():
+            self._owners.update(dict.fromkeys(its_positions, task))
+            starting |= its_positions
+        self._consumer.assign(starting)
 
-    def remove(self, task: StreamTask) -> None:
-        """Stop fetching a task's partitions."""
-        partitions = [partition for partition, owner in self._owners.items() if owner is task]
+    def remove(self, tasks: Collection[StreamTask]) -> None:
+        """Stop fetching tasks' partitions."""
+        partitions = [partition for partition, owner in self._owners.items() if owner in tasks]
         for partition in partitions:
             del self._owners[partition]
             self._paused.discard(partition)

@@ -347,7 +347,7 @@ class Lifecycle:
             log.error("%s ends: %s", self._config.application_id, error, exc_info=None if told else error)
             self._end(error)
         try:
-            self._life.close(list(self._life.all.values()))
+            self._life.close_all()
         except Exception as failure:
             log.exception("closing tasks failed")
             self.error = self.error or failure

@@ -33,8 +33,9 @@ from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 log = logging.getLogger(__name__)
 
@@ -92,10 +93,16 @@ class RestorationThread(threading.Thread):
         """A replica that is here goes on as this active task: restored to the end, then handed back."""
         self._requests.put(partial(self._guarded, task, partial(self._promote, task)))
 
-    def remove(self, task_ids: Collection[TaskId], timeout: float) -> bool:
-        """Take tasks back as they are; whether the thread let go of them in time."""
+    def close(self, tasks: Collection[StreamTask], *, wipe: bool = False) -> None:
+        """Close tasks' stores, also of tasks that are not here; ``wipe`` deletes them. What is asked afterwards for the
+        same task finds its directory free."""
+        for task in tasks:
+            self._requests.put(partial(self._guarded, task, partial(self._close, task, wipe)))
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until everything that was asked for is done; whether it was in time."""
         done = threading.Event()
-        self._requests.put(partial(self._let_go, task_ids, done))
+        self._requests.put(done.set)
         return done.wait(timeout) or not self.is_alive()
 
     def lag(self, task: StreamTask) -> int | None:
@@ -114,6 +121,7 @@ class RestorationThread(threading.Thread):
         try:
             while not self._stopping:
                 self._pass()
+            self._take_requests()
         except BaseException as error:
             self._failures.put(ThreadFailure(self.name, error))
         finally:
@@ -142,7 +150,7 @@ class RestorationThread(threading.Thread):
 
     def _take_requests(self) -> None:
         try:
-            request = self._requests.get(timeout=0 if self.readers else PATIENCE)
+            request = self._requests.get(timeout=0 if self.readers or self._stopping else PATIENCE)
             while True:
                 request()
                 request = self._requests.get_nowait()
@@ -168,16 +176,18 @@ class RestorationThread(threading.Thread):
             raise StateStoreError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
         self._forget(known, SuspendReason.PROMOTED)
         self._tasks[task.id] = task
+        task.changelog_positions = dict(known.changelog_positions)
         task.transition(TaskState.RESTORING)
         self._arrived = [*(each for each in self._arrived if each.id != task.id), task]
 
-    def _let_go(self, task_ids: Collection[TaskId], done: threading.Event) -> None:
-        for task_id in task_ids:
-            task = self._tasks.pop(task_id, None)
-            if task is not None:
-                self._forget(task)
-                self._arrived = [each for each in self._arrived if each is not task]
-        done.set()
+    def _close(self, task: StreamTask, wipe: bool) -> None:
+        if self._tasks.get(task.id) is task:
+            del self._tasks[task.id]
+            self._forget(task)
+            self._arrived = [each for each in self._arrived if each is not task]
+        if task.state is not TaskState.CLOSED:
+            task.transition(TaskState.CLOSED)
+        (task.stores.wipe if wipe else task.stores.close)()
 
     # ---- where stores stand ------------------------------------------------------------------------------------
 
@@ -186,6 +196,7 @@ class RestorationThread(threading.Thread):
         arrived, self._arrived = self._arrived, []
         if not arrived:
             return
+        self._read_committed([task for task in arrived if task.role is TaskRole.ACTIVE or task.plan.source_changelogs])
         try:
             lows, highs = self._ends([each for task in arrived for each in task.plan.all_changelogs.values()])
         except KafkaException:
@@ -196,6 +207,16 @@ class RestorationThread(threading.Thread):
             return
         for task in arrived:
             self._guarded(task, partial(self._start, task, lows, highs))
+
+    def _read_committed(self, tasks: Sequence[StreamTask]) -> None:
+        """Where active tasks go on, and how far replicas of tables may go: offset and partition time as committed."""
+        committed = self._consumer.committed([each for task in tasks for each in task.plan.inputs])
+        for task in tasks:
+            task.start_offsets = {
+                each: ConsumedOffset(committed[each][0], OffsetMetadata.decode(committed[each][1]).partition_time)
+                for each in task.plan.inputs
+                if each in committed
+            }
 
     def _start_alone(self, task: StreamTask) -> None:
         try:
@@ -209,8 +230,8 @@ class RestorationThread(threading.Thread):
     def _ends(self, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
         def ask() -> tuple[Offsets, Offsets]:
             low = self._admin.request_offsets(changelogs, earliest=True)
-            # Whether or not transactions are open: the last one of the former owner is committed, and its control records
-            # may come later than the answer to its commit.
+            # Whether or not transactions are open: the former owner's last one is committed, but its control records may
+            # not be there yet.
             high = self._admin.request_offsets(changelogs)
             return low.result(), high.result()
 

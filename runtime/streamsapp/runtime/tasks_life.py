@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 
@@ -22,18 +23,17 @@ from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.layout import Layout
 from streamsapp.runtime.rebalance import changes
 from streamsapp.runtime.restoration import RestorationThread
-from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.nodes import SourceNode
 
 log = logging.getLogger(__name__)
 
-#: How long the restoration thread may take to let go of a task, in seconds.
+#: How long a thread may take to let go of a task, in seconds.
 LET_GO = 30.0
 
 
@@ -92,7 +92,6 @@ class TasksLife:
         self.close([self.all[task_id] for task_id in sorted(changed.dropped)])
         promoted = [self.all[task_id].recycled(TaskRole.ACTIVE) for task_id in sorted(changed.promoted)]
         created = [self._create(task_id, role) for task_id, role in changed.created.items()]
-        self._read_committed([*promoted, *created])
         for task in promoted:
             self.all[task.id] = task
             self._restoration.promote(task)
@@ -106,17 +105,12 @@ class TasksLife:
         replicas = {task.id: role for task in leaving if (role := self.giving_up[task.id]) is not None}
         self.giving_up = {}
         self.close([task for task in leaving if task.id not in replicas or task.state is not TaskState.RUNNING])
+        demoted = [self.all[task_id] for task_id in replicas if task_id in self.all]
+        self._detach(demoted)
+        recycled = {task.id: task.recycled(replicas[task.id]) for task in demoted}
         for task_id, role in replicas.items():
-            task = self.all.get(task_id)
-            replica = self._create(task_id, role) if task is None else self._demoted(task, role)
-            self.all[task_id] = replica
-            self._restoration.add(replica)
-
-    def _demoted(self, task: StreamTask, role: TaskRole) -> StreamTask:
-        self._tasks.remove(task.id, LET_GO)
-        self._feeder.remove(task)
-        self._close_user_code(task)
-        return task.recycled(role)
+            self.all[task_id] = recycled.get(task_id) or self._create(task_id, role)
+            self._restoration.add(self.all[task_id])
 
     def _create(self, task_id: TaskId, role: TaskRole) -> StreamTask:
         assert self._layout is not None
@@ -134,41 +128,29 @@ class TasksLife:
         )
         return StreamTask(plan, stores, context, self._config, role)
 
-    def _read_committed(self, tasks: Iterable[StreamTask]) -> None:
-        """Where active tasks go on, and how far replicas of tables may go: offset and partition time as committed."""
-        tasks = [task for task in tasks if task.role is TaskRole.ACTIVE or task.plan.source_changelogs]
-        committed = self._consumer.committed([each for task in tasks for each in task.plan.inputs])
-        for task in tasks:
-            task.start_offsets = {
-                each: ConsumedOffset(committed[each][0], OffsetMetadata.decode(committed[each][1]).partition_time)
-                for each in task.plan.inputs
-                if each in committed
-            }
-
     # ---- restored ----------------------------------------------------------------------------------------------
 
     def take_restored(self) -> bool:
         """Run the tasks whose stores are complete; whether there were any."""
-        any_restored = False
-        while True:
-            try:
+        restored = []
+        with suppress(Empty):
+            while True:
                 task = self._restoration.restored.get_nowait()
-            except Empty:
-                return any_restored
-            if self.all.get(task.id) is task:
-                self._run(task)
-                self._tasks.retire(self.giving_up)
-                any_restored = True
+                if self.all.get(task.id) is task:
+                    restored.append(task)
+        if not restored:
+            return False
+        for task in restored:
+            task.initialize()
+            self._tasks.add(task)
+        self._tasks.retire(self.giving_up)
+        self._feeder.add({task: self._positions(task, task.plan.inputs) for task in restored})
+        return True
 
     @property
     def all_running(self) -> bool:
         """Whether no active task is being created or restored."""
         return all(task.state is TaskState.RUNNING for task in self.active)
-
-    def _run(self, task: StreamTask) -> None:
-        task.initialize()
-        self._tasks.add(task)
-        self._feeder.add(task, self._positions(task, task.plan.inputs))
 
     def _positions(self, task: StreamTask, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {
@@ -217,37 +199,35 @@ class TasksLife:
         # Who failed twice, or was taken away: what runs under its id now is sound.
         sound = [task for task in tasks if self.all.get(task.id) is task]
         self._detach(sound)
+        self._restoration.close(sound, wipe=wipe)
         for task in sound:
-            (task.stores.wipe if wipe else task.stores.close)()
-        again = [self._create(task.id, task.role) for task in sound]
-        self._read_committed(again)
-        for task in again:
-            self.all[task.id] = task
-            self._restoration.add(task)
+            self.all[task.id] = self._create(task.id, task.role)
+            self._restoration.add(self.all[task.id])
         self._tasks.retire(self.giving_up)
 
     # ---- closed ------------------------------------------------------------------------------------------------
 
     def close(self, tasks: Iterable[StreamTask]) -> None:
-        """Close tasks wherever they are; what they did since the last commit is dropped."""
+        """Close tasks wherever they are; what they did since the last commit is dropped. Their stores are closed by the
+        restoration thread, in its turn: that takes milliseconds each."""
         closing = list(tasks)
         self._detach(closing)
+        self._restoration.close(closing)
         for task in closing:
-            task.transition(TaskState.CLOSED)
-            task.stores.close()
             self.all.pop(task.id, None)
 
-    def _detach(self, tasks: Iterable[StreamTask]) -> None:
-        """Take tasks away from whoever has them."""
-        elsewhere = []
+    def close_all(self) -> None:
+        """The instance ends: returns when every store is closed."""
+        self.close(self.all.values())
+        if not self._restoration.settle(LET_GO):
+            raise StateStoreError("the restoration thread does not come to an end; stores may be open")
+
+    def _detach(self, tasks: Collection[StreamTask]) -> None:
+        """Take tasks away from the threads that process and feed them."""
         for task in tasks:
-            if self._tasks.remove(task.id, LET_GO) is None:
-                elsewhere.append(task.id)
-            self._feeder.remove(task)
+            self._tasks.remove(task.id, LET_GO)
             self._close_user_code(task)
-        if elsewhere and not self._restoration.remove(elsewhere, LET_GO):
-            named = ", ".join(map(str, elsewhere))
-            raise StateStoreError(f"task {named} could not be taken back from the restoration thread")
+        self._feeder.remove(tasks)
 
     def _close_user_code(self, task: StreamTask) -> None:
         try:

@@ -150,7 +150,8 @@ class StreamTask:
         User code is closed and no thread holds the task. Writes that were not committed are dropped.
         """
         self.context.reset()
-        self.stores.revert()
+        if self.role is TaskRole.ACTIVE:
+            self.stores.revert()
         again = StreamTask(self.plan, self.stores, self.context, self._config, role)
         again.state = self.state
         again.changelog_positions = dict(self.changelog_positions)

@@ -141,6 +141,9 @@ class Standbys(StandbyUpdateListener):
         self.suspended: list[tuple[str, SuspendReason]] = []
         self.loaded: Counter[str] = Counter()
 
+    def on_update_start(self, topic_partition: TopicPartition, store_name: str, starting_offset: int) -> None:
+        assert starting_offset >= 0
+
     def on_batch_loaded(
         self,
         topic_partition: TopicPartition,

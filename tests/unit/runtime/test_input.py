@@ -55,7 +55,7 @@ class Fed:
         self.task: StreamTask = task_of(through(topics=("a", "b")))
         self.tasks.add(self.task)
         self.feeder = InputFeeder(cast(Any, self.consumer), self.tasks, budget)
-        self.feeder.add(self.task, {A: 0, B: 0})
+        self.feeder.add({self.task: {A: 0, B: 0}})
 
     def arrives(self, partition: TopicPartition, *offsets: int, timestamp: int = 0, value: bytes = b"v") -> None:
         records = [raw(offset, timestamp, topic=partition.topic, value=value) for offset in offsets]
@@ -103,7 +103,7 @@ def test_nothing_more_is_fetched_while_the_buffers_are_full() -> None:
 def test_a_slow_task_has_its_large_partitions_paused_while_another_task_starves() -> None:
     it = Fed(budget=1)
     starving = task_of(through(topics=("c",)), 1)
-    it.feeder.add(starving, {TopicPartition("c", 1): 0})
+    it.feeder.add({starving: {TopicPartition("c", 1): 0}})
     it.ends(B)
     it.arrives(A, 0, value=LARGE)
     assert it.feeder.full, "the task can be processed, so no thread is idle"
@@ -118,7 +118,7 @@ def test_a_slow_task_has_its_large_partitions_paused_while_another_task_starves(
 
 def test_a_paused_partition_goes_on_when_half_of_its_share_is_free() -> None:
     it = Fed(budget=1)
-    it.feeder.add(task_of(through(topics=("c",)), 1), {TopicPartition("c", 1): 0})
+    it.feeder.add({task_of(through(topics=("c",)), 1): {TopicPartition("c", 1): 0}})
     it.arrives(A, 0, value=LARGE)
     it.feeder.feed(0)
     assert it.consumer.paused == {A}
@@ -178,7 +178,7 @@ def test_nobody_is_paused_while_every_partition_has_input_or_none_to_come() -> N
 def test_a_large_partition_is_not_paused_while_the_buffers_have_room() -> None:
     """The client drops what it has fetched of a partition that is paused, and fetches it again."""
     it = Fed(budget=4 * MIN_PARTITION_BYTES)
-    it.feeder.add(task_of(through(topics=("c",)), 1), {TopicPartition("c", 1): 0})
+    it.feeder.add({task_of(through(topics=("c",)), 1): {TopicPartition("c", 1): 0}})
 
     it.arrives(A, 0, value=2 * LARGE)
     it.feeder.feed(0)
@@ -200,7 +200,7 @@ def test_buffers_that_were_emptied_take_records_again() -> None:
 def test_the_partitions_of_a_removed_task_are_given_up() -> None:
     it = Fed()
 
-    it.feeder.remove(it.task)
+    it.feeder.remove([it.task])
 
     assert it.consumer.assigned == {}
     assert not it.feeder.full

@@ -13,7 +13,7 @@ from streamsapp.errors import StateStoreError, StreamsError, TopicError
 from streamsapp.runtime import restoration
 from streamsapp.state.api import Engine
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
 
 S, T = TopicPartition("app-s-changelog", 0), TopicPartition("app-t-changelog", 0)
 OTHER = TopicPartition("app-s-changelog", 1)
@@ -157,7 +157,7 @@ class TestSourceTopicAsChangelog:
         task = it.task()
         task.plan = replace(task.plan, changelogs={}, source_changelogs={"s": self.SOURCE})
         if committed is not None:
-            task.start_offsets = {self.SOURCE: ConsumedOffset(committed, -1)}
+            it.consumer.offsets[self.SOURCE] = committed
         return task
 
     def test_restoring_stops_at_the_committed_offset(self, it: Restoring) -> None:
@@ -292,11 +292,12 @@ def test_a_task_that_is_taken_back_is_forgotten_and_the_listener_told(it: Restor
     it.log(S, 0, 1, 2)
     it.log(OTHER, 0, 1, 2)
     it.consumer.limit = 1
-    it.thread.add(it.task(0))
+    task = it.task(0)
+    it.thread.add(task)
     it.thread.add(it.task(1))
     it.passes()
 
-    it.thread.remove([TaskId(0, 0)], 0)
+    it.thread.close([task])
     it.passes()
 
     assert it.listener.told[-2:] == ["suspended app-s-changelog-0 s 1", "batch app-s-changelog-1 s 1 1"]
@@ -308,8 +309,9 @@ def test_a_task_that_is_taken_back_is_forgotten_and_the_listener_told(it: Restor
 
 def test_a_task_that_is_taken_back_right_away_does_not_come_back(it: Restoring) -> None:
     it.log(S, 0)
-    it.thread.add(it.task())
-    it.thread.remove([TaskId(0, 0)], 0)
+    task = it.task()
+    it.thread.add(task)
+    it.thread.close([task])
 
     it.passes(2)
 
@@ -321,10 +323,11 @@ def test_a_listener_that_raises_when_a_task_is_taken_back_changes_nothing(it: Re
     it.log(S, 0, 1)
     it.consumer.limit = 1
     it.listener.raises_in = "suspended"
-    it.thread.add(it.task())
+    task = it.task()
+    it.thread.add(task)
     it.passes()
 
-    it.thread.remove([TaskId(0, 0)], 0)
+    it.thread.close([task])
     it.passes()
 
     assert it.failed == []
@@ -333,10 +336,11 @@ def test_a_listener_that_raises_when_a_task_is_taken_back_changes_nothing(it: Re
 
 def test_a_task_that_was_handed_back_can_be_asked_for_all_the_same(it: Restoring) -> None:
     it.log(S)
-    it.restore(it.task())
+    task = it.task()
+    it.restore(task)
     it.listener.told.clear()
 
-    it.thread.remove([TaskId(0, 0)], 0)
+    it.thread.close([task])
     it.passes()
 
     assert it.listener.told == []
@@ -391,9 +395,11 @@ def test_a_consumer_that_fails_is_a_failure_of_all_tasks_after_which_they_can_be
 def test_the_thread_gives_a_task_back_on_request_and_closes_its_consumer_at_the_end(it: Restoring) -> None:
     it.log(S, 0, end=2**40)
     it.thread.start()
-    it.thread.add(it.task())
+    task = it.task()
+    it.thread.add(task)
 
-    assert it.thread.remove([TaskId(0, 0)], 10)
+    it.thread.close([task])
+    assert it.thread.settle(10)
     it.thread.stop()
     it.thread.join(10)
 
@@ -545,10 +551,11 @@ def test_a_lag_is_of_the_moment_at_which_the_end_was_asked_for(it: Restoring) ->
 
 def test_a_replica_that_is_closed_is_suspended_because_it_migrated(it: Restoring) -> None:
     it.log(S, 0)
-    it.thread.add(it.task(role=TaskRole.WARMUP))
+    task = it.task(role=TaskRole.WARMUP)
+    it.thread.add(task)
     it.passes()
 
-    it.thread.remove([TaskId(0, 0)], 0)
+    it.thread.close([task])
     it.passes()
 
     assert it.listener.told[-1] == "update migrated app-s-changelog-0 s 1 1"
@@ -560,12 +567,12 @@ def test_a_replica_of_a_table_goes_no_further_than_the_group_has_committed(it: R
     it.log(source, 0, 1, 2, 3)
     replica = it.task(role=TaskRole.STANDBY)
     replica.plan = replace(replica.plan, changelogs={}, source_changelogs={"s": source})
-    replica.start_offsets = {source: ConsumedOffset(2, -1)}
+    it.consumer.offsets[source] = 2
     it.thread.add(replica)
     it.passes(2)
     assert keys(replica) == ["0", "1"]
 
-    it.consumer.committed[source] = 3
+    it.consumer.offsets[source] = 3
     it.clock.advance(10_000)
     it.passes(3)
 

@@ -20,7 +20,7 @@ from streamsapp.state.api import Engine, StoreBuilder, StoreKind
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
 from task_parts import config, feed, raw, task_of
@@ -60,21 +60,26 @@ class FakeConsumer:
 class FakeRestoration:
     """Holds tasks until the test says that they are restored."""
 
-    def __init__(self) -> None:
+    def __init__(self, offsets: Mapping[TopicPartition, tuple[int, str | None]]) -> None:
+        self.offsets = offsets
         self.here: dict[TaskId, StreamTask] = {}
         self.restored: SimpleQueue[StreamTask] = SimpleQueue()
         self.promoted: list[StreamTask] = []
-        self.lets_go = True
+        self.settles = True
 
     def add(self, task: StreamTask) -> None:
         assert task.id not in self.here
         self.here[task.id] = task
 
-    def remove(self, task_ids: Collection[TaskId], timeout: float) -> bool:
-        if self.lets_go:
-            for task_id in task_ids:
-                self.here.pop(task_id, None)
-        return self.lets_go
+    def close(self, tasks: Collection[StreamTask], *, wipe: bool = False) -> None:
+        for task in tasks:
+            if self.here.get(task.id) is task:
+                del self.here[task.id]
+            task.transition(TaskState.CLOSED)
+            (task.stores.wipe if wipe else task.stores.close)()
+
+    def settle(self, timeout: float) -> bool:
+        return self.settles
 
     def promote(self, task: StreamTask) -> None:
         assert task.id in self.here
@@ -84,6 +89,11 @@ class FakeRestoration:
         for task in self.here.values():
             task.transition(TaskState.RESTORING)
             task.stores.open()
+            task.start_offsets = {
+                each: ConsumedOffset(offset, OffsetMetadata.decode(metadata or "").partition_time)
+                for each, (offset, metadata) in self.offsets.items()
+                if each in task.plan.inputs
+            }
 
     def finish(self) -> None:
         for task in self.here.values():
@@ -125,7 +135,7 @@ class Owned:
         self.clock = MockClock()
         self.consumer = FakeConsumer()
         self.tasks = TaskManager(MostBufferedFirst())
-        self.restoration = FakeRestoration()
+        self.restoration = FakeRestoration(self.consumer.offsets)
         self.settings = config(state_dir=directory)
         self.life = TasksLife(
             self.settings,
@@ -284,7 +294,7 @@ def test_a_task_that_was_replaced_while_it_was_restored_is_not_run(it: Owned) ->
 def test_records_that_are_gone_are_skipped_as_the_reset_policy_says(
     it: Owned, policy: str | None, position: int
 ) -> None:
-    it.consumer.offsets = {IN: (7, None), IN_1: (8, None)}
+    it.consumer.offsets.update({IN: (7, None), IN_1: (8, None)})
     it.run(FIRST, SECOND, of=topology(policy))
 
     it.life.out_of_range([IN])
@@ -419,19 +429,6 @@ def test_a_task_that_failed_before_it_ran_is_restored_again_and_keeps_what_is_on
     assert it.stored(FIRST) == {"k": "kept"}
 
 
-def test_a_task_that_the_restoration_thread_does_not_let_go_of_is_not_started_a_second_time(it: Owned) -> None:
-    it.assign(FIRST)
-    it.restoration.begin()
-    it.restoration.lets_go = False
-    task = it.life.all[FIRST]
-
-    with pytest.raises(StateStoreError, match="task 0_0 could not be taken back from the restoration thread"):
-        it.life.revive([task])
-
-    assert it.life.all[FIRST] is task
-    assert task.stores.stores["s"].get("k") is None, "its stores are still open"
-
-
 # ---- closed --------------------------------------------------------------------------------------------------------
 
 
@@ -499,12 +496,12 @@ def test_a_processor_that_raises_in_close_is_revived_all_the_same(it: Owned) -> 
     assert it.life.all_running
 
 
-def test_a_task_that_the_restoration_thread_holds_cannot_be_closed(it: Owned) -> None:
+def test_an_instance_does_not_end_in_silence_when_the_restoration_thread_does_not(it: Owned) -> None:
     it.assign(FIRST)
-    it.restoration.lets_go = False
+    it.restoration.settles = False
 
-    with pytest.raises(StateStoreError, match="task 0_0 could not be taken back from the restoration thread"):
-        it.life.close(list(it.life.all.values()))
+    with pytest.raises(StateStoreError, match="does not come to an end; stores may be open"):
+        it.life.close_all()
 
 
 # ---- recycled ------------------------------------------------------------------------------------------------------
@@ -514,14 +511,12 @@ def test_a_standby_task_is_promoted_with_its_stores_open(it: Owned) -> None:
     it.take_roles({FIRST: TaskRole.STANDBY})
     it.restoration.begin()
     stores = it.life.all[FIRST].stores
-    it.consumer.offsets[IN] = (7, None)
 
     it.take_roles({FIRST: TaskRole.ACTIVE})
 
     active = it.life.all[FIRST]
     assert it.restoration.promoted == [active]
     assert active.stores is stores
-    assert active.start_offsets[IN].offset == 7
     assert not it.life.all_running
 
 
