@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import socket
 import threading
 from contextlib import closing
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     count = instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
     if count == 1:
         return _run_one(options)
-    name = socket.gethostname()
+    name = os.environ.get("HOSTNAME") or socket.gethostname()  # in a pod, its name
     settings = PodSettings(
         application_id=config.application_id,
         name=name,

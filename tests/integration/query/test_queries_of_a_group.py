@@ -1,0 +1,92 @@
+"""Queries at instances that share an application: redirected, fetched, answered by replicas, and never wrong."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from instances import eventually, produce
+from kafka_cluster import Kafka
+from pods import Pods, RunningPod
+
+KEYS = [f"key{number}" for number in range(12)]
+
+
+def write(kafka: Kafka, topic: str, times: int = 1) -> None:
+    produce(kafka, topic, [(key.encode(), b"x", 1) for _ in range(times) for key in KEYS])
+
+
+@pytest.fixture
+def pair(kafka: Kafka, words: str, pods: Pods) -> tuple[RunningPod, RunningPod]:
+    """Two instances with two tasks each, that have counted every key three times."""
+    write(kafka, words, 3)
+    first, second = pods.start(), pods.start()
+    eventually(lambda: len(first.active()) == len(second.active()) == 2, "two tasks each", 60)
+    eventually(lambda: {first.count(key, "?proxy") for key in KEYS} == {3}, "counts")
+    return first, second
+
+
+def test_each_instance_leads_to_all_keys(pair: tuple[RunningPod, RunningPod]) -> None:
+    first, second = pair
+    statuses = {key: (first.ask(f"/state/counts/{key}")[0], second.ask(f"/state/counts/{key}")[0]) for key in KEYS}
+    assert set(statuses.values()) == {(200, 307), (307, 200)}
+    assert {second.count(key, "?proxy") for key in KEYS} == {3}
+    whole = second.ask("/state/counts?proxy")[1]
+    assert [each["key"] for each in whole["entries"]] == sorted(KEYS)
+    parts = [pod.ask("/state/counts")[1] for pod in pair]
+    assert sorted(each["key"] for part in parts for each in part["entries"]) == sorted(KEYS)
+    assert {owner.rpartition(":")[2] for owner in parts[0]["elsewhere"].values()} == {str(second.port)}
+
+
+def test_replicas_answer_within_bounds(pair: tuple[RunningPod, RunningPod]) -> None:
+    first, _ = pair
+    away = [key for key in KEYS if first.ask(f"/state/counts/{key}")[0] == 307]
+    eventually(lambda: {first.count(key, "?standby=ok&maxLag=0") for key in away} == {3}, "standbys that caught up")
+    assert first.ask(f"/state/counts/{away[0]}?standby=ok&maxLag=0")[1]["role"] == "standby"
+    assert first.ask(f"/state/counts/{away[0]}?standby=ok&maxLag=0&maxAgeMs=0&local")[0] == 421
+
+
+def test_answers_never_go_back_while_instances_come_and_go(
+    kafka: Kafka, words: str, pods: Pods, pair: tuple[RunningPod, RunningPod]
+) -> None:
+    """A count that was read once is committed: no later answer may be smaller, whoever gives it."""
+    first, second = pair
+    seen = dict.fromkeys(KEYS, 0)
+    wrong: list[str] = []
+    answers = [0]
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            for key in KEYS:
+                for pod in (first, second):
+                    found = pod.count(key, "?proxy")
+                    if found is None:
+                        continue
+                    answers[0] += 1
+                    if found < seen[key]:
+                        wrong.append(f"{key}: {found} after {seen[key]}")
+                    seen[key] = found
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    try:
+        third = pods.start()
+        for _ in range(20):
+            write(kafka, words)
+        third.wait_ready()
+        write(kafka, words, 10)
+        second.signal(signal.SIGKILL)
+        write(kafka, words, 10)
+        eventually(lambda: len(first.active()) + len(third.active()) == 4, "takeover", 60)
+        third.terminate()
+        write(kafka, words, 10)
+        eventually(lambda: len(first.active()) == 4, "the last one has all", 60)
+        eventually(lambda: {first.count(key) for key in KEYS} == {53}, "final counts", 60)
+    finally:
+        done.set()
+        reading.join(60)
+    assert wrong == []
+    assert answers[0] > 200
