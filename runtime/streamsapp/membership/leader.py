@@ -9,10 +9,12 @@ import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from streamsapp.membership import protocol, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan, TaskAssignor
-from streamsapp.membership.protocol import GroupView, MalformedError, PeerEntry, Share, Subscription
+from streamsapp.membership.protocol import Definition, GroupView, MalformedError, PeerEntry, Share, Subscription
 from streamsapp.record import TaskId
 
 log = logging.getLogger(__name__)
@@ -30,26 +32,52 @@ class Said:
     nonce: int = 0
 
 
-def read(member: str, metadata: bytes) -> Said | None:
-    """``None`` for what cannot be read."""
-    try:
-        said = Subscription.decode(wire.user_data_of_subscription(metadata))
-        tasks = protocol.unpack_definitions(said.definitions)
-        state = MemberState(
-            host=said.host,
-            threads=max(1, said.threads),
-            active=protocol.unpack(said.active),
-            lags=protocol.unpack_lags(said.lags),
-            on_disk=protocol.unpack(said.on_disk),
-            draining=said.draining,
-            tags=said.tags,
-            definitions={task: info.definition for task, info in tasks.items()},
-            stateful=frozenset(task for task, info in tasks.items() if info.stateful),
-        )
-    except Exception as error:  # the bytes are anybody's, and kafka-python raises what it likes
-        log.error("member %s joined with metadata that cannot be read (%s): it gets no task", member, error)
-        return None
-    return Said(state, tasks, said.transactional_id, said.endpoint, said.shutdown, said.nonce)
+@dataclass(frozen=True)
+class _Known:
+    """The tasks that a member knows."""
+
+    tasks: Mapping[TaskId, TaskInfo]
+    definitions: Mapping[TaskId, str]
+    stateful: frozenset[TaskId]
+
+
+class Reader:
+    """Reads what the members of one generation said. Most of them know the same tasks: these are unpacked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, _Known] = {}
+
+    def read(self, member: str, metadata: bytes) -> Said | None:
+        """``None`` for what cannot be read."""
+        try:
+            said = Subscription.decode(wire.user_data_of_subscription(metadata))
+            known = self._unpacked(said.definitions)
+            state = MemberState(
+                host=said.host,
+                threads=max(1, said.threads),
+                active=protocol.unpack(said.active),
+                lags=protocol.unpack_lags(said.lags),
+                on_disk=protocol.unpack(said.on_disk),
+                draining=said.draining,
+                tags=said.tags,
+                definitions=known.definitions,
+                stateful=known.stateful,
+            )
+        except Exception as error:  # the bytes are anybody's, and kafka-python raises what it likes
+            log.error("member %s joined with metadata that cannot be read (%s): it gets no task", member, error)
+            return None
+        return Said(state, known.tasks, said.transactional_id, said.endpoint, said.shutdown, said.nonce)
+
+    def _unpacked(self, definitions: list[Definition]) -> _Known:
+        key = msgspec.msgpack.encode(definitions)
+        if key not in self._known:
+            tasks = protocol.unpack_definitions(definitions)
+            self._known[key] = _Known(
+                tasks,
+                {task: info.definition for task, info in tasks.items()},
+                frozenset(task for task, info in tasks.items() if info.stateful),
+            )
+        return self._known[key]
 
 
 def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:

@@ -23,7 +23,7 @@ from streamsapp.membership.connection import Connection, UnreachableError
 from streamsapp.membership.fencing import RollCall
 from streamsapp.membership.group import GroupMembership
 from streamsapp.membership.handover import Handover
-from streamsapp.membership.leader import Said
+from streamsapp.membership.leader import Reader, Said
 from streamsapp.membership.protocol import GroupView, MalformedError, Share, Subscription
 from streamsapp.membership.wire import GroupSettings, Identity
 from streamsapp.record import TaskId
@@ -112,7 +112,8 @@ class Voice:
         return wire.subscription(self._topics, said.encode())
 
     async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
-        read = {member: leader.read(member, metadata) for member, metadata in members.items()}
+        reader = Reader()
+        read = {member: reader.read(member, metadata) for member, metadata in members.items()}
         said = {member: each for member, each in read.items() if each is not None}
         settings = AssignorSettings(
             standby_replicas=self._config.standby_replicas,

@@ -10,7 +10,7 @@ from streamsapp import TaskId, TopicPartition
 from streamsapp.membership import leader, protocol, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
-from streamsapp.membership.leader import Said
+from streamsapp.membership.leader import Reader, Said
 from streamsapp.membership.protocol import Subscription
 
 A, B, C = (TaskId(0, partition) for partition in range(3))
@@ -52,7 +52,7 @@ def subscription(**changes: object) -> bytes:
 
 
 def test_a_member_is_read_as_it_described_itself() -> None:
-    read = leader.read("member", subscription(draining=True))
+    read = Reader().read("member", subscription(draining=True))
 
     assert read is not None
     assert read.tasks == TASKS
@@ -75,7 +75,7 @@ def test_a_member_is_read_as_it_described_itself() -> None:
 def test_a_member_that_cannot_be_read_gets_nothing_and_disturbs_nobody(
     metadata: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert leader.read("stranger", metadata) is None
+    assert Reader().read("stranger", metadata) is None
     assert "member stranger joined with metadata that cannot be read" in caplog.text
 
     plan = leader.plan({"good": said()}, Fixed(good={A}), AssignorSettings())
@@ -130,7 +130,7 @@ def test_every_member_is_told_its_share_and_about_all() -> None:
 
 
 def test_one_who_asks_to_stop_stops_all() -> None:
-    read = {name: leader.read(name, subscription(shutdown=name == "one", active={})) for name in ("one", "two")}
+    read = {name: Reader().read(name, subscription(shutdown=name == "one", active={})) for name in ("one", "two")}
     members = {name: each for name, each in read.items() if each is not None}
 
     told = leader.tell(list(members), members, leader.plan(members, Fixed(), AssignorSettings()), ())
