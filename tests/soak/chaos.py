@@ -26,6 +26,7 @@ class Chaos:
         self._fleet = fleet
         self._testbed = testbed
         self._began = time.monotonic()
+        self.began_ms = time.time() * 1000
         self._order = itertools.count()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._leaving: list[Instance] = []

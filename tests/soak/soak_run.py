@@ -104,7 +104,7 @@ class _Run:
             self._found(verify(evidence, exactly_once=self._plan.exactly_once))
             self._found(self._local_state(evidence))
             self._report.records = len(evidence.inputs)
-            self._report.gap = longest_gap(evidence.sinks[FIRST], chaos.disturbances)
+            self._report.gap = longest_gap(evidence.sinks[FIRST], chaos.disturbances, chaos.began_ms)
 
     def close(self) -> None:
         """Whatever happened, nothing goes on."""

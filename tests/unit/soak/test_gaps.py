@@ -13,7 +13,13 @@ def updates(*written: tuple[int, str], task: str = "0_0") -> list[Update]:
 def test_measures_between_two_records_of_one_run_of_a_task() -> None:
     gap = longest_gap(updates((0, "a.1.1"), (100, "a.1.1"), (400, "a.1.1"), (450, "a.1.1")), [])
 
-    assert str(gap) == "300 ms (task 0_0 of a.1.1)"
+    assert str(gap) == "300 ms at 0.1 (task 0_0 of a.1.1)"
+
+
+def test_looks_at_what_began_since_the_given_time() -> None:
+    gap = longest_gap(updates((0, "a.1.1"), (1000, "a.1.1"), (1100, "a.1.1")), [], since_ms=500)
+
+    assert str(gap) == "100 ms at 0.5 (task 0_0 of a.1.1)"
 
 
 def test_a_task_that_moved_has_no_gap() -> None:
