@@ -36,6 +36,10 @@ class Answer:
         return self.offsets
 
 
+def content(thread: Any, store: str = "rates") -> dict[str, Any]:
+    return dict(thread.stores[store].all())
+
+
 class FakeBroker:
     """Topics with records, as the thread's consumer and admin client see them."""
 
