@@ -84,8 +84,9 @@ def _replicas(config: StreamsConfig, count: int) -> PodSettings:
     return PodSettings(
         application_id=config.application_id,
         name=config.application_id,
-        seats=tuple(Seat(name, host_id=name, state_dir=config.state_dir / name) for name in names),
+        seats=tuple(Seat(name, host_id=name) for name in names),
         memory_bytes=config.memory_bytes // instances_of(count, None, config.memory_bytes, "--replicas"),
+        state_dir=config.state_dir,
         bootstrap_servers=config.bootstrap_servers,
         http_host=LOOPBACK,
         application_server=None,

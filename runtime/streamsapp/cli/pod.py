@@ -36,7 +36,6 @@ class Seat:
     name: str
     #: Instances of one host are lost together: an active task's standbys are kept off its host.
     host_id: str
-    state_dir: Path
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,8 @@ class PodSettings:
     seats: tuple[Seat, ...]
     #: Of each instance.
     memory_bytes: int
+    #: Of all; each instance has a folder of its own below.
+    state_dir: Path
     bootstrap_servers: str
     http_host: str
     #: ``host:port`` of the pod; ``None`` for its own address and the port.
@@ -105,7 +106,8 @@ def _command(options: argparse.Namespace, settings: PodSettings, seat: Seat, end
     given = {
         "--file": options.file,
         "--bootstrap-servers": settings.bootstrap_servers,
-        "--state-dir": seat.state_dir,
+        # Within the application's own folder, which a reset deletes.
+        "--state-dir": settings.state_dir / settings.application_id / f"instance-{settings.seats.index(seat)}",
         "--http-host": LOOPBACK,
         "--http-port": 0,
         "--shutdown-timeout": options.shutdown_timeout,

@@ -74,11 +74,9 @@ def run(options: argparse.Namespace) -> int:
     settings = PodSettings(
         application_id=config.application_id,
         name=name,
-        seats=tuple(
-            Seat(f"{name}-{index}", host_id=name, state_dir=config.state_dir / f"instance-{index}")
-            for index in range(count)
-        ),
+        seats=tuple(Seat(f"{name}-{index}", host_id=name) for index in range(count)),
         memory_bytes=config.memory_bytes // count,
+        state_dir=config.state_dir,
         bootstrap_servers=config.bootstrap_servers,
         http_host=ALL_INTERFACES,
         application_server=options.application_server,

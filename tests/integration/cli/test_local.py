@@ -30,9 +30,16 @@ spec:
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def replicas(request: pytest.FixtureRequest) -> int:
+    count: int = getattr(request, "param", 1)
+    return count
+
+
+@pytest.fixture
+def command(tmp_path: Path, replicas: int) -> Iterator[subprocess.Popen[str]]:
     (tmp_path / "app.yaml").write_text(MANIFEST)
     arguments = ["local", "-f", "app.yaml", "--data-dir", "data", "--http-port", "0", "--partitions", "3"]
+    arguments += ["--replicas", str(replicas)]
     process = subprocess.Popen(
         [sys.executable, "-m", "streamsapp.cli.main", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
@@ -62,6 +69,19 @@ def test_local_brings_all_it_needs_and_leaves_on_a_signal(command: subprocess.Po
     assert {name: len(topics[name].partitions) for name in ("words", "copies")} == {"words": 3, "copies": 3}
     with urllib.request.urlopen(f"{status}/status", timeout=5) as answer:  # noqa: S310 - http, as matched above
         assert json.load(answer)["state"] == "RUNNING"
+    command.send_signal(signal.SIGTERM)
+    command.communicate(timeout=60)
+    assert command.returncode == 0
+
+
+@pytest.mark.parametrize("replicas", [2], indirect=True)
+def test_several_replicas_are_seen_through_one_port(command: subprocess.Popen[str]) -> None:
+    status = read_until(command.stderr, r"^2 instances; status on (http://127\.0\.0\.1:\d+)/status$")[1]
+    for _ in range(2):
+        read_until(command.stderr, "to RUNNING")
+    with urllib.request.urlopen(f"{status}/status", timeout=5) as answer:  # noqa: S310 - http, as matched above
+        document = json.load(answer)
+    assert [each["instance"] for each in document["instances"]] == ["local-test-0", "local-test-1"]
     command.send_signal(signal.SIGTERM)
     command.communicate(timeout=60)
     assert command.returncode == 0

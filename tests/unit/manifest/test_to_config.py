@@ -27,6 +27,13 @@ def test_takes_over_what_the_manifest_says() -> None:
     assert (made.processing_guarantee, made.threads, made.commit_interval_ms) == ("at_least_once", 4, 0)
 
 
+def test_replicas_are_as_the_manifest_says_and_one_by_default() -> None:
+    asked = {"standbyReplicas": 2, "acceptableRecoveryLag": 5, "maxWarmupReplicas": 3}
+    made = to_config(app(processing=asked))
+    assert (made.standby_replicas, made.acceptable_recovery_lag, made.max_warmup_replicas) == (2, 5, 3)
+    assert to_config(app()).standby_replicas == 1
+
+
 def test_the_command_line_wins_where_it_says_something() -> None:
     made = to_config(app(), bootstrap_servers="localhost:1", state_dir=None)
     assert made.bootstrap_servers == "localhost:1"
