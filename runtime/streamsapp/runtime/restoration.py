@@ -44,6 +44,8 @@ BATCH = 10_000
 #: How long to wait for records while restoring, for records of replicas, and for work when there is none, in seconds. A
 #: replica that is to be promoted waits for the fetch under way.
 RESTORE_WAIT, FOLLOW_WAIT, PATIENCE = 0.1, 0.02, 0.1
+#: How long requests are worked on before records are, in seconds: opening a store takes milliseconds.
+REQUESTS_SLICE = 0.02
 
 
 Offsets: TypeAlias = dict[TopicPartition, int]
@@ -66,6 +68,7 @@ class RestorationThread(threading.Thread):
         self._admin = admin
         self._failures = failures
         self._events = events
+        self._clock = clock
         self._lag = ReplicaLag(consumer, admin, clock)
         #: What the polling thread asked for, in its order.
         self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -149,11 +152,13 @@ class RestorationThread(threading.Thread):
         self._lag.observe(self.readers.values())
 
     def _take_requests(self) -> None:
+        """For a short while, in their order: who was promoted first does not wait until all new replicas are open."""
         try:
             request = self._requests.get(timeout=0 if self.readers or self._stopping else PATIENCE)
-            while True:
-                request()
-                request = self._requests.get_nowait()
+            until = self._clock.monotonic() + REQUESTS_SLICE
+            request()
+            while self._clock.monotonic() < until or self._stopping:
+                self._requests.get_nowait()()
         except Empty:
             return
 
@@ -230,8 +235,7 @@ class RestorationThread(threading.Thread):
     def _ends(self, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
         def ask() -> tuple[Offsets, Offsets]:
             low = self._admin.request_offsets(changelogs, earliest=True)
-            # Whether or not transactions are open: the former owner's last one is committed, but its control records may
-            # not be there yet.
+            # Open transactions too: the former owner's last one is committed, but its control records may not be there.
             high = self._admin.request_offsets(changelogs)
             return low.result(), high.result()
 

@@ -11,12 +11,15 @@ import pytest
 from streamsapp import ClientState, TaskId, TopicPartition, UncaughtExceptionResponse
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ConfigError, FencedError, ProcessingError, StreamsError, TaskCorruptedError, TopicError
+from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
+from streamsapp.membership.api import Assignment, Lost, News, Peer, ShutdownRequested
 from streamsapp.runtime import lifecycle
 from streamsapp.runtime.client_state import StateHolder
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.layout import Layout
 from streamsapp.runtime.lifecycle import PURGE_PERIOD, Lifecycle
 from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
@@ -42,7 +45,6 @@ class FakeTasksLife:
     """Two running tasks; writes down what is revived."""
 
     all_running = True
-    giving_up: Mapping[TaskId, None] = {}
 
     def __init__(self, tasks: TaskManager) -> None:
         self.all: dict[TaskId, StreamTask] = {}
@@ -51,6 +53,20 @@ class FakeTasksLife:
             self.all[task.id] = task
             tasks.add(task)
         self.revived: list[str] = []
+        self.closed: list[str] = []
+        self.giving_up: dict[TaskId, None] = {}
+        self.assigned: list[Mapping[TaskId, TaskRole]] = []
+
+    def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
+        self.assigned.append(wanted)
+
+    def give_up(self) -> None:
+        for task_id in self.giving_up:
+            del self.all[task_id]
+        self.giving_up = {}
+
+    def close(self, tasks: Iterable[StreamTask]) -> None:
+        self.closed += [str(task.id) for task in tasks]
 
     def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
         self.revived += [f"{task.id}{' wiped' if wipe else ''}" for task in tasks]
@@ -64,12 +80,39 @@ class FakeTasksLife:
 
 
 class FakeMembership:
-    transactional_id = "app-single"
+    """Tells the news that the test puts; writes down what is asked."""
 
+    transactional_id = "app-1"
     safe_until = math.inf
 
-    def poll(self) -> None:
-        """No news."""
+    def __init__(self) -> None:
+        self.news: list[News | Exception] = []
+        self.asked: list[str] = []
+
+    def poll(self) -> News | None:
+        news = self.news.pop(0) if self.news else None
+        if isinstance(news, Exception):
+            raise news
+        return news
+
+    def rejoin(self) -> None:
+        self.asked.append("rejoin")
+
+    def drain(self) -> None:
+        self.asked.append("drain")
+
+    def request_shutdown(self) -> None:
+        self.asked.append("shutdown")
+
+
+class FakeRestoration:
+    """Knows how far replicas are behind."""
+
+    def __init__(self) -> None:
+        self.lags: dict[TaskId, int | None] = {}
+
+    def lag(self, task: StreamTask) -> int | None:
+        return self.lags.get(task.id)
 
 
 class FakeAdmin:
@@ -93,17 +136,20 @@ class Life:
         self.collector = RecordCollector(10)
         self.state = StateHolder()
         self.admin = FakeAdmin()
+        self.membership = FakeMembership()
+        self.clock = MockClock()
+        self.restoration = FakeRestoration()
         self.life = Lifecycle(
             through(),
             config(processing_guarantee=guarantee),
             cast(Any, self.admin),
-            cast(Any, FakeMembership()),
+            cast(Any, self.membership),
             cast(Any, self.owned),
-            cast(Any, None),
+            cast(Any, self.restoration),
             self.tasks,
             self.collector,
             self.state,
-            MockClock(),
+            self.clock,
             lambda: self._handler,
         )
 
@@ -269,3 +315,151 @@ def test_consumed_records_of_repartition_topics_are_deleted_now_and_then() -> No
 
     it.life.committed(now=PURGE_PERIOD)
     assert len(it.admin.deleted) == 2
+
+
+# ---- in the group --------------------------------------------------------------------------------------------------
+
+FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
+NO_PLANS = Layout(plans={}, sources={}, repartition_topics=frozenset())
+
+
+def joined(guarantee: str = "exactly_once", **assigned: Any) -> Life:
+    it = Life(guarantee=guarantee)
+    it.life.layout = NO_PLANS
+    it.membership.news = [Assignment(frozenset({FIRST, SECOND}), generation=1, **assigned)]
+    it.life.advance(committing=False)
+    return it
+
+
+def test_an_assignment_is_taken_whether_or_not_a_commit_is_under_way() -> None:
+    it = joined()
+    it.membership.news = [Assignment(frozenset({FIRST}), standby=frozenset({SECOND}), generation=2)]
+
+    it.life.advance(committing=True)
+
+    assert it.owned.assigned[-1] == {FIRST: TaskRole.ACTIVE, SECOND: TaskRole.STANDBY}
+    assert it.life.assignment is not None
+    assert it.life.assignment.generation == 2
+
+
+def test_tasks_are_given_up_when_they_are_committed_and_the_group_is_told() -> None:
+    it = joined()
+    it.owned.giving_up = {SECOND: None}
+    it.owned.all[SECOND].touched = True
+    it.life.advance(committing=False)
+    assert it.life.wants_commit
+    assert it.membership.asked == []
+
+    it.owned.all[SECOND].touched = False
+    it.life.advance(committing=True)
+    assert it.membership.asked == [], "its epoch is being committed"
+    it.life.advance(committing=False)
+
+    assert list(it.owned.all) == [FIRST]
+    assert it.membership.asked == ["rejoin"]
+    assert not it.life.wants_commit
+
+
+def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and_gets_a_new_producer() -> None:
+    it = joined()
+    old = it.life.producer
+    it.membership.news = [Lost("the session timed out")]
+
+    with pytest.raises(FencedError, match="the session timed out") as lost:
+        it.life.advance(committing=True)
+    it.life.abort(lost.value)
+    assert not it.life.may_commit
+    it.life.advance(committing=False)
+
+    assert it.owned.closed == ["0_0", "0_1"]
+    assert it.owned.revived == []
+    assert it.life.producer is not old
+    assert it.life.may_commit
+
+
+def test_what_ends_the_membership_ends_the_instance() -> None:
+    it = joined()
+    error = FencedError("another instance has this instance's id")
+    it.membership.news = [error]
+
+    it.life.advance(committing=False)
+
+    assert it.life.ended
+    assert it.life.error is error
+
+
+def test_a_member_that_asks_all_to_stop_is_heard() -> None:
+    it = joined()
+    it.membership.news = [ShutdownRequested()]
+
+    it.life.advance(committing=False)
+
+    assert it.life.ended
+
+
+def test_shutting_down_the_application_tells_the_others() -> None:
+    it = Life(UncaughtExceptionResponse.SHUTDOWN_APPLICATION)
+
+    it.fail(ProcessingError("boom"))
+
+    assert it.membership.asked == ["shutdown"]
+    assert it.life.ended
+
+
+def test_at_least_once_nothing_is_written_when_others_may_have_taken_over() -> None:
+    it = joined("at_least_once")
+    it.membership.safe_until = 5.0
+    it.life.advance(committing=False)
+    assert it.life.may_write
+
+    it.clock.advance(6_000)
+    assert not it.life.may_write
+    with pytest.raises(AbortableError, match="no sign of life"):
+        it.life.advance(committing=False)
+    it.life.advance(committing=False)  # said once
+    assert not it.life.may_commit
+
+    it.membership.safe_until = 11.0
+    it.life.advance(committing=False)
+    assert it.life.may_commit
+
+
+def test_a_warmup_replica_that_has_caught_up_is_told_once() -> None:
+    it = joined(warmup=frozenset({TaskId(0, 1)}))
+    it.restoration.lags[SECOND] = 10_001
+    it.life.advance(committing=False)
+    assert it.membership.asked == []
+
+    it.restoration.lags[SECOND] = 10_000
+    it.life.advance(committing=False)
+    it.life.advance(committing=False)
+
+    assert it.membership.asked == ["rejoin"]
+
+
+def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> None:
+    it = joined(peers={"me": Peer(active=frozenset({FIRST, SECOND}))})
+    assert not it.life.drained
+    it.life.layout = Layout(
+        plans=dict.fromkeys((FIRST, SECOND), cast(Any, None)), sources={}, repartition_topics=frozenset()
+    )
+
+    it.life.drain()
+    assert it.membership.asked == ["drain"]
+    for peers, drained in (
+        ({"me": Peer(active=frozenset({FIRST}), draining=True), "other": Peer(active=frozenset({SECOND}))}, False),
+        ({"me": Peer(draining=True), "other": Peer(active=frozenset({FIRST, SECOND}))}, True),
+        ({"me": Peer(active=frozenset({FIRST, SECOND}), draining=True)}, True),
+    ):
+        it.membership.news = [Assignment(frozenset({FIRST}), generation=2, peers=peers)]
+        it.life.advance(committing=False)
+        assert it.life.drained is drained
+
+
+def test_records_that_take_too_long_to_write_get_more_time() -> None:
+    it = joined("at_least_once")
+    it.life.advance(committing=False)
+
+    it.life.abort(DeliveryTimeoutError("slow"))
+
+    assert it.life._delivery_timeout == 10.0
