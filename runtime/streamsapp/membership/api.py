@@ -30,8 +30,8 @@ class TaskInfo:
 class Holdings:
     """What this instance has when it joins."""
 
-    #: Of the last assignment that this reflects. If ``poll`` has handed out a newer one, the instance owns what that one
-    #: gave it, too: nobody else may get it in the meantime.
+    #: Of the last assignment that this reflects. If ``poll`` has handed out a newer one, the instance owns what that
+    #: one gave it, too: nobody else may get it in the meantime.
     generation: int = 0
     #: Tasks it runs, or restores in order to run them.
     active: frozenset[TaskId] = frozenset()
@@ -91,7 +91,8 @@ class Membership(Protocol):
 
     @property
     def transactional_id(self) -> str:
-        """Under which this instance's producer writes. Whoever takes over this instance's tasks fences it."""
+        """Under which this instance's producer writes. Whoever takes over this instance's tasks fences it: with every
+        ``Lost`` that is polled it becomes another one, and the next producer must be made with that."""
         ...
 
     @property
@@ -115,8 +116,8 @@ class Membership(Protocol):
         ...
 
     def begin_commit(self) -> bool:
-        """Whether a commit may begin. Not while the instance joins, is no member, or has news that nobody polled yet: the
-        tasks may belong to somebody else by then. A join waits for the commit that began."""
+        """Whether a commit may begin. Not while the instance joins, is no member, or has news that nobody polled yet:
+        the tasks may belong to somebody else by then. A join waits for the commit that began."""
         ...
 
     def end_commit(self) -> None:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from streamsapp.clock import Clock
 from streamsapp.membership.api import Assignment, Holdings, Lost, News
 from streamsapp.membership.wire import Identity
+from streamsapp.record import TaskId
 
 
 class Handover:
@@ -31,10 +32,12 @@ class Handover:
         self._error: Exception | None = None
         self._open: Identity | None = None
         self._committing: Identity | None = None
-        #: Handed out, and not lost since.
-        self._owned: Assignment | None = None
-        #: What the runtime says that it holds is of before the loss.
-        self._stale = False
+        #: The last assignment that was handed out, unless it was lost since, and whether the polling thread is done
+        #: with it: then it came for more.
+        self._assigned: Assignment | None = None
+        self._settled = False
+        #: Tasks that were handed out since the last loss and, for all that is known, are still held.
+        self._granted: frozenset[TaskId] = frozenset()
         #: Of the life that the polling thread knows of.
         self.transactional_id = transactional_id
         #: When the polling thread last asked for news, in monotonic seconds.
@@ -46,17 +49,16 @@ class Handover:
         """The next news; raises what ended the membership."""
         with self._lock:
             self.polled_at = self._clock.monotonic()
-            if not any(isinstance(news, Lost) for news, _ in self._news):
-                self._stale = False
+            self._settled = True
             if not self._news:
                 if self._error is not None:
                     raise self._error
                 return None
             news, transactional_id = self._news.popleft()
             if isinstance(news, Assignment):
-                self._owned = news
+                self._assigned, self._settled = news, False
+                self._granted |= news.active
             elif isinstance(news, Lost):
-                self._stale, self._owned = True, None
                 self.transactional_id = transactional_id
             return news
 
@@ -91,26 +93,29 @@ class Handover:
             self._open = identity
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:
-        """What the member holds as it joins: what the runtime says, and what it was handed since.
+        """What the member holds as it joins: what the runtime says, and what it was handed and cannot reflect yet; but
+        never what it was not handed since the last loss, which it may still be closing.
 
         An assignment that nobody polled is taken back: the next one says what holds.
         """
         with self._lock:
             self._news = deque(each for each in self._news if not isinstance(each[0], Assignment))
-            owned, stale = self._owned, self._stale
+            assigned, settled = self._assigned, self._settled
+        # Not under the lock: whoever answers has locks of his own. Nothing is handed out meanwhile.
         held = holdings()
-        if stale:
-            return Holdings(lags=held.lags, on_disk=held.on_disk | held.active)
-        if owned is not None and owned.generation > held.generation:
-            return replace(held, active=held.active | owned.active)
-        return held
+        active = held.active
+        if assigned is not None and (not settled or held.generation < assigned.generation):
+            active |= assigned.active
+        with self._lock:
+            self._granted &= active
+            return replace(held, active=self._granted, on_disk=held.on_disk | (held.active - self._granted))
 
     def put(self, news: News, transactional_id: str) -> None:
         """Tell the polling thread; a loss makes void what it was told before and has not polled."""
         with self._lock:
             if isinstance(news, Lost):
-                self._open = None
-                self._stale = True
+                self._open = self._assigned = None
+                self._granted = frozenset()
                 self._news = deque(each for each in self._news if not isinstance(each[0], Assignment))
             self._news.append((news, transactional_id))
 

@@ -46,24 +46,47 @@ def test_an_assignment_that_was_polled_counts_before_the_runtime_reflects_it() -
     desk = handover()
     desk.put(assignment(3, A, B), "app-1")
     desk.poll()
+    older, newer = (lambda: Holdings(2, frozenset({A}))), (lambda: Holdings(3, frozenset({A})))
 
-    assert desk.take_stock(lambda: Holdings(generation=2, active=frozenset({A}))).active == {A, B}
-    assert desk.take_stock(lambda: Holdings(generation=3, active=frozenset({A}))).active == {A}
+    assert desk.take_stock(newer).active == {A, B}  # the polling thread is still at it
+    desk.poll()
+    assert desk.take_stock(older).active == {A, B}
+    assert desk.take_stock(newer).active == {A}
 
 
-def test_nothing_is_owned_after_a_loss_until_the_runtime_has_dealt_with_it() -> None:
+def test_a_task_that_is_to_be_given_up_is_held_until_it_is() -> None:
+    desk = handover()
+    for news in (assignment(1, A, B), assignment(2, A)):
+        desk.put(news, "app-1")
+        desk.poll()
+    desk.poll()
+
+    assert desk.take_stock(lambda: Holdings(2, frozenset({A, B}))).active == {A, B}
+    assert desk.take_stock(lambda: Holdings(2, frozenset({A}))).active == {A}
+
+
+def test_nothing_is_held_after_a_loss_however_long_the_runtime_takes_to_close_it() -> None:
     desk = handover()
     desk.put(assignment(3, A), "app-1")
     desk.poll()
     held = Holdings(generation=3, active=frozenset({A}), lags={B: 5})
+    nothing = Holdings(generation=3, lags={B: 5}, on_disk=frozenset({A}))
 
     desk.put(Lost("a reason"), "app-2")
-    assert desk.take_stock(lambda: held) == Holdings(lags={B: 5}, on_disk=frozenset({A}))
-    desk.poll()
-    assert desk.take_stock(lambda: held).active == frozenset()
+    assert desk.take_stock(lambda: held) == nothing
+    for _ in range(3):
+        desk.poll()
+        assert desk.take_stock(lambda: held) == nothing
 
+
+def test_what_was_lost_is_held_again_when_it_is_assigned_again() -> None:
+    desk = handover()
+    for news in (assignment(3, A, B), Lost("a reason"), assignment(5, A)):
+        desk.put(news, "app-2")
+        desk.poll()
     desk.poll()
-    assert desk.take_stock(lambda: Holdings(generation=3, lags={A: 0})).lags == {A: 0}
+
+    assert desk.take_stock(lambda: Holdings(5, frozenset({A, B}))).active == {A}
 
 
 def test_a_loss_makes_void_what_was_assigned_before() -> None:
