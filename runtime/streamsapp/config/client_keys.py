@@ -9,10 +9,12 @@ from collections.abc import Iterable
 
 from streamsapp.errors import ConfigError
 
-#: The most specific comes last and wins. Names as Kafka Streams'; ``restore.consumer`` reads changelogs.
+#: The most specific comes last and wins. Names as Kafka Streams'; ``restore.consumer`` reads changelogs,
+#: ``global.consumer`` the topics of global stores.
 PREFIXES_OF = {
     "main consumer": ("consumer.", "main.consumer."),
     "restore consumer": ("consumer.", "restore.consumer."),
+    "global consumer": ("consumer.", "global.consumer."),
     "producer": ("producer.",),
     "admin": ("admin.",),
 }

@@ -41,6 +41,11 @@ def restore_consumer(config: StreamsConfig) -> ClientProperties:
     return _client(config, "restore consumer", _consumer_defaults(), _consumer_owned(config, "restore-consumer"))
 
 
+def global_consumer(config: StreamsConfig) -> ClientProperties:
+    """Reads the topics of global stores, all partitions of them, outside the group."""
+    return _client(config, "global consumer", _consumer_defaults(), _consumer_owned(config, "global-consumer"))
+
+
 def producer(
     config: StreamsConfig, transactional_id: str | None = None, delivery_timeout: float | None = None
 ) -> ClientProperties:

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from hashlib import sha256
 
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import TopicError, TopologyError
+from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import TaskInfo
 from streamsapp.record import TaskId, TopicPartition
@@ -32,7 +32,7 @@ class Layout:
     """All tasks of an application, and the topics they were derived from."""
 
     plans: Mapping[TaskId, TaskPlan]
-    #: Source topics (user's, not internal) with the number of partitions each had.
+    #: Source topics (user's, not internal; those of global stores too) with the number of partitions each had.
     sources: Mapping[str, int]
     #: Repartition topics, whose consumed records are deleted.
     repartition_topics: frozenset[str]
@@ -64,17 +64,16 @@ class Layout:
 def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> Layout:
     """Check the source topics, create what internal topics are missing, and derive the tasks."""
     topology.validate()
-    if topology.global_stores():
-        raise TopologyError("global stores are not supported yet; remove add_global_store and global_table")
     existing = admin.partition_counts()
-    parts = topology.sub_topologies(existing)
+    global_stores = {each.store.name: each.topic for each in topology.global_stores()}
+    parts = tuple(part.with_access_to(global_stores) for part in topology.sub_topologies(existing))
     application_id = config.application_id
     names = _Names(application_id, parts)
-    sources = _source_counts(parts, names, existing, admin)
+    sources = _source_counts(parts, names, global_stores.values(), existing, admin)
     counts = partition_counts(parts, application_id, sources)
     grouper = config.partition_grouper or group_by_partition
     groups = grouper(source_topics(parts, application_id), counts)
-    if not groups:
+    if parts and not groups:
         raise TopicError("no topic matches the topology's patterns yet, so there is nothing to read")
     needed = internal_topics(parts, application_id, counts, groups, config.topic_properties)
     admin.create(missing_topics(needed, existing), config.replication_factor)
@@ -108,9 +107,14 @@ class _Names:
 
 
 def _source_counts(
-    parts: tuple[SubTopology, ...], names: _Names, existing: Mapping[str, int], admin: TopicAdmin
+    parts: tuple[SubTopology, ...],
+    names: _Names,
+    global_topics: Iterable[str],
+    existing: Mapping[str, int],
+    admin: TopicAdmin,
 ) -> dict[str, int]:
     wanted = {topic for part in parts for node in part.sources for topic in node.topics} - names.internal
+    wanted |= set(global_topics)
     missing = sorted(wanted - existing.keys())
     if missing:
         raise TopicError("; ".join(admin.why_missing(topic) + _similar(topic, existing) for topic in missing))

@@ -28,6 +28,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.global_.thread import GlobalThread
 from streamsapp.runtime.layout import Layout, make_layout
 from streamsapp.runtime.listeners import UncaughtExceptionHandler, UncaughtExceptionResponse
 from streamsapp.runtime.production import ProductionFailures
@@ -66,6 +67,7 @@ class Lifecycle:
         membership: Membership,
         life: TasksLife,
         restoration: RestorationThread,
+        global_thread: GlobalThread | None,
         tasks: TaskManager,
         collector: RecordCollector,
         state: StateHolder,
@@ -78,6 +80,7 @@ class Lifecycle:
         self._membership = membership
         self._life = life
         self._restoration = restoration
+        self._global = global_thread
         self._tasks = tasks
         self._collector = collector
         self._state = state
@@ -92,6 +95,7 @@ class Lifecycle:
         self.ended = False
         #: The last assignment; ``None`` before the first, and while the group goes on without this instance.
         self.assignment: Assignment | None = None
+        self._waits_for_global_stores = False
         self._told_warm: set[TaskId] = set()
         self._drain_wanted = False
         self._safe = False
@@ -104,20 +108,26 @@ class Lifecycle:
     # ---- running -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Learn the topics, join."""
+        """Learn the topics; join, or have the global stores restored first."""
         self._state.to(ClientState.REBALANCING)
         self._admin.wait_for_broker(lambda: self._state.state.ending)
         if self._state.state.ending:
             return
         self.producer.start()
         self.layout = make_layout(self._topology, self._config, self._admin)
-        self._membership.start(self.layout.task_infos, self._holdings)
+        if self._global is None:
+            self._membership.start(self.layout.task_infos, self._holdings)
+        else:
+            self._waits_for_global_stores = True
+            self._global.begin()
 
     def advance(self, committing: bool) -> None:
         """Follow the group, run what is restored; once no commit is under way, revive what failed, give up what rests.
 
         A commit under way still needs the frozen writes of the tasks that failed after they ended their epoch.
         """
+        if self._waits_for_global_stores and not self._global_stores_complete():
+            return
         self._look_at_the_clock()
         self._take_news()
         if not committing:
@@ -129,6 +139,16 @@ class Lifecycle:
         if self._state.state is ClientState.REBALANCING:
             self._tell_state()
         self._follow_warmups()
+
+    def _global_stores_complete(self) -> bool:
+        """Tasks read global stores from their first record on: only then is the group joined."""
+        if self.layout is None or self._global is None or not self._global.restored.is_set():
+            return False
+        self._waits_for_global_stores = False
+        self._membership.start(self.layout.task_infos, self._holdings)
+        if self._drain_wanted:
+            self._membership.drain()
+        return True
 
     def take_leave(self) -> None:
         """Before the last commit: what the group assigns now is not taken on, but heard, or no commit may begin."""
@@ -300,10 +320,15 @@ class Lifecycle:
             log.error("%s failed: %s", failure.thread, error)
             return UncaughtExceptionResponse.SHUTDOWN_CLIENT
         try:
-            return self._handler()(error)
+            response = self._handler()(error)
         except Exception:
             log.exception("the uncaught exception handler raised; the instance shuts down")
             return UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        of_global_thread = self._global is not None and failure.thread == self._global.name
+        if response is UncaughtExceptionResponse.REPLACE_THREAD and of_global_thread:
+            log.warning("the global thread cannot be replaced; the instance shuts down")
+            return UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        return response
 
     def _end(self, error: BaseException) -> None:
         self.error = self.error or error

@@ -23,6 +23,8 @@ from streamsapp.runtime import garbage
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.global_.task import GlobalTask
+from streamsapp.runtime.global_.thread import GlobalThread
 from streamsapp.runtime.housekeeping import (
     CLEANUP_PERIOD,
     METRICS_PERIOD,
@@ -91,7 +93,17 @@ class Parts:
             config.memory.write_buffers,
             config.memory.read_cache,
         )
-        self.owned = TasksLife(config, resources, self.consumer, self.feeder, self.tasks, self.restoration, clock)
+        self.global_thread = _global_thread(topology, config, clock, resources, admin, self.failures, restore_listener)
+        self.owned = TasksLife(
+            config,
+            resources,
+            self.consumer,
+            self.feeder,
+            self.tasks,
+            self.restoration,
+            clock,
+            {} if self.global_thread is None else self.global_thread.stores,
+        )
         membership = GroupMember(config, clock, HighAvailabilityTaskAssignor())
         self.life = Lifecycle(
             topology,
@@ -100,6 +112,7 @@ class Parts:
             membership,
             self.owned,
             self.restoration,
+            self.global_thread,
             self.tasks,
             self.collector,
             state,
@@ -146,7 +159,8 @@ class Parts:
     @property
     def threads(self) -> list[threading.Thread]:
         """All threads of the instance."""
-        return [self.polling, self.restoration, *self.processing, *self.periodic]
+        global_threads = [] if self.global_thread is None else [self.global_thread]
+        return [self.polling, self.restoration, *global_threads, *self.processing, *self.periodic]
 
     def start(self) -> None:
         """Start all threads."""
@@ -162,9 +176,11 @@ class Parts:
         for thread in others:
             thread.stop()
         for thread in others:
-            thread.join(_JOIN)
-            if thread.is_alive():
-                log.error("%s does not end; it is left behind", thread.name)
+            _join(thread)
+        # Last: processing threads may read global stores to their end.
+        if self.global_thread is not None:
+            self.global_thread.stop()
+            _join(self.global_thread)
         self.consumer.close()
         garbage.restore()
         if self.life.error is None:
@@ -173,6 +189,29 @@ class Parts:
         else:
             self.state.to(ClientState.PENDING_ERROR)
             self.state.to(ClientState.ERROR)
+
+
+def _global_thread(
+    topology: Topology,
+    config: StreamsConfig,
+    clock: Clock,
+    resources: StateResources,
+    admin: TopicAdmin,
+    failures: SimpleQueue[ThreadFailure],
+    listener: Callable[[], StateRestoreListener | None],
+) -> GlobalThread | None:
+    stores = topology.global_stores()
+    if not stores:
+        return None
+    task = GlobalTask(stores, config, clock, resources, config.state_dir / config.application_id)
+    consumer = PartitionConsumer(client_properties.global_consumer(config))
+    return GlobalThread(f"{config.client_id}-global", task, consumer, admin, config, clock, failures, listener)
+
+
+def _join(thread: threading.Thread) -> None:
+    thread.join(_JOIN)
+    if thread.is_alive():
+        log.error("%s does not end; it is left behind", thread.name)
 
 
 def _output_capacity(config: StreamsConfig) -> int:

@@ -15,6 +15,7 @@ from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
+from streamsapp.runtime.global_.thread import GlobalThread
 from streamsapp.runtime.parts import Parts
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
@@ -29,7 +30,24 @@ def document(config: StreamsConfig, state: ClientState, parts: Parts | None, now
         "state": state.value,
         "generation": None if assignment is None else assignment.generation,
         "tasks": [] if parts is None else [_task(task, parts, now_ms) for task in list(parts.owned.all.values())],
+        "globalStores": [] if parts is None or parts.global_thread is None else _global_stores(parts.global_thread),
     }
+
+
+def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:
+    """Every partition that fills a global store."""
+    return [
+        {
+            "name": it.store,
+            "topic": str(partition),
+            "position": it.observed.position,
+            "endOffset": it.observed.end_offset,
+            "lag": it.observed.lag,
+            "observedAt": _iso(it.observed.observed_at_ms),
+            "mode": "updating" if thread.restored.is_set() else "restoring",
+        }
+        for partition, it in thread.partitions.items()
+    ]
 
 
 def _task(task: StreamTask, parts: Parts, now_ms: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.layout import Layout
 from streamsapp.runtime.rebalance import changes
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
@@ -49,6 +50,7 @@ class TasksLife:
         tasks: TaskManager,
         restoration: RestorationThread,
         clock: Clock,
+        global_stores: Mapping[str, KeyValueStoreImpl],
     ) -> None:
         self._config = config
         self._resources = resources
@@ -57,6 +59,8 @@ class TasksLife:
         self._tasks = tasks
         self._restoration = restoration
         self._clock = clock
+        #: Open to every task, for reading.
+        self._global_stores = global_stores
         #: All tasks by id, replicas too; read by status and metrics.
         self.all: dict[TaskId, StreamTask] = {}
         #: Active tasks that go to other instances when they are committed, and what becomes of them here.
@@ -126,6 +130,7 @@ class TasksLife:
             context_timestamp=lambda: context.timestamp,
             topics=plan.changelog_topics,
         )
+        stores.stores = {**stores.stores, **self._global_stores}
         return StreamTask(plan, stores, context, self._config, role)
 
     # ---- restored ----------------------------------------------------------------------------------------------

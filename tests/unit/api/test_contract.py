@@ -258,8 +258,14 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
     assert runtime.close(timedelta(seconds=1), True)
     assert runtime.close(timeout=1, leave_group=False)
     assert told == [("CREATED", "PENDING_SHUTDOWN"), ("PENDING_SHUTDOWN", "NOT_RUNNING")]
-    status = {"applicationId": "app", "instance": "app", "state": "NOT_RUNNING", "generation": 0, "tasks": []}
-    assert runtime.status() == status
+    assert runtime.status() == {
+        "applicationId": "app",
+        "instance": "app",
+        "state": "NOT_RUNNING",
+        "generation": None,
+        "tasks": [],
+        "globalStores": [],
+    }
 
 
 def test_identifiers_are_written_as_kafka_streams_writes_them() -> None:

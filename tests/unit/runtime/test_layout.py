@@ -9,9 +9,10 @@ import pytest
 
 from streamsapp import Serdes, Stores, StreamsBuilder, TaskId, TopicPartition, Topology
 from streamsapp.dsl.options import Consumed, Materialized, Produced
-from streamsapp.errors import TopicError, TopologyError
+from streamsapp.errors import TopicError
 from streamsapp.runtime.layout import Layout, make_layout
 from streamsapp.topology.internal_topics import InternalTopic
+from streamsapp.topology.nodes import ProcessorNode
 from task_parts import Each, config, forwards, through
 
 text = Serdes.string()
@@ -124,14 +125,27 @@ def test_a_partition_grouper_of_the_user_decides_what_a_task_reads() -> None:
     assert [partition.partition for partition in plans[TaskId(0, 0)].inputs] == [0, 1, 2]
 
 
-def test_global_stores_are_refused_until_they_are_supported() -> None:
-    supplier = Stores.in_memory_key_value_store("global")
-    builder = Stores.key_value_store_builder(supplier, text, text).with_logging_disabled()
-    topology = through()
-    topology.add_global_store(builder, "global-source", "countries", "global-node", lambda: Each(forwards))
+def with_global_store(topology: Topology) -> Topology:
+    builder = Stores.key_value_store_builder(Stores.in_memory_key_value_store("global"), text, text)
+    return topology.add_global_store(builder, "global-source", "countries", "global-node", lambda: Each(forwards))
 
-    with pytest.raises(TopologyError, match="global stores are not supported yet"):
-        layout(topology, FakeAdmin(**{"in": 1, "countries": 1}))
+
+def test_a_global_store_makes_no_task_and_is_open_to_every_processor() -> None:
+    made = layout(with_global_store(through()), FakeAdmin(**{"in": 1, "countries": 2}))
+
+    (plan,) = made.plans.values()
+    assert list(plan.inputs) == [TopicPartition("in", 0)]
+    assert [node.stores for node in plan.sub_topology.nodes if isinstance(node, ProcessorNode)] == [("global",)]
+    assert made.sources == {"in": 1, "countries": 2}
+
+
+def test_an_application_may_consist_of_global_stores_only() -> None:
+    assert layout(with_global_store(Topology()), FakeAdmin(countries=1)).plans == {}
+
+
+def test_the_missing_topic_of_a_global_store_is_named() -> None:
+    with pytest.raises(TopicError, match="countries"):
+        layout(with_global_store(through()), FakeAdmin(**{"in": 1}))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -146,12 +148,19 @@ class Life:
             cast(Any, self.membership),
             cast(Any, self.owned),
             cast(Any, self.restoration),
+            None,
             self.tasks,
             self.collector,
             self.state,
             self.clock,
             lambda: self._handler,
         )
+
+    def with_global_stores(self) -> threading.Event:
+        """The event that says they are restored."""
+        restored = threading.Event()
+        self.life._global = cast(Any, SimpleNamespace(name="global", restored=restored, begin=lambda: None))
+        return restored
 
     def _handler(self, error: Exception) -> UncaughtExceptionResponse:
         self.asked.append(error)
@@ -463,3 +472,32 @@ def test_records_that_take_too_long_to_write_get_more_time() -> None:
     it.life.abort(DeliveryTimeoutError("slow"))
 
     assert it.life._delivery_timeout == 10.0
+
+
+def test_the_group_is_joined_only_when_the_global_stores_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Life()
+    restored = it.with_global_stores()
+    made = SimpleNamespace(task_infos={}, repartition_topics=frozenset())
+    monkeypatch.setattr(lifecycle, "make_layout", lambda *_: made)
+    monkeypatch.setattr(it.admin, "wait_for_broker", lambda given_up: None, raising=False)
+    started: list[Any] = []
+    monkeypatch.setattr(it.membership, "start", lambda *infos: started.append(infos), raising=False)
+
+    it.life.start()
+    it.life.advance(committing=False)
+    assert started == []
+
+    restored.set()
+    it.life.advance(committing=False)
+    it.life.advance(committing=False)
+    assert len(started) == 1
+
+
+def test_nobody_takes_the_place_of_the_global_thread() -> None:
+    it = Life()
+    it.with_global_stores()
+
+    it.life.failed(ThreadFailure("global", ValueError("boom")))
+
+    assert it.life.ended
+    assert len(it.asked) == 1

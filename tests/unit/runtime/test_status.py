@@ -13,7 +13,8 @@ from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition
 from streamsapp.membership.api import Assignment
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime import status
-from streamsapp.runtime.changelogs import ChangelogReader
+from streamsapp.runtime.changelogs import ChangelogReader, Observation
+from streamsapp.runtime.global_.progress import GlobalPartition
 from streamsapp.tasks.stream_task import StreamTask
 from task_parts import config, feed, raw, task_of, through
 
@@ -46,6 +47,7 @@ class Parts:
         self.polling = SimpleNamespace(name="app-polling", commit_latency=Histogram())
         self.feeder = SimpleNamespace(records_consumed=12)
         self.collector: list[Any] = []
+        self.global_thread: Any = None
         self.statistics = SimpleNamespace(figures={TaskId(0, 0): {"counts": {"read_misses": 3}}})
 
 
@@ -60,7 +62,27 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "state": "RUNNING",
         "generation": None,
         "tasks": [],
+        "globalStores": [],
     }
+
+
+def test_every_partition_that_fills_a_global_store_tells_how_far_behind_it_is() -> None:
+    parts = Parts([])
+    partition = GlobalPartition("rates", 9, Observation(5, 7, 1_000))
+    restored = threading.Event()
+    parts.global_thread = SimpleNamespace(partitions={TopicPartition("rates-in", 1): partition}, restored=restored)
+    told = {
+        "name": "rates",
+        "topic": "rates-in-1",
+        "position": 5,
+        "endOffset": 7,
+        "lag": 2,
+        "observedAt": "1970-01-01T00:00:01.000+00:00",
+    }
+
+    assert document(parts)["globalStores"] == [{**told, "mode": "restoring"}]
+    restored.set()
+    assert document(parts)["globalStores"] == [{**told, "mode": "updating"}]
 
 
 def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:

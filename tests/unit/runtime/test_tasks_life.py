@@ -145,6 +145,7 @@ class Owned:
             self.tasks,
             cast(Any, self.restoration),
             self.clock,
+            {},
         )
 
     def assign(self, *tasks: TaskId, of: Topology | None = None) -> None:
