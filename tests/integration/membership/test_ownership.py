@@ -1,0 +1,177 @@
+"""No two instances own a task at a time, whatever happens to them."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Mapping
+
+from kafka_cluster import Kafka
+from members import Dealer, Instance, Members, tasks_of
+from streamsapp import TaskId
+from streamsapp.membership.api import Assignment, Holdings, Lost, TaskInfo
+from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
+
+PARTITIONS = 12
+
+
+class Ledger:
+    """Who owns what, by the instances' own account."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.owners: dict[TaskId, Instance] = {}
+        self.conflicts: list[str] = []
+        self.handed = 0
+
+    def take(self, instance: Instance, tasks: frozenset[TaskId]) -> None:
+        with self.lock:
+            for task in tasks:
+                owner = self.owners.get(task)
+                if owner not in (None, instance) and owner.member.safe_until > time.monotonic():
+                    self.conflicts.append(f"{task} was given to a second owner")
+                self.owners[task] = instance
+                self.handed += 1
+
+    def give(self, instance: Instance, tasks: frozenset[TaskId]) -> None:
+        with self.lock:
+            for task in tasks:
+                if self.owners.get(task) is instance:
+                    del self.owners[task]
+
+
+class Worker(threading.Thread):
+    """The polling thread of an instance, which takes its time."""
+
+    def __init__(self, instance: Instance, ledger: Ledger, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.instance = instance
+        self.ledger = ledger
+        self.random = random.Random(seed)
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        instance, member = self.instance, self.instance.member
+        while not self.stop.is_set():
+            news = member.poll()
+            if isinstance(news, Lost):
+                self.ledger.give(instance, instance.held.active)
+                instance.held = Holdings()
+            elif isinstance(news, Assignment):
+                gone = instance.held.active - news.active
+                self.ledger.take(instance, news.active - instance.held.active)
+                instance.held = Holdings(news.generation, instance.held.active | news.active)
+                time.sleep(self.random.uniform(0, 0.05))
+                if gone:
+                    self.ledger.give(instance, gone)
+                    instance.held = Holdings(news.generation, instance.held.active - gone)
+                    member.rejoin()
+            if self.random.random() < 0.01:
+                member.rejoin()
+            time.sleep(0.005)
+
+    def leave(self) -> None:
+        """In good order."""
+        self.stop.set()
+        self.join()
+        self.ledger.give(self.instance, self.instance.held.active)
+        self.instance.member.leave()
+
+    def die(self) -> None:
+        self.stop.set()
+        self.join()
+        self.instance.kill()
+
+
+def test_a_task_never_has_two_owners(kafka: Kafka, members: Members) -> None:
+    tasks = tasks_of(kafka.create_topic(partitions=PARTITIONS), PARTITIONS)
+    app, ledger, chance = kafka.unique("app"), Ledger(), random.Random(4)
+    workers: list[Worker] = []
+
+    def join() -> None:
+        worker = Worker(members.join(app, tasks), ledger, chance.randrange(1000))
+        workers.append(worker)
+        worker.start()
+
+    for _ in range(3):
+        join()
+    for _ in range(20):
+        time.sleep(chance.uniform(0.1, 0.5))
+        if len(workers) < 3 or (len(workers) < 5 and chance.random() < 0.5):
+            join()
+        else:
+            worker = workers.pop(chance.randrange(len(workers)))
+            (worker.die if chance.random() < 0.15 else worker.leave)()
+
+    give_up = time.monotonic() + 20
+    while set(ledger.owners.values()) - {worker.instance for worker in workers} or len(ledger.owners) < PARTITIONS:
+        assert time.monotonic() < give_up, "tasks are left without an owner"
+        time.sleep(0.05)
+    for worker in workers:
+        worker.leave()
+    assert ledger.conflicts == []
+    assert ledger.handed > 2 * PARTITIONS
+
+
+class Listening(Dealer):
+    """Remembers what the members said, and may want to look again."""
+
+    def __init__(self, *, follow_up: bool = False) -> None:
+        self.heard: list[Mapping[str, MemberState]] = []
+        self._follow_up = follow_up
+
+    def assign(self, members: Mapping[str, MemberState], settings: AssignorSettings) -> Plan:
+        self.heard.append(members)
+        return Plan(super().assign(members, settings).members, self._follow_up)
+
+
+def test_the_leader_hears_what_changed(kafka: Kafka, members: Members) -> None:
+    tasks: Mapping[TaskId, TaskInfo] = tasks_of(kafka.create_topic(partitions=2), 2)
+    app, assignor = kafka.unique("app"), Listening()
+    one, two = members.join(app, tasks, assignor), members.join(app, tasks, assignor)
+    members.settled(one, two, partitions=range(2))
+    (other,) = one.held.active
+
+    two.held = Holdings(two.held.generation, two.held.active, {other: 17})
+    two.member.rejoin()
+
+    members.until(lambda: any(state.lags == {other: 17} for state in assignor.heard[-1].values()), "the follower's lag")
+
+
+def test_the_leader_looks_again_when_its_assignor_wants_to(kafka: Kafka, members: Members) -> None:
+    tasks = tasks_of(kafka.create_topic(), 1)
+    assignor = Listening(follow_up=True)
+    config = members.config(kafka.unique("app"))
+    object.__setattr__(config, "probing_rebalance_interval_ms", 100)
+    one = Instance(config, tasks, assignor)
+    try:
+        while one.generation < 3:
+            one.step()
+            time.sleep(0.005)
+    finally:
+        one.member.leave()
+
+    assert one.active == {0}
+    assert one.losses == []
+
+
+def test_a_member_leaves_at_once_while_it_waits_for_others(kafka: Kafka, members: Members) -> None:
+    tasks = tasks_of(kafka.create_topic(partitions=2), 2)
+    app = kafka.unique("app")
+    one, two = members.join(app, tasks), members.join(app, tasks)
+    members.settled(one, two, partitions=range(2))
+    assert one.member.begin_commit()  # which two has to wait for
+    two.member.rejoin()
+    began = time.monotonic()
+    while two.member.begin_commit():
+        two.member.end_commit()
+        assert time.monotonic() < began + 10
+    time.sleep(0.1)
+
+    began = time.monotonic()
+    members.leave(two)
+    assert time.monotonic() - began < 1.0
+
+    one.member.end_commit()
+    members.settled(one, partitions=range(2))
