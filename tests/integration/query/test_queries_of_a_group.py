@@ -90,3 +90,23 @@ def test_answers_never_go_back_while_instances_come_and_go(
         reading.join(60)
     assert wrong == []
     assert answers[0] > 200
+
+
+def test_an_instance_that_was_stopped_for_too_long_does_not_answer_from_the_past(
+    kafka: Kafka, words: str, pair: tuple[RunningPod, RunningPod]
+) -> None:
+    first, second = pair
+    own = [key for key in KEYS if second.count(key, "?local") is not None]
+    second.signal(signal.SIGSTOP)
+    eventually(lambda: len(first.active()) == 4, "takeover", 60)
+    write(kafka, words)
+    eventually(lambda: {first.count(key) for key in KEYS} == {4}, "counts", 60)
+    answers: list[int | None] = []
+    asking = [threading.Thread(target=lambda key=key: answers.append(second.count(key, "?local"))) for key in own * 5]
+    for thread in asking:
+        thread.start()
+    second.signal(signal.SIGCONT)
+    for thread in asking:
+        thread.join(60)
+    assert len(answers) == len(asking)
+    assert set(answers) <= {None, 4}
