@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterable
 from faults import SESSION, Fault, Kind, Plan
 from fleet import Fleet, Instance
 from gaps import Disturbance
+from load import Load
 from testbed import Testbed
 
 _TICK = 0.05
+#: Records for all tasks, and when they are being processed.
+_BURST = 2000
+_UNDER_WAY = 0.1
 #: Who ended by itself is started again, as a kubelet would.
 _RESTART_AFTER = 1.0
 #: How long the consequences of a fault may concern its victim after it was undone.
@@ -22,7 +26,8 @@ _AFTERMATH = SESSION
 class Chaos:
     """One run's faults against its instances and its broker."""
 
-    def __init__(self, plan: Plan, fleet: Fleet, testbed: Testbed) -> None:
+    def __init__(self, plan: Plan, fleet: Fleet, testbed: Testbed, load: Load) -> None:
+        self._load = load
         self._fleet = fleet
         self._testbed = testbed
         self._began = time.monotonic()
@@ -76,9 +81,11 @@ class Chaos:
         elif kind is Kind.RESTART_BROKER:
             self._testbed.stop_broker()
         elif kind in (Kind.CUT, Kind.CUT_LATE):
+            self._keep_busy()
             self._testbed.cut(name)
         else:
             instance = self._fleet[name]
+            self._keep_busy()
             {Kind.KILL: instance.kill, Kind.TERMINATE: instance.ask_to_end, Kind.STOP: instance.stop}[kind]()
         self._at(self._now() + fault.lasting, lambda: self._undo(fault, begin_ms))
 
@@ -100,6 +107,11 @@ class Chaos:
         self._hurt.remove(name)
         concerned = "" if kind in (Kind.FREEZE_BROKER, Kind.RESTART_BROKER) else name
         self.disturbances.append(Disturbance(concerned, begin_ms, (time.time() + _AFTERMATH) * 1000))
+
+    def _keep_busy(self) -> None:
+        """Whoever is hurt is in the middle of something, and would go on with it as a zombie."""
+        self._load.burst(_BURST)
+        time.sleep(_UNDER_WAY)
 
     def _has_ended(self, instance: Instance) -> bool:
         how = instance.ended()

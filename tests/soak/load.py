@@ -35,6 +35,7 @@ class Load:
         self._topic = topic
         self._random = random.Random(seed)
         self._rate = rate
+        self._extra = 0
         self._end = threading.Event()
         self._errors: list[str] = []
         #: How many records of each key were written.
@@ -44,6 +45,10 @@ class Load:
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
+
+    def burst(self, records: int) -> None:
+        """So many more, at once."""
+        self._extra += records
 
     def stop(self) -> list[str]:
         """Stop and wait until the broker has everything; what went wrong."""
@@ -56,7 +61,7 @@ class Load:
     def _run(self) -> None:
         began, written = time.monotonic(), 0
         while not self._end.wait(_TICK):
-            due = int((time.monotonic() - began) * self._rate)
+            due = int((time.monotonic() - began) * self._rate) + self._extra
             for _ in range(written, due):
                 self._write()
             written = due
