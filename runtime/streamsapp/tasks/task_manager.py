@@ -199,8 +199,7 @@ class TaskManager:
                     return None
             takeable = self._takeable()
             # A commit comes first: who waits for room in the outgoing buffers waits for the commit, too.
-            ending = [task for task in takeable if task.epoch_end_wanted]
-            task = self._scheduler.pick(ending or takeable)
+            task = self._ending(takeable) or self._scheduler.pick(takeable)
             del self._ready[task.id]
             self._held[task.id] = task
             task.has_news = False
@@ -245,6 +244,11 @@ class TaskManager:
         if self._retired:
             return [task for task in self._ready.values() if task.epoch_end_wanted or not task.retired]
         return self._ready.values()
+
+    def _ending(self, takeable: Iterable[StreamTask]) -> StreamTask | None:
+        if self._epoch_end is None or self._epoch_end.done:
+            return None
+        return next((task for task in takeable if task.epoch_end_wanted), None)
 
     def _stop_held(self) -> None:
         for task in self._held.values():
