@@ -107,7 +107,6 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
     # Late: Kafka's client and RocksDB are loaded by the commands that use them only.
     from streamsapp.runtime.client_state import ClientState
     from streamsapp.runtime.instance import StreamsRuntime
-    from streamsapp.runtime.queries import queries_of
 
     log.debug("%r", config)
     runtime = StreamsRuntime(topology, config)
@@ -122,7 +121,7 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
         runtime.close(reserve, leave_group=True)
         gone.set()
 
-    server.start(instance_routes(runtime, queries_of(runtime, config), drain))
+    server.start(instance_routes(runtime, runtime.queries, drain))
     log.info("status on http://%s:%d/status", server.host, server.port)
     with closing_on_signals(leave):
         runtime.start()

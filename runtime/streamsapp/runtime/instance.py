@@ -20,7 +20,10 @@ from typing import Any
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
+from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.metrics.samples import Sample
+from streamsapp.query import KeyQueryMetadata, Queries, Staleness
+from streamsapp.query.remote import HttpFetch
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.listeners import (
@@ -31,6 +34,8 @@ from streamsapp.runtime.listeners import (
     UncaughtExceptionResponse,
 )
 from streamsapp.runtime.parts import Parts
+from streamsapp.runtime.queries import InstanceHost
+from streamsapp.serdes.api import AnySerde
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
 
@@ -61,6 +66,8 @@ class StreamsRuntime:
         self._standby_listener: StandbyUpdateListener | None = None
         self._parts: Parts | None = None
         self._lock = threading.RLock()  # a state listener may call back
+        #: Interactive queries, as the HTTP port makes them.
+        self.queries = Queries(InstanceHost(config, lambda: self._parts), self._clock, HttpFetch(HTTP_TOKEN_FILE))
 
     # ---- settings, before start --------------------------------------------------------------------------------
 
@@ -157,6 +164,32 @@ class StreamsRuntime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # ---- queries -----------------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        store: str,
+        key: Any = None,
+        *,
+        from_: Any = None,
+        to: Any = None,
+        partition: int | None = None,
+        stale: Staleness | None = None,
+    ) -> Any:
+        """What a store holds for ``key``, as ``KeyValueStore.get`` gives it, or without one an iterator over the keys
+        and values with ``from_ <= key <= to``: here, or at the instance that has it.
+
+        ``stale`` lets replicas answer too. ``StoreNotAvailableError`` while a task moves: ask again. Not for the
+        instance's own threads, as it may wait for another instance.
+        """
+        if key is not None:
+            return self.queries.get(store, key, partition=partition, stale=stale)
+        return self.queries.range(store, from_, to, partition=partition, stale=stale)
+
+    def query_metadata_for_key(self, store: str, key: Any, key_serde: AnySerde | None = None) -> KeyQueryMetadata:
+        """The hosts of the active task and of the standbys that have a key, and its partition."""
+        return self.queries.key_metadata(store, key, key_serde)
 
     # ---- looking at it -----------------------------------------------------------------------------------------
 

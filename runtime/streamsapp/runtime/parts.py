@@ -104,12 +104,12 @@ class Parts:
             clock,
             {} if self.global_thread is None else self.global_thread.stores,
         )
-        membership = GroupMember(config, clock, HighAvailabilityTaskAssignor())
+        self.membership = GroupMember(config, clock, HighAvailabilityTaskAssignor())
         self.life = Lifecycle(
             topology,
             config,
             admin,
-            membership,
+            self.membership,
             self.owned,
             self.restoration,
             self.global_thread,

@@ -8,17 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.membership.api import Peer
-from streamsapp.query import Queries
 from streamsapp.query.api import StoreInfo, TaskView
 from streamsapp.query.directory import stores_of
-from streamsapp.query.remote import HttpFetch
 from streamsapp.record import TaskId
 from streamsapp.runtime.changelogs import Observation
-from streamsapp.runtime.instance import StreamsRuntime
 from streamsapp.runtime.layout import Layout
 from streamsapp.runtime.parts import Parts
 from streamsapp.tasks.states import TaskRole, TaskState
@@ -66,7 +61,7 @@ class InstanceHost:
     @property
     def safe_until(self) -> float:
         parts = self._parts()
-        return 0.0 if parts is None else parts.life._membership.safe_until
+        return 0.0 if parts is None else parts.membership.safe_until
 
     @property
     def committed_only(self) -> bool:
@@ -95,8 +90,3 @@ def _view(task: StreamTask, parts: Parts) -> TaskView:
 def _observed(task: StreamTask, store: str, parts: Parts) -> Observation | None:
     reader = parts.restoration.readers.get(task.plan.all_changelogs[store])
     return reader.observed if reader is not None and reader.task is task else None
-
-
-def queries_of(runtime: StreamsRuntime, config: StreamsConfig) -> Queries:
-    """Queries at an instance, made before it starts."""
-    return Queries(InstanceHost(config, lambda: runtime._parts), SystemClock(), HttpFetch(HTTP_TOKEN_FILE))

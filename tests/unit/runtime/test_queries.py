@@ -43,8 +43,8 @@ class Parts:
         self.life = SimpleNamespace(
             layout=layout,
             assignment=Assignment(frozenset(), peers=peers),
-            _membership=SimpleNamespace(safe_until=math.inf),
         )
+        self.membership = SimpleNamespace(safe_until=math.inf)
 
     def follow(self, task: StreamTask, store: str, observed: Observation | None) -> None:
         partition = task.plan.all_changelogs[store]

@@ -1,0 +1,106 @@
+"""Queries from Python at two instances that share an application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from instances import Instances, eventually, produce
+from kafka_cluster import Kafka
+from streamsapp import Consumed, Grouped, Materialized, Serdes, StreamsBuilder, StreamsRuntime, Topology
+from streamsapp.errors import StoreNotAvailableError
+from streamsapp.http import HttpServer, instance_routes
+from streamsapp.http.instance import Drain
+from streamsapp.query import Staleness
+from streamsapp.state.api import ValueAndTimestamp
+
+KEYS = [f"key{number}" for number in range(12)]
+
+
+def counting(topic: str) -> Topology:
+    text = Serdes.string()
+    builder = StreamsBuilder()
+    words = builder.stream(topic, Consumed(key_serde=text, value_serde=text))
+    words.group_by_key(Grouped(key_serde=text, value_serde=text)).count(Materialized("counts"))
+    return builder.build()
+
+
+@contextmanager
+def serving(
+    instances: Instances, topic: str, application_id: str, name: str, guarantee: str
+) -> Iterator[StreamsRuntime]:
+    """An instance with its port."""
+    with closing(HttpServer(0, host="127.0.0.1")) as server:
+        config = instances.config(
+            application_id,
+            processing_guarantee=guarantee,
+            client_id=name,
+            state_dir=instances.directory / name,
+            application_server=f"127.0.0.1:{server.port}",
+            standby_replicas=1,
+        )
+        runtime = instances.make(counting(topic), config)
+        server.start(instance_routes(runtime, runtime.queries, Drain(runtime.drain, 10)))
+        runtime.start()
+        yield runtime
+
+
+@pytest.fixture
+def pair(
+    kafka: Kafka, words: str, instances: Instances, guarantee: str
+) -> Iterator[tuple[StreamsRuntime, StreamsRuntime]]:
+    produce(kafka, words, [(key.encode(), b"x", 7) for key in KEYS])
+    application_id = kafka.unique("asked")
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(serving(instances, words, application_id, name, guarantee)) for name in ("a", "b")
+        )
+        eventually(lambda: sum(shares(first)) == sum(shares(second)) == 2, "two tasks each", 60)
+        eventually(lambda: len(dict(everything(first))) == len(KEYS), "all keys")
+        yield first, second
+
+
+def shares(runtime: StreamsRuntime) -> list[bool]:
+    return [task["role"] == "active" and task["state"] == "RUNNING" for task in runtime.tasks()]
+
+
+def everything(runtime: StreamsRuntime) -> list[tuple[str, ValueAndTimestamp]]:
+    try:
+        return list(runtime.query("counts"))
+    except StoreNotAvailableError:
+        return []
+
+
+def test_both_instances_answer_for_all_keys(pair: tuple[StreamsRuntime, StreamsRuntime]) -> None:
+    for runtime in pair:
+        assert {runtime.query("counts", key=key) for key in KEYS} == {ValueAndTimestamp(1, 7)}
+        assert runtime.query("counts", key="nothing") is None
+        assert [key for key, _ in runtime.query("counts", from_="key1", to="key2")] == [
+            "key1",
+            "key10",
+            "key11",
+            "key2",
+        ]
+
+
+def test_both_instances_agree_on_where_a_key_is(pair: tuple[StreamsRuntime, StreamsRuntime]) -> None:
+    first, second = pair
+
+    def agree() -> bool:
+        found = [first.query_metadata_for_key("counts", key) for key in KEYS]
+        return found == [second.query_metadata_for_key("counts", key) for key in KEYS] and all(
+            len(each.standby_hosts) == 1 for each in found
+        )
+
+    eventually(agree, "the same metadata")
+    assert len({first.query_metadata_for_key("counts", key).active_host for key in KEYS}) == 2
+
+
+def test_a_standby_answers_after_the_active_instance_is_gone(pair: tuple[StreamsRuntime, StreamsRuntime]) -> None:
+    first, second = pair
+    bounds = Staleness(max_lag=0)
+    eventually(lambda: all(task["stores"][0]["lag"] == 0 for task in first.tasks()), "standbys that caught up")
+    second.close()
+    assert {first.query("counts", key=key, stale=bounds).value for key in KEYS} == {1}
