@@ -184,9 +184,16 @@ class AtLeastOnceProducer(RecordProducer):
             super()._delivered(error, message)
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
-        """Commit offsets; everything sent before must be flushed. Raises ``KafkaException`` for what may be retried."""
-        if offsets:
+        """Commit offsets; everything sent before must be flushed. Raises ``KafkaException`` for what may be retried,
+        ``FencedError`` when the group has gone on without this instance."""
+        if not offsets:
+            return
+        try:
             group.commit(offsets)
+        except KafkaException as error:
+            if error.args[0].code() in _FENCED:
+                raise _classified(error, "cannot commit") from error
+            raise
 
 
 class ExactlyOnceProducer(RecordProducer):

@@ -24,7 +24,7 @@ from streamsapp.errors import (
 from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, DeliveryTimeoutError, ExactlyOnceProducer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import Assignment, Holdings, Lost, Membership, ShutdownRequested
-from streamsapp.record import TaskId, TopicPartition
+from streamsapp.record import TopicPartition
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.failures import ThreadFailure
@@ -35,6 +35,7 @@ from streamsapp.runtime.production import ProductionFailures
 from streamsapp.runtime.rebalance import assigned_roles
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.tasks_life import TasksLife
+from streamsapp.runtime.warmups import Warmups
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -96,7 +97,7 @@ class Lifecycle:
         #: The last assignment; ``None`` before the first, and while the group goes on without this instance.
         self.assignment: Assignment | None = None
         self._waits_for_global_stores = False
-        self._told_warm: set[TaskId] = set()
+        self._warmups = Warmups(restoration.lag, config.acceptable_recovery_lag, clock)
         self._drain_wanted = False
         self._safe = False
         self._disowned = False
@@ -164,7 +165,6 @@ class Lifecycle:
             assert self.layout is not None
             self.assignment = news
             if not leaving:
-                self._told_warm &= news.warmup
                 self._life.assign(self.layout, assigned_roles(news))
                 self._tell_state()
         elif isinstance(news, Lost):
@@ -188,18 +188,9 @@ class Lifecycle:
         )
 
     def _follow_warmups(self) -> None:
-        """A warm-up replica that has caught up is reason to assign anew: its task can move now."""
-        if self.assignment is None or not self.assignment.warmup:
-            return
-        ready = {
-            task_id
-            for task_id in self.assignment.warmup - self._told_warm
-            if (task := self._life.all.get(task_id)) is not None
-            and (lag := self._restoration.lag(task)) is not None
-            and lag <= self._config.acceptable_recovery_lag
-        }
-        if ready:
-            self._told_warm |= ready
+        """A warm-up replica that has caught up is reason to assign anew."""
+        wanted = frozenset() if self.assignment is None else self.assignment.warmup
+        if wanted and self._warmups.caught_up(self._life.all[each] for each in wanted & self._life.all.keys()):
             self._membership.rejoin()
 
     # ---- the right to write ------------------------------------------------------------------------------------

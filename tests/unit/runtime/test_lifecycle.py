@@ -433,7 +433,7 @@ def test_at_least_once_nothing_is_written_when_others_may_have_taken_over() -> N
     assert it.life.may_commit
 
 
-def test_a_warmup_replica_that_has_caught_up_is_told_once() -> None:
+def test_a_warmup_replica_that_has_caught_up_is_told_and_after_a_while_again() -> None:
     it = joined(warmup=frozenset({TaskId(0, 1)}))
     it.restoration.lags[SECOND] = 10_001
     it.life.advance(committing=False)
@@ -444,6 +444,11 @@ def test_a_warmup_replica_that_has_caught_up_is_told_once() -> None:
     it.life.advance(committing=False)
 
     assert it.membership.asked == ["rejoin"]
+
+    it.membership.news = [Assignment(frozenset({FIRST}), warmup=frozenset({SECOND}), generation=2)]
+    it.clock.advance(2_000)
+    it.life.advance(committing=False)
+    assert it.membership.asked == ["rejoin", "rejoin"], "the leader put the move off"
 
 
 def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> None:
