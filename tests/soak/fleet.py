@@ -124,7 +124,8 @@ class Instance:
     def last_words(self) -> str:
         """The last errors in its log."""
         lines = self.log.read_text("utf-8", errors="replace").splitlines()
-        errors = [line for line in lines if " ERROR " in line or "Error: " in line]
+        # The client's own FAIL lines tell of lost connections, which are what a run is about.
+        errors = [line for line in lines if (" ERROR " in line or "Error: " in line) and " FAIL [" not in line]
         return " | ".join((errors or lines)[-3:])
 
     def _signal(self, number: signal.Signals) -> None:
