@@ -59,7 +59,6 @@ _FENCED = frozenset(
         KafkaError._FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
         KafkaError.PRODUCER_FENCED,
-        KafkaError.ILLEGAL_GENERATION,
         KafkaError.UNKNOWN_MEMBER_ID,
         KafkaError.FENCED_INSTANCE_ID,
     }
@@ -309,6 +308,7 @@ def _classified(error: KafkaException, what: str) -> Exception:
     if cause.code() in _FENCED:
         return FencedError(f"{what}: another instance took over ({cause.str()}); this one stops writing")
     if cause.txn_requires_abort():
+        # Also when the generation ended with the commit on its way: this is a member all the same, or will hear of it.
         return AbortableError(f"{what}: {cause.str()}")
     if cause.retriable() and not cause.fatal():
         return error

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -101,7 +102,14 @@ class TopicAdmin:
         whoever stands there misses nothing."""
         spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
         asked = {KafkaPartition(*partition): spec() for partition in partitions}
-        return OffsetRequest(self._admin.list_offsets(asked, request_timeout=TIMEOUT) if asked else {})
+        return OffsetRequest(
+            self._admin.list_offsets(asked, request_timeout=TIMEOUT) if asked else {}, self._forget_leaders
+        )
+
+    def _forget_leaders(self) -> None:
+        """After a broker's restart the client asks leaders that are none any more until it reads the metadata again."""
+        with suppress(KafkaException):
+            self._admin.list_topics(timeout=ATTEMPT_TIMEOUT)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged."""
@@ -113,8 +121,11 @@ class TopicAdmin:
 class OffsetRequest:
     """Offsets that were asked for."""
 
-    def __init__(self, futures: Mapping[KafkaPartition, Future[ListOffsetsResultInfo]]) -> None:
+    def __init__(
+        self, futures: Mapping[KafkaPartition, Future[ListOffsetsResultInfo]], on_failure: Callable[[], None]
+    ) -> None:
         self._futures = futures
+        self._on_failure = on_failure
 
     @property
     def done(self) -> bool:
@@ -123,10 +134,21 @@ class OffsetRequest:
 
     def result(self) -> dict[TopicPartition, int]:
         """Offset per partition; raises ``KafkaException`` if any is not to be had."""
-        return {
-            TopicPartition(asked.topic, asked.partition): future.result(2 * TIMEOUT).offset
-            for asked, future in self._futures.items()
-        }
+        try:
+            return {
+                TopicPartition(asked.topic, asked.partition): _known(future.result(2 * TIMEOUT).offset)
+                for asked, future in self._futures.items()
+            }
+        except KafkaException:
+            self._on_failure()
+            raise
+
+
+def _known(offset: int) -> int:
+    """A client that was cut off may answer without an offset and without an error."""
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no offset was given"))
+    return offset
 
 
 def _await_created(name: str, future: Future[None]) -> None:

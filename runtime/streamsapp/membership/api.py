@@ -115,9 +115,16 @@ class Membership(Protocol):
         """What the last assignment took away is given up, or a warm-up replica has caught up: assign anew."""
         ...
 
+    @property
+    def may_commit(self) -> bool:
+        """Whether ``begin_commit`` would allow a commit now: what is prepared for one that has to wait holds up what
+        comes after it."""
+        ...
+
     def begin_commit(self) -> bool:
-        """Whether a commit may begin. Not while the instance joins, is no member, or has news that nobody polled yet:
-        the tasks may belong to somebody else by then. A join waits for the commit that began."""
+        """Whether a commit may begin. Not while the instance joins, unless that takes long; nor when it is no member, or
+        has news that nobody polled yet: the tasks may belong to somebody else by then. A join waits for the commit that
+        began."""
         ...
 
     def end_commit(self) -> None:

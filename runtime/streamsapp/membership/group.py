@@ -49,6 +49,9 @@ class Delegate(Protocol):
     def subscription(self) -> bytes:
         """What to tell the leader."""
 
+    def joined(self) -> None:
+        """All members have joined: the generation before is over."""
+
     async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
         """Assign, given what all members said."""
 
@@ -208,6 +211,7 @@ class GroupMembership:
         answer = await self._join(coordinator)
         if answer is None or self._ended:
             return
+        self._delegate.joined()
         identity = Identity(answer.generation_id, answer.member_id)
         self._identity, self._member_id = identity, answer.member_id
         self._joined = self._clock.monotonic()

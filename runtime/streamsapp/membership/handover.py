@@ -3,12 +3,13 @@
 One lock, held for moments only. The rules it keeps (see ``api.Membership``):
 
 * An assignment counts from the moment it is polled: one that nobody polled is taken back when the member joins again.
-* No commit begins while the member joins, is no member, or has news that nobody polled yet; one that began keeps the
+* No commit begins while the member is no member, or has news that nobody polled yet, or joins; one that began keeps the
   identity it began with, so that a commit that outlives its generation is refused by the coordinator.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from streamsapp.clock import Clock
 from streamsapp.membership.api import Assignment, Holdings, Lost, News
 from streamsapp.membership.wire import Identity
 from streamsapp.record import TaskId
+
+#: How long commits wait for a join, in seconds: several times what it takes when all members are well. One that is on
+#: its way when the generation ends is refused, and under exactly once its transaction is lost.
+PATIENCE = 0.75
 
 
 class Handover:
@@ -31,6 +36,9 @@ class Handover:
         self._news: deque[tuple[News, str]] = deque()
         self._error: Exception | None = None
         self._open: Identity | None = None
+        #: A join is under way; commits wait until then, in monotonic seconds, and go on if it takes longer.
+        self._joining = False
+        self._patient_until = -math.inf
         self._committing: Identity | None = None
         #: The last assignment that was handed out, unless it was lost since, and whether the polling thread is done
         #: with it: then it came for more.
@@ -62,17 +70,22 @@ class Handover:
                 self.transactional_id = transactional_id
             return news
 
+    @property
+    def may_commit(self) -> bool:
+        if self._open is None or self._news or self._error is not None:
+            return False
+        return not self._joining or self._clock.monotonic() >= self._patient_until
+
     def begin_commit(self) -> bool:
         with self._lock:
-            if self._open is None or self._news or self._error is not None:
-                return False
-            self._committing = self._open
-            return True
+            if self.may_commit:
+                self._committing = self._open
+            return self._committing is not None
 
     def end_commit(self) -> None:
         with self._lock:
             self._committing = None
-            awaited = self._open is None
+            awaited = self._joining
         if awaited:
             self.on_commit_ended()
 
@@ -83,14 +96,22 @@ class Handover:
 
     # ---- membership's thread -----------------------------------------------------------------------------------
 
+    def joining(self) -> None:
+        """A join begins. It is over in a moment when all members are well; who waits for a member that went away may
+        commit meanwhile: the generation holds until all have joined, and what this member holds stays its own."""
+        with self._lock:
+            self._joining = True
+            self._patient_until = self._clock.monotonic() + PATIENCE
+
     def close(self) -> None:
-        """No commit may begin until ``open``."""
+        """The generation is over: no commit may begin until ``open``."""
         with self._lock:
             self._open = None
 
     def open(self, identity: Identity) -> None:
         with self._lock:
             self._open = identity
+            self._joining = False
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:
         """What the member holds as it joins: what the runtime says, and what it was handed and cannot reflect yet; but

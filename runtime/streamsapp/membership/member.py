@@ -93,6 +93,10 @@ class GroupMember:
         if self._voice is not None:
             self._voice.group.rejoin("tasks were given up, or a replica has caught up")
 
+    @property
+    def may_commit(self) -> bool:
+        return self._handover.may_commit
+
     def begin_commit(self) -> bool:
         return self._handover.begin_commit()
 

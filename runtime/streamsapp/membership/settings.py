@@ -17,9 +17,9 @@ from streamsapp.membership.sasl import sasl_settings
 from streamsapp.membership.tls import tls_context
 from streamsapp.membership.wire import GroupSettings
 
-#: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs half a percent of a
-#: core.
-HEARTBEAT_INTERVAL_MS = 200
+#: A member learns of a rebalance by its next heartbeat: this is most of what a move takes. It costs less than a
+#: percent of a core.
+HEARTBEAT_INTERVAL_MS = 100
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

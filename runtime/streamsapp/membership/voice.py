@@ -83,11 +83,14 @@ class Voice:
     # ---- what the group asks for (``group.Delegate``) ---------------------------------------------------------------
 
     async def prepare(self) -> None:
-        self._handover.close()
+        self._handover.joining()
         # The coordinator puts out who takes longer than the rebalance time-out: then the commit is refused.
         give_up = self._clock.monotonic() + self._settings.rebalance_timeout / 2
         while self._handover.committing is not None and self._clock.monotonic() < give_up:
             await self._commit_ended.heard(0.5)
+
+    def joined(self) -> None:
+        self._handover.close()
 
     def subscription(self) -> bytes:
         self._joins += 1

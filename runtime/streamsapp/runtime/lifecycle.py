@@ -232,6 +232,11 @@ class Lifecycle:
 
     @property
     def may_commit(self) -> bool:
+        """Not while the group assigns anew."""
+        return self.sound and self._membership.may_commit
+
+    @property
+    def sound(self) -> bool:
         """Not while a failed task's output may be in the open transaction, or others may have taken over."""
         return not self._all_to_revive and self.may_write
 

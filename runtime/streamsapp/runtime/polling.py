@@ -233,13 +233,22 @@ class PollingThread(threading.Thread):
 
     def _finish(self, deadline: float) -> None:
         """Commit what was processed, then end; records that are buffered and not processed stay for the next start."""
+        try:
+            self._commit_rest(deadline)
+        except (AbortableError, FencedError) as error:
+            log.warning("%s; what was not committed is processed again by whoever gets the tasks", error)
+
+    def _commit_rest(self, deadline: float) -> None:
         while self._clock.monotonic() < deadline and not self._life.ended:
             self._take_failures()
             self._life.take_leave()
             if self._commit is None:
-                if not (self._life.may_commit and self._tasks.anything_touched()):
+                if not (self._life.sound and self._tasks.anything_touched()):
                     return
-                self._start_commit()
+                if self._life.may_commit:
+                    self._start_commit()
+                else:
+                    self._tasks.wait_for_progress(BUSY_WAIT)
             self._send()
             if self._commit is not None and self._commit.advance():
                 self._commit_ended()

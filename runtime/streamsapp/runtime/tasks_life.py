@@ -80,7 +80,7 @@ class TasksLife:
     @property
     def active(self) -> list[StreamTask]:
         """The tasks that this instance processes or restores in order to process them."""
-        return [task for task in self.all.values() if task.role is TaskRole.ACTIVE]
+        return [task for task in list(self.all.values()) if task.role is TaskRole.ACTIVE]
 
     # ---- assigned ----------------------------------------------------------------------------------------------
 
@@ -220,6 +220,7 @@ class TasksLife:
         self._restoration.close(closing)
         for task in closing:
             self.all.pop(task.id, None)
+        self.giving_up = {task_id: role for task_id, role in self.giving_up.items() if task_id in self.all}
 
     def close_all(self) -> None:
         """The instance ends: returns when every store is closed."""

@@ -329,7 +329,8 @@ def test_a_commit_that_did_not_go_through_is_repeated_from_where_it_stood(
     [
         pytest.param(failure(KafkaError._FENCED, fatal=True), FencedError, id="fenced"),
         pytest.param(failure(KafkaError.PRODUCER_FENCED, abort=True), FencedError, id="fenced rather than aborted"),
-        pytest.param(failure(KafkaError.ILLEGAL_GENERATION, abort=True), FencedError, id="another generation"),
+        pytest.param(failure(KafkaError.UNKNOWN_MEMBER_ID, abort=True), FencedError, id="no longer in the group"),
+        pytest.param(failure(KafkaError.ILLEGAL_GENERATION, abort=True), AbortableError, id="another generation"),
         pytest.param(failure(KafkaError.UNKNOWN_PRODUCER_ID, abort=True), AbortableError, id="to be aborted"),
         pytest.param(failure(KafkaError._FATAL, fatal=True), CommitError, id="fatal"),
         pytest.param(failure(KafkaError._FATAL, fatal=True, retriable=True), CommitError, id="fatal, not retriable"),

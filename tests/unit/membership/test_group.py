@@ -103,6 +103,9 @@ class Recorder:
     async def prepare(self) -> None:
         await asyncio.sleep(0)
 
+    def joined(self) -> None:
+        """The generation before is over."""
+
     def subscription(self) -> bytes:
         return b"a subscription"
 

@@ -7,7 +7,7 @@ import pytest
 from streamsapp import TaskId
 from streamsapp.errors import StreamsError
 from streamsapp.membership.api import Assignment, Holdings, Lost, ShutdownRequested
-from streamsapp.membership.handover import Handover
+from streamsapp.membership.handover import PATIENCE, Handover
 from streamsapp.membership.wire import Identity
 from streamsapp.testing import MockClock
 
@@ -124,12 +124,25 @@ def test_no_commit_begins_outside_the_group() -> None:
     assert not handover().begin_commit()
 
 
-def test_no_commit_begins_while_the_member_joins() -> None:
+def test_no_commit_begins_between_two_generations() -> None:
     desk = handover()
     desk.open(FIRST)
+    desk.joining()
     desk.close()
 
     assert not desk.begin_commit()
+
+
+def test_commits_wait_for_a_join_and_go_on_when_it_takes_long() -> None:
+    clock = MockClock()
+    desk = Handover(clock, "id")
+    desk.open(FIRST)
+    desk.joining()
+    assert not desk.begin_commit()
+
+    clock.advance(round(PATIENCE * 1000))
+    assert desk.begin_commit()
+    assert desk.committing == FIRST
 
 
 def test_no_commit_begins_before_the_news_are_polled() -> None:
@@ -161,7 +174,7 @@ def test_a_join_hears_of_the_end_of_the_commit_it_waits_for() -> None:
     assert heard == []
 
     desk.begin_commit()
-    desk.close()
+    desk.joining()
     desk.end_commit()
     assert heard == ["end"]
 

@@ -36,8 +36,8 @@ def _dotted(kafka: dict[str, str]) -> dict[str, str]:
     return {key.replace("_", "."): value for key, value in kafka.items()}
 
 
-def test_a_killed_instance_is_noticed_after_six_seconds_and_a_rebalance_after_a_fifth() -> None:
-    assert group() == GroupSettings("app", None, session_timeout=6.0, heartbeat_interval=0.2, rebalance_timeout=300.0)
+def test_a_killed_instance_is_noticed_after_six_seconds_and_a_rebalance_after_a_tenth() -> None:
+    assert group() == GroupSettings("app", None, session_timeout=6.0, heartbeat_interval=0.1, rebalance_timeout=300.0)
 
 
 @pytest.mark.parametrize("prefix", ["", "consumer.", "main.consumer."])

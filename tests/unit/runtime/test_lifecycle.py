@@ -86,6 +86,7 @@ class FakeMembership:
 
     transactional_id = "app-1"
     safe_until = math.inf
+    may_commit = True
 
     def __init__(self) -> None:
         self.news: list[News | Exception] = []

@@ -65,7 +65,7 @@ class FakeLife:
         self.commit_error: Exception | None = None
         self.advance_errors: list[Exception] = []
         self.ended = False
-        self.may_commit = self.may_write = True
+        self.may_commit = self.may_write = self.sound = True
         self.wants_commit = False
         self.closed_with: list[BaseException | None] = []
 
