@@ -122,7 +122,7 @@ class Membership(Protocol):
         ...
 
     def begin_commit(self) -> bool:
-        """Whether a commit may begin. Not while the instance joins, unless that takes long; nor when it is no member, or
+        """Whether a commit may begin. Not while the instance joins, unless that takes long, nor when it is no member or
         has news that nobody polled yet: the tasks may belong to somebody else by then. A join waits for the commit that
         began."""
         ...
