@@ -1,0 +1,171 @@
+"""An instance's lifecycle over fakes of its tasks, its membership and its clients.
+
+Called by the tests of the runtime.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from streamsapp import TaskId, TopicPartition, UncaughtExceptionResponse
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.membership.api import News
+from streamsapp.runtime.client_state import StateHolder
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.lifecycle import Lifecycle
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.states import TaskRole
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
+from task_parts import config, task_of, through
+
+REPLACE, SHUT_DOWN = UncaughtExceptionResponse.REPLACE_THREAD, UncaughtExceptionResponse.SHUTDOWN_CLIENT
+
+
+class FakeProducer:
+    """Remembers whether it was started and closed."""
+
+    def __init__(self, *_: object) -> None:
+        self.started = self.closed = False
+
+    def start(self) -> None:
+        self.started = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeTasksLife:
+    """Two running tasks; writes down what is revived."""
+
+    all_running = True
+
+    def __init__(self, tasks: TaskManager) -> None:
+        self.all: dict[TaskId, StreamTask] = {}
+        for number in range(2):
+            task = task_of(through(), number)
+            self.all[task.id] = task
+            tasks.add(task)
+        self.revived: list[str] = []
+        self.closed: list[str] = []
+        self.giving_up: dict[TaskId, None] = {}
+        self.assigned: list[Mapping[TaskId, TaskRole]] = []
+
+    def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
+        self.assigned.append(wanted)
+
+    def give_up(self) -> None:
+        for task_id in self.giving_up:
+            del self.all[task_id]
+        self.giving_up = {}
+
+    def close(self, tasks: Iterable[StreamTask]) -> None:
+        self.closed += [str(task.id) for task in tasks]
+
+    def revive(self, tasks: Iterable[StreamTask], *, wipe: bool = False) -> None:
+        self.revived += [f"{task.id}{' wiped' if wipe else ''}" for task in tasks]
+
+    @property
+    def active(self) -> list[StreamTask]:
+        return list(self.all.values())
+
+    def take_restored(self) -> bool:
+        return False
+
+
+class FakeMembership:
+    """Tells the news that the test puts; writes down what is asked."""
+
+    transactional_id = "app-1"
+    safe_until = math.inf
+    may_commit = True
+
+    def __init__(self) -> None:
+        self.news: list[News | Exception] = []
+        self.asked: list[str] = []
+
+    def poll(self) -> News | None:
+        news = self.news.pop(0) if self.news else None
+        if isinstance(news, Exception):
+            raise news
+        return news
+
+    def rejoin(self) -> None:
+        self.asked.append("rejoin")
+
+    def drain(self) -> None:
+        self.asked.append("drain")
+
+    def request_shutdown(self) -> None:
+        self.asked.append("shutdown")
+
+
+class FakeRestoration:
+    """Knows how far replicas are behind."""
+
+    def __init__(self) -> None:
+        self.lags: dict[TaskId, int | None] = {}
+
+    def lag(self, task: StreamTask) -> int | None:
+        return self.lags.get(task.id)
+
+
+class FakeAdmin:
+    def __init__(self) -> None:
+        self.deleted: list[dict[TopicPartition, int]] = []
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self.deleted.append(dict(before))
+
+
+class Life:
+    """An instance's lifecycle whose uncaught exception handler gives one answer."""
+
+    def __init__(
+        self, answer: UncaughtExceptionResponse | Exception = REPLACE, guarantee: str = "at_least_once"
+    ) -> None:
+        self.asked: list[Exception] = []
+        self._answer = answer
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.owned = FakeTasksLife(self.tasks)
+        self.collector = RecordCollector(10)
+        self.state = StateHolder()
+        self.admin = FakeAdmin()
+        self.membership = FakeMembership()
+        self.clock = MockClock()
+        self.restoration = FakeRestoration()
+        self.life = Lifecycle(
+            through(),
+            config(processing_guarantee=guarantee),
+            cast(Any, self.admin),
+            cast(Any, self.membership),
+            cast(Any, self.owned),
+            cast(Any, self.restoration),
+            None,
+            self.tasks,
+            self.collector,
+            self.state,
+            self.clock,
+            lambda: self._handler,
+        )
+
+    def with_global_stores(self) -> threading.Event:
+        """The event that says they are restored."""
+        restored = threading.Event()
+        self.life._global = cast(Any, SimpleNamespace(name="global", restored=restored, begin=lambda: None))
+        return restored
+
+    def _handler(self, error: Exception) -> UncaughtExceptionResponse:
+        self.asked.append(error)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def fail(self, error: BaseException, *, in_task: bool = True) -> None:
+        self.life.failed(ThreadFailure("processing-1", error, TaskId(0, 1) if in_task else None))

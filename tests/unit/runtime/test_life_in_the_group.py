@@ -1,0 +1,203 @@
+"""An instance in its group: it takes assignments, gives tasks up, drains, stops where others may have taken over."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lifecycle_parts import FakeProducer, Life
+from streamsapp import TaskId, UncaughtExceptionResponse
+from streamsapp.errors import FencedError, ProcessingError
+from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
+from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
+from streamsapp.runtime import lifecycle
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.layout import Layout
+from streamsapp.tasks.states import TaskRole
+
+FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
+NO_PLANS = Layout(plans={}, sources={}, repartition_topics=frozenset())
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "AtLeastOnceProducer", FakeProducer)
+    monkeypatch.setattr(lifecycle, "ExactlyOnceProducer", FakeProducer)
+
+
+def joined(guarantee: str = "exactly_once", **assigned: Any) -> Life:
+    it = Life(guarantee=guarantee)
+    it.life.layout = NO_PLANS
+    it.membership.news = [Assignment(frozenset({FIRST, SECOND}), generation=1, **assigned)]
+    it.life.advance(committing=False)
+    return it
+
+
+def test_an_assignment_is_taken_whether_or_not_a_commit_is_under_way() -> None:
+    it = joined()
+    it.membership.news = [Assignment(frozenset({FIRST}), standby=frozenset({SECOND}), generation=2)]
+
+    it.life.advance(committing=True)
+
+    assert it.owned.assigned[-1] == {FIRST: TaskRole.ACTIVE, SECOND: TaskRole.STANDBY}
+    assert it.life.assignment is not None
+    assert it.life.assignment.generation == 2
+
+
+def test_tasks_are_given_up_when_they_are_committed_and_the_group_is_told() -> None:
+    it = joined()
+    it.owned.giving_up = {SECOND: None}
+    it.owned.all[SECOND].touched = True
+    it.life.advance(committing=False)
+    assert it.life.wants_commit
+    assert it.membership.asked == []
+
+    it.owned.all[SECOND].touched = False
+    it.life.advance(committing=True)
+    assert it.membership.asked == [], "its epoch is being committed"
+    it.life.advance(committing=False)
+
+    assert list(it.owned.all) == [FIRST]
+    assert it.membership.asked == ["rejoin"]
+    assert not it.life.wants_commit
+
+
+def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and_gets_a_new_producer() -> None:
+    it = joined()
+    old = it.life.producer
+    it.membership.news = [Lost("the session timed out")]
+
+    with pytest.raises(FencedError, match="the session timed out") as lost:
+        it.life.advance(committing=True)
+    it.life.abort(lost.value)
+    assert not it.life.may_commit
+    it.life.advance(committing=False)
+
+    assert it.owned.closed == ["0_0", "0_1"]
+    assert it.owned.revived == []
+    assert it.life.producer is not old
+    assert it.life.may_commit
+
+
+def test_what_ends_the_membership_ends_the_instance() -> None:
+    it = joined()
+    error = FencedError("another instance has this instance's id")
+    it.membership.news = [error]
+
+    it.life.advance(committing=False)
+
+    assert it.life.ended
+    assert it.life.error is error
+
+
+def test_a_member_that_asks_all_to_stop_is_heard() -> None:
+    it = joined()
+    it.membership.news = [ShutdownRequested()]
+
+    it.life.advance(committing=False)
+
+    assert it.life.ended
+
+
+def test_shutting_down_the_application_tells_the_others() -> None:
+    it = Life(UncaughtExceptionResponse.SHUTDOWN_APPLICATION)
+
+    it.fail(ProcessingError("boom"))
+
+    assert it.membership.asked == ["shutdown"]
+    assert it.life.ended
+
+
+def test_at_least_once_nothing_is_written_when_others_may_have_taken_over() -> None:
+    it = joined("at_least_once")
+    it.membership.safe_until = 5.0
+    it.life.advance(committing=False)
+    assert it.life.may_write
+
+    it.clock.advance(6_000)
+    assert not it.life.may_write
+    with pytest.raises(AbortableError, match="no sign of life"):
+        it.life.advance(committing=False)
+    it.life.advance(committing=False)  # said once
+    assert not it.life.may_commit
+
+    it.membership.safe_until = 11.0
+    it.life.advance(committing=False)
+    assert it.life.may_commit
+
+
+def test_a_warmup_replica_that_has_caught_up_is_told_and_after_a_while_again() -> None:
+    it = joined(warmup=frozenset({TaskId(0, 1)}))
+    it.restoration.lags[SECOND] = 10_001
+    it.life.advance(committing=False)
+    assert it.membership.asked == []
+
+    it.restoration.lags[SECOND] = 10_000
+    it.life.advance(committing=False)
+    it.life.advance(committing=False)
+
+    assert it.membership.asked == ["rejoin"]
+
+    it.membership.news = [Assignment(frozenset({FIRST}), warmup=frozenset({SECOND}), generation=2)]
+    it.clock.advance(2_000)
+    it.life.advance(committing=False)
+    assert it.membership.asked == ["rejoin", "rejoin"], "the leader put the move off"
+
+
+def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> None:
+    it = joined(peers={"me": Peer(active=frozenset({FIRST, SECOND}))})
+    assert not it.life.drained
+    it.life.layout = Layout(
+        plans=dict.fromkeys((FIRST, SECOND), cast(Any, None)), sources={}, repartition_topics=frozenset()
+    )
+
+    it.life.drain()
+    assert it.membership.asked == ["drain"]
+    for peers, drained in (
+        ({"me": Peer(active=frozenset({FIRST}), draining=True), "other": Peer(active=frozenset({SECOND}))}, False),
+        ({"me": Peer(draining=True), "other": Peer(active=frozenset({FIRST, SECOND}))}, True),
+        ({"me": Peer(active=frozenset({FIRST, SECOND}), draining=True)}, True),
+    ):
+        it.membership.news = [Assignment(frozenset({FIRST}), generation=2, peers=peers)]
+        it.life.advance(committing=False)
+        assert it.life.drained is drained
+
+
+def test_records_that_take_too_long_to_write_get_more_time() -> None:
+    it = joined("at_least_once")
+    it.life.advance(committing=False)
+
+    it.life.abort(DeliveryTimeoutError("slow"))
+
+    assert it.life._delivery_timeout == 10.0
+
+
+def test_the_group_is_joined_only_when_the_global_stores_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Life()
+    restored = it.with_global_stores()
+    made = SimpleNamespace(task_infos={}, repartition_topics=frozenset())
+    monkeypatch.setattr(lifecycle, "make_layout", lambda *_: made)
+    monkeypatch.setattr(it.admin, "wait_for_broker", lambda given_up: None, raising=False)
+    started: list[Any] = []
+    monkeypatch.setattr(it.membership, "start", lambda *infos: started.append(infos), raising=False)
+
+    it.life.start()
+    it.life.advance(committing=False)
+    assert started == []
+
+    restored.set()
+    it.life.advance(committing=False)
+    it.life.advance(committing=False)
+    assert len(started) == 1
+
+
+def test_nobody_takes_the_place_of_the_global_thread() -> None:
+    it = Life()
+    it.with_global_stores()
+
+    it.life.failed(ThreadFailure("global", ValueError("boom")))
+
+    assert it.life.ended
+    assert len(it.asked) == 1
