@@ -147,6 +147,7 @@ class Membership(Protocol):
         """Ask all instances of the application to stop."""
         ...
 
-    def leave(self) -> None:
-        """End the membership; the others take over at once, unless the member is a static one (KIP-345)."""
+    def leave(self, *, stay: bool = False) -> None:
+        """End the membership. The others take over at once; or when the session times out, if this is a static member
+        (KIP-345) or is to ``stay`` one until then."""
         ...

@@ -174,10 +174,11 @@ class GroupMembership:
             self._absent = False
             self.rejoin("processing goes on")
 
-    async def leave(self, reason: str) -> None:
-        """The end. A static member stays until its session ends: it may be back before."""
+    async def leave(self, reason: str, *, stay: bool = False) -> None:
+        """The end. A static member stays until its session ends, as does who is to ``stay``: it may be back before."""
         self._ended = True
-        await self._say_goodbye(reason)
+        if not stay:
+            await self._say_goodbye(reason)
         self._member_id, self._identity, self._confirmed = "", None, -math.inf
         self._wake.ring()
         self._beat.ring()

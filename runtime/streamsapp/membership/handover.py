@@ -78,9 +78,10 @@ class Handover:
 
     def begin_commit(self) -> bool:
         with self._lock:
-            if self.may_commit:
-                self._committing = self._open
-            return self._committing is not None
+            if not self.may_commit:
+                return False
+            self._committing = self._open
+            return True
 
     def end_commit(self) -> None:
         with self._lock:
@@ -95,6 +96,11 @@ class Handover:
         return self._committing
 
     # ---- membership's thread -----------------------------------------------------------------------------------
+
+    @property
+    def settled(self) -> bool:
+        """Whether the polling thread is done with all that it was told."""
+        return self._settled and not self._news
 
     def joining(self) -> None:
         """A join begins. It is over in a moment when all members are well; who waits for a member that went away may

@@ -134,13 +134,13 @@ class GroupMember:
             self._voice.shutdown = True
             self._voice.group.rejoin("the application is to stop")
 
-    def leave(self) -> None:
+    def leave(self, *, stay: bool = False) -> None:
         if self._left or self._connection is None or self._voice is None:
             return
         self._left = True
         group = self._voice.group
         try:
-            self._connection.run(lambda: group.leave("the instance stops"), LEAVE)
+            self._connection.run(lambda: group.leave("the instance stops", stay=stay), LEAVE)
         except UnreachableError as error:
             log.warning("the others learn later that this instance left their group: %s", error)
         self._connection.close(END)

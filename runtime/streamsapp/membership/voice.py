@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: How often it is looked whether the polling thread is alive and whether a follow-up is due, in seconds.
 WATCH = 0.5
+#: Between two looks whether the polling thread has taken over what it was handed, in seconds.
+SETTLING = 0.02
 #: Before another try, after an assignment that cannot be used, in seconds.
 AGAIN = 1.0
 
@@ -154,8 +156,7 @@ class Voice:
         else:
             self._handover.put(assignment, self._transactional_id)
         if self._settings.instance_id is not None and share.nonce not in (0, self._nonce):
-            # A static member that came back: the others know what its predecessor said.
-            self.group.rejoin("this instance takes its predecessor's place")
+            self._connection.spawn(partial(self._take_place, self._joins))
         elif view.shutdown and not self._asked_to_stop:
             self._asked_to_stop = True
             self._handover.put(ShutdownRequested(), self._transactional_id)
@@ -224,6 +225,14 @@ class Voice:
             elif alive and not present:
                 self.group.step_in()
             present = alive
+
+    async def _take_place(self, join: int) -> None:
+        """A static member that came back with its predecessor's tasks: what that one said is replaced once these tasks
+        are taken over. Before, the member would say that it has none."""
+        while self._joins == join and not self._handover.settled:
+            await self._connection.sleep(SETTLING)
+        if self._joins == join:
+            self.group.rejoin("this instance takes its predecessor's place")
 
     async def _again(self) -> None:
         await self._connection.sleep(AGAIN)

@@ -109,11 +109,11 @@ class StreamsRuntime:
             )
         self._parts.start()
 
-    def close(self, timeout: float | timedelta = 60.0, leave_group: bool = False) -> bool:
+    def close(self, timeout: float | timedelta = 60.0, leave_group: bool = True) -> bool:
         """Commit what was processed and end; whether that was done within ``timeout`` (seconds).
 
-        ``leave_group`` gives the tasks to the other instances at once, instead of when the session times out. An
-        application's only instance has nobody to give them to: it keeps nothing back either way.
+        ``leave_group`` gives the tasks to the other instances at once, instead of when the session times out. ``drain``
+        does so before it ends, and waits until they have them.
 
         Called by user code on one of the instance's own threads, it returns at once, and the end comes after it.
         """
@@ -124,7 +124,7 @@ class StreamsRuntime:
                 return self._state.to(ClientState.NOT_RUNNING) or self._state.state.ended
         if not self._state.state.ending:
             self._state.to(ClientState.PENDING_SHUTDOWN)
-        self._parts.polling.close(seconds)
+        self._parts.polling.close(seconds, leave_group=leave_group)
         if threading.current_thread() in self._parts.threads:
             return False  # the end waits for this thread
         return self._state.wait_for(lambda state: state.ended, seconds)

@@ -360,7 +360,7 @@ class Lifecycle:
         """The broker no longer has what a task was to read next."""
         self._life.out_of_range(partitions)
 
-    def close(self, error: BaseException | None) -> None:
+    def close(self, error: BaseException | None, *, leave_group: bool) -> None:
         """Close the tasks and leave; the caller has committed what could be committed."""
         if error is not None:
             # A message that names topic and remedy says it all; where our own code noticed it is of no use to anybody.
@@ -373,7 +373,7 @@ class Lifecycle:
             log.exception("closing tasks failed")
             self.error = self.error or failure
         self.producer.close()
-        self._membership.leave()
+        self._membership.leave(stay=not leave_group)
 
     def _make_producer(self) -> AtLeastOnceProducer | ExactlyOnceProducer:
         on_failure = self._production.failed

@@ -77,6 +77,7 @@ class PollingThread(threading.Thread):
         self._next_tick = 0.0
         self._last_activity = 0.0
         self._close_within: float | None = None
+        self._leave_group = True
         self._drain_within: float | None = None
         self._drain_until: float | None = None
         #: Set at the end: whether others had taken over everything before.
@@ -88,8 +89,9 @@ class PollingThread(threading.Thread):
 
     # ---- any thread --------------------------------------------------------------------------------------------
 
-    def close(self, within: float) -> None:
+    def close(self, within: float, *, leave_group: bool) -> None:
         """End after a last commit, or without one when that takes longer than ``within`` seconds."""
+        self._leave_group = leave_group
         self._close_within = within
 
     def drain(self, within: float) -> None:
@@ -113,7 +115,7 @@ class PollingThread(threading.Thread):
         except BaseException as failure:
             error = failure
         try:
-            self._life.close(error)
+            self._life.close(error, leave_group=self._leave_group)
         finally:
             self._on_end()
 

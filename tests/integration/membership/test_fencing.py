@@ -104,7 +104,7 @@ def _while_the_group_waits(kafka: Kafka, members: Members) -> Scene:
     scene, (one,) = _running(kafka, members)
     assert one.member.begin_commit()
     two = members.join(scene.group, tasks_of(scene.topic, 2))
-    members.until(lambda: not _open(one), "the rebalance")
+    members.until(lambda: not one.member.may_commit, "the rebalance")
     assert two.generation == 0
     return scene
 
@@ -135,10 +135,6 @@ class Slow(Dealer):
             self.asked.set()
             self.holds.wait(2.0)
         return super().assign(members, settings)
-
-
-def _open(instance: Instance) -> bool:
-    return instance.member._handover._open is not None
 
 
 ACCEPTED = KafkaError.NO_ERROR
@@ -316,7 +312,7 @@ def test_a_join_waits_for_the_commit_under_way_and_no_other_begins(kafka: Kafka,
     assert one.member.begin_commit()
 
     two = members.join(scene.group, tasks_of(scene.topic, 2))
-    members.until(lambda: not _open(one), "the rebalance")
+    members.until(lambda: not one.member.may_commit, "the rebalance")
     assert not one.member.begin_commit()
     one.member.commit({TopicPartition(scene.topic, 0): (5, "")})
     assert two.generation == 0

@@ -223,3 +223,16 @@ def test_lags_are_told_with_the_time_at_which_they_were_observed(group: Group, t
         assert lag["endOffset"] is not None
         assert lag["lag"] == max(0, lag["endOffset"] - lag["position"])
     group.verify()
+
+
+def test_who_does_not_leave_the_group_gets_its_tasks_back_when_it_returns_within_the_session(group: Group) -> None:
+    first = group.start("a", group_instance_id="a")
+    second = group.start("b", group_instance_id="b")
+    eventually(lambda: len(running(first)) == len(running(second)) == 3, "a balanced group")
+    before = running(first)
+
+    assert first.close(leave_group=False)
+    again = group.start("a", group_instance_id="a")
+
+    eventually(lambda: running(again) == before)
+    assert running(second) == TASKS - before

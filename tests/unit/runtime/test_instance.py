@@ -29,7 +29,7 @@ class FakePolling(threading.Thread):
         self.then: Callable[[], object] = lambda: None
         self.paused: list[bool] = []
 
-    def close(self, within: float) -> None:
+    def close(self, within: float, *, leave_group: bool) -> None:
         self.closed.set()
 
     def pause(self, *, paused: bool) -> None:

@@ -98,7 +98,7 @@ class FakeLife:
     def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
         self.asked += [f"out of range: {partition}" for partition in partitions]
 
-    def close(self, error: BaseException | None) -> None:
+    def close(self, error: BaseException | None, *, leave_group: bool) -> None:
         self.closed_with.append(error)
 
 
@@ -278,7 +278,7 @@ def test_tasks_whose_callbacks_are_due_are_woken() -> None:
 def test_closing_commits_what_was_processed_and_ends() -> None:
     it = Loop()
     it.touch()
-    it.thread.close(within=5.0)
+    it.thread.close(5.0, leave_group=True)
 
     it.thread.start()
     it.thread.join(SOON)
@@ -290,7 +290,7 @@ def test_closing_commits_what_was_processed_and_ends() -> None:
 
 def test_closing_without_anything_processed_ends_at_once() -> None:
     it = Loop()
-    it.thread.close(within=5.0)
+    it.thread.close(5.0, leave_group=True)
 
     it.thread.start()
     it.thread.join(SOON)
