@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from streamsapp.runtime.client_state import ClientState as ClientState
     from streamsapp.runtime.instance import StreamsRuntime as StreamsRuntime
     from streamsapp.runtime.listeners import (
+        StandbyUpdateListener as StandbyUpdateListener,
         StateRestoreListener as StateRestoreListener,
+        SuspendReason as SuspendReason,
         UncaughtExceptionResponse as UncaughtExceptionResponse,
     )
     from streamsapp.serdes.serdes import Serdes as Serdes
@@ -57,7 +59,12 @@ _HOMES = {
     "streamsapp.record": ("Record", "TaskId", "TopicPartition"),
     "streamsapp.runtime.client_state": ("ClientState",),
     "streamsapp.runtime.instance": ("StreamsRuntime",),
-    "streamsapp.runtime.listeners": ("StateRestoreListener", "UncaughtExceptionResponse"),
+    "streamsapp.runtime.listeners": (
+        "StandbyUpdateListener",
+        "StateRestoreListener",
+        "SuspendReason",
+        "UncaughtExceptionResponse",
+    ),
     "streamsapp.serdes.serdes": ("Serdes",),
     "streamsapp.serdes.windowed": ("Windowed",),
     "streamsapp.state.builders": ("Stores",),

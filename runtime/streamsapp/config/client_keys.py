@@ -53,7 +53,7 @@ OWNED = {
     "delivery.report.only.error": ("the record collector counts on it", "leave it out"),
     "enable.partition.eof": ("the runtime asks to be told of a partition's end", "leave it out"),
     "group.protocol": (_MEMBERSHIP, "leave it out"),
-    "group.instance.id": (_MEMBERSHIP, "leave it out"),
+    "group.instance.id": (_MEMBERSHIP, "set group_instance_id"),
     "group.remote.assignor": (_MEMBERSHIP, "leave it out"),
     "partition.assignment.strategy": (_MEMBERSHIP, "leave it out"),
     "max.poll.interval.ms": ("no client waits for processing here", "set max_poll_interval_ms"),

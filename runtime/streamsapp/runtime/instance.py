@@ -21,6 +21,8 @@ from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
+from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
+from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.metrics.samples import Sample
 from streamsapp.query import KeyQueryMetadata, Queries, Staleness
 from streamsapp.query.remote import HttpFetch
@@ -34,6 +36,7 @@ from streamsapp.runtime.listeners import (
     UncaughtExceptionResponse,
 )
 from streamsapp.runtime.parts import Parts
+from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.queries import InstanceHost
 from streamsapp.serdes.api import AnySerde
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
@@ -55,15 +58,17 @@ class StreamsRuntime:
         *,
         clock: Clock | None = None,
         scheduler: TaskScheduler | None = None,
+        assignor: TaskAssignor | None = None,
     ) -> None:
+        """``scheduler`` chooses among tasks that have work; ``assignor`` decides, when this instance leads the group,
+        which instance runs which task (KIP-924)."""
         self._topology = topology
         self._config = config
         self._clock = clock or SystemClock()
-        self._scheduler = scheduler or MostBufferedFirst()
         self._state = StateHolder()
-        self._handler: UncaughtExceptionHandler = _shut_down
-        self._restore_listener: StateRestoreListener | None = None
-        self._standby_listener: StandbyUpdateListener | None = None
+        self._plugins = Plugins(
+            scheduler or MostBufferedFirst(), assignor or HighAvailabilityTaskAssignor(), _shut_down
+        )
         self._parts: Parts | None = None
         self._lock = threading.RLock()  # a state listener may call back
         #: Interactive queries, as the HTTP port makes them.
@@ -77,15 +82,15 @@ class StreamsRuntime:
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
         """Decide what an exception ends that nothing else handled; the default ends the instance."""
-        self._handler = handler
+        self._plugins.uncaught_exception_handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
         """Follow restoring; called on the restoration thread."""
-        self._restore_listener = listener
+        self._plugins.restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener) -> None:
         """Follow standby and warm-up tasks (KIP-988); called on the restoration thread."""
-        self._standby_listener = listener
+        self._plugins.standby_listener = listener
 
     # ---- life --------------------------------------------------------------------------------------------------
 
@@ -97,16 +102,7 @@ class StreamsRuntime:
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._parts is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
-            self._parts = Parts(
-                self._topology,
-                self._config,
-                self._clock,
-                self._scheduler,
-                self._state,
-                lambda: self._handler,
-                lambda: self._restore_listener,
-                lambda: self._standby_listener,
-            )
+            self._parts = Parts(self._topology, self._config, self._clock, self._state, self._plugins)
         self._parts.start()
 
     def close(self, timeout: float | timedelta = 60.0, leave_group: bool = True) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from queue import SimpleQueue
 
 from streamsapp.clock import Clock
@@ -17,7 +16,6 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.member import GroupMember
 from streamsapp.runtime import garbage
 from streamsapp.runtime.client_state import ClientState, StateHolder
@@ -36,7 +34,7 @@ from streamsapp.runtime.housekeeping import (
 )
 from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.lifecycle import Lifecycle
-from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, UncaughtExceptionHandler
+from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.restoration import RestorationThread
@@ -44,7 +42,6 @@ from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.runtime.watch import HangWatch
 from streamsapp.state.resources import StateResources
-from streamsapp.tasks.scheduler import TaskScheduler
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 
@@ -66,34 +63,24 @@ class Parts:
         topology: Topology,
         config: StreamsConfig,
         clock: Clock,
-        scheduler: TaskScheduler,
         state: StateHolder,
-        handler: Callable[[], UncaughtExceptionHandler],
-        restore_listener: Callable[[], StateRestoreListener | None],
-        standby_listener: Callable[[], StandbyUpdateListener | None],
+        plugins: Plugins,
     ) -> None:
         self.state = state
+        self._plugins = plugins
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.consumer = PartitionConsumer(client_properties.main_consumer(config))
-        self.tasks = TaskManager(scheduler)
+        self.tasks = TaskManager(plugins.scheduler)
         self.collector = RecordCollector(_output_capacity(config))
         self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
         admin = TopicAdmin(client_properties.admin(config))
-        restore_consumer = PartitionConsumer(client_properties.restore_consumer(config))
-        self.restoration = RestorationThread(
-            f"{config.client_id}-restoration",
-            restore_consumer,
-            admin,
-            self.failures,
-            RestoreEvents(restore_consumer, restore_listener, standby_listener),
-            clock,
-        )
+        self.restoration = self._restoration_thread(config, admin, clock)
         resources = StateResources(
             config.memory.block_cache + config.memory.write_buffers,
             config.memory.write_buffers,
             config.memory.read_cache,
         )
-        self.global_thread = _global_thread(topology, config, clock, resources, admin, self.failures, restore_listener)
+        self.global_thread = self._global_thread(topology, config, clock, resources, admin)
         self.owned = TasksLife(
             config,
             resources,
@@ -104,7 +91,7 @@ class Parts:
             clock,
             {} if self.global_thread is None else self.global_thread.stores,
         )
-        self.membership = GroupMember(config, clock, HighAvailabilityTaskAssignor())
+        self.membership = GroupMember(config, clock, plugins.assignor)
         self.life = Lifecycle(
             topology,
             config,
@@ -117,7 +104,7 @@ class Parts:
             self.collector,
             state,
             clock,
-            handler,
+            lambda: plugins.uncaught_exception_handler,
         )
         self.watch = HangWatch(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
         self.polling = self._polling_thread(config, clock)
@@ -131,6 +118,24 @@ class Parts:
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
         self.periodic = self._periodic_threads(config, admin)
+
+    def _restoration_thread(self, config: StreamsConfig, admin: TopicAdmin, clock: Clock) -> RestorationThread:
+        consumer = PartitionConsumer(client_properties.restore_consumer(config))
+        events = RestoreEvents(consumer, lambda: self._plugins.restore_listener, lambda: self._plugins.standby_listener)
+        return RestorationThread(f"{config.client_id}-restoration", consumer, admin, self.failures, events, clock)
+
+    def _global_thread(
+        self, topology: Topology, config: StreamsConfig, clock: Clock, resources: StateResources, admin: TopicAdmin
+    ) -> GlobalThread | None:
+        stores = topology.global_stores()
+        if not stores:
+            return None
+        task = GlobalTask(stores, config, clock, resources, config.state_dir / config.application_id)
+        consumer = PartitionConsumer(client_properties.global_consumer(config))
+        name, failures = f"{config.client_id}-global", self.failures
+        return GlobalThread(
+            name, task, consumer, admin, config, clock, failures, lambda: self._plugins.restore_listener
+        )
 
     def _polling_thread(self, config: StreamsConfig, clock: Clock) -> PollingThread:
         return PollingThread(
@@ -189,23 +194,6 @@ class Parts:
         else:
             self.state.to(ClientState.PENDING_ERROR)
             self.state.to(ClientState.ERROR)
-
-
-def _global_thread(
-    topology: Topology,
-    config: StreamsConfig,
-    clock: Clock,
-    resources: StateResources,
-    admin: TopicAdmin,
-    failures: SimpleQueue[ThreadFailure],
-    listener: Callable[[], StateRestoreListener | None],
-) -> GlobalThread | None:
-    stores = topology.global_stores()
-    if not stores:
-        return None
-    task = GlobalTask(stores, config, clock, resources, config.state_dir / config.application_id)
-    consumer = PartitionConsumer(client_properties.global_consumer(config))
-    return GlobalThread(f"{config.client_id}-global", task, consumer, admin, config, clock, failures, listener)
 
 
 def _join(thread: threading.Thread) -> None:

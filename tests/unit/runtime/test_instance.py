@@ -56,8 +56,7 @@ class FakeParts:
     #: Runs while an instance is being put together.
     meanwhile: threading.Thread | None = None
 
-    def __init__(self, topology: object, settings: object, clock: object, scheduler: object, state: StateHolder,
-                 handler: object, *listeners: object) -> None:  # fmt: skip
+    def __init__(self, topology: object, settings: object, clock: object, state: StateHolder, plugins: object) -> None:
         if FakeParts.refuses is not None:
             raise FakeParts.refuses
         if FakeParts.meanwhile is not None:

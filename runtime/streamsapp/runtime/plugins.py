@@ -1,0 +1,20 @@
+"""What an application plugs into its instance. Set by the application before the start, on its own thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamsapp.membership.assignor.model import TaskAssignor
+from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, UncaughtExceptionHandler
+from streamsapp.tasks.scheduler import TaskScheduler
+
+
+@dataclass
+class Plugins:
+    """Looked at when needed: handler and listeners may also be set later."""
+
+    scheduler: TaskScheduler
+    assignor: TaskAssignor
+    uncaught_exception_handler: UncaughtExceptionHandler
+    restore_listener: StateRestoreListener | None = None
+    standby_listener: StandbyUpdateListener | None = None
