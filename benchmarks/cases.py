@@ -15,8 +15,9 @@ class Case:
     """One row of the result.
 
     ``sampled``: on the sample, as the system is too slow for the whole. ``every_update``: must write one output record
-    per input record. ``reference``: the variant of Kafka Streams that a row of ours is held against.
-    ``instances``: programs side by side, each with its half of the input.
+    per input record. ``reference``: the variant of Kafka Streams that a row of ours is held against. ``base``: the
+    variant of the same system that a row is held against, with one instance instead of two, or at least once instead of
+    exactly once. ``instances``: programs side by side, each with its half of the input.
     """
 
     group: str
@@ -24,6 +25,7 @@ class Case:
     variant: str
     workload: Workload
     reference: str | None = None
+    base: str | None = None
     sampled: bool = False
     every_update: bool = False
     instances: int = 1
@@ -33,7 +35,7 @@ CASES = (
     Case("W1", "kafka-streams", "string", W1_STRING),
     Case("W1", "quix", "string", W1_STRING, sampled=True),
     Case("W1", "streamsapp", "string", W1_STRING, reference="string"),
-    Case("W1", "streamsapp", "string-scale", W1_STRING, instances=2),
+    Case("W1", "streamsapp", "string-scale", W1_STRING, base="string", instances=2),
     Case("W1", "kafka-streams", "json", W1_JSON),
     Case("W1", "quix", "json", W1_JSON, sampled=True),
     Case("W1", "streamsapp", "json", W1_JSON, reference="json"),
@@ -45,17 +47,18 @@ CASES = (
     Case("W3", "kafka-streams", "cache-0", W3, every_update=True),
     Case("W3", "kafka-streams", "cache-10m", W3),
     Case("W3", "kafka-streams", "cache-512m", W3),
+    Case("W3", "kafka-streams", "eos-cache-0", W3, base="cache-0", every_update=True),
+    Case("W3", "kafka-streams", "eos-cache-10m", W3, base="cache-10m"),
     Case("W3", "quix", "default", W3, sampled=True, every_update=True),
     Case("W3", "streamsapp", "emit-update", W3, reference="cache-0", every_update=True),
     Case("W3", "streamsapp", "emit-commit", W3, reference="cache-512m"),
-    Case("W3", "streamsapp", "emit-update-scale", W3, every_update=True, instances=2),
+    Case("W3", "streamsapp", "eos-update", W3, reference="eos-cache-0", base="emit-update", every_update=True),
+    Case("W3", "streamsapp", "eos-commit", W3, reference="eos-cache-10m", base="emit-commit"),
+    Case("W3", "streamsapp", "emit-update-scale", W3, base="emit-update", every_update=True, instances=2),
     Case("W4", "kafka-streams", "default", W4),
     Case("W4", "quix", "default", W4, sampled=True),
     Case("W4", "streamsapp", "default", W4, reference="default"),
 )
-
-#: A scaled row is held against the row of one instance with this ending taken off its variant.
-SCALE_SUFFIX = "-scale"
 
 
 def select(groups: set[str], systems: set[str], variants: set[str]) -> list[Case]:

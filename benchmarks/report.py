@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.cases import SCALE_SUFFIX, Case
+from benchmarks.cases import Case
 from benchmarks.measure import Measurement
 
 
@@ -83,24 +83,25 @@ _COLUMNS = (
     "/CPU-s",
     "2nd half/CPU-s",
     "x quix: /CPU-s",
-    "x one: /s",
+    "x base: /s",
+    "/CPU-s",
 )
 _TEXT_COLUMNS = 3
 _LEGEND = (
-    "Medians. x columns: ours divided by the peer's. x kafka-streams is against the variant in brackets; x one is two "
-    "instances against one.\nQuix runs on the first records of the same stream only (see records). The clock runs from "
-    "the first record until all is flushed, committed and closed."
+    "Medians. x columns: ours divided by the peer's. x kafka-streams is against the variant in brackets; x base is two "
+    "instances\nagainst one, or exactly once against at least once. Quix runs on the first records of the same stream "
+    "only (see records).\nThe clock runs from the first record until all is flushed, committed and closed."
 )
 
 
 def table(rows: list[Row], cases: Iterable[Case]) -> str:
     """The rows as aligned text."""
-    references = {(case.group, case.system, case.variant): case.reference for case in cases}
+    by_name = {(case.group, case.system, case.variant): case for case in cases}
     by_case = {(row.workload, row.system, row.variant): row for row in rows}
     lines = [list(_COLUMNS)]
     for row in rows:
-        reference = references[row.workload, row.system, row.variant]
-        lines.append(_figures(row, reference) + _ratios(row, reference, by_case))
+        case = by_name[row.workload, row.system, row.variant]
+        lines.append(_figures(row, case.reference) + _ratios(row, case, by_case))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = "\n".join(_aligned(line, widths) for line in lines)
     return f"{text}\n{_LEGEND}"
@@ -122,21 +123,22 @@ def _figures(row: Row, reference: str | None) -> list[str]:
     ]
 
 
-def _ratios(row: Row, reference: str | None, by_case: dict[tuple[str, str, str], Row]) -> list[str]:
-    if row.system != "streamsapp":
-        return [""] * 5
-    if row.variant.endswith(SCALE_SUFFIX):
-        one = by_case.get((row.workload, row.system, row.variant.removesuffix(SCALE_SUFFIX)))
-        return [""] * 4 + [_ratio(row, one, "records_per_second")]
-    jvm = by_case.get((row.workload, "kafka-streams", reference or ""))
-    quix = by_case.get((row.workload, "quix", row.variant)) or by_case.get((row.workload, "quix", "default"))
+def _ratios(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> list[str]:
+    base = by_case.get((row.workload, row.system, case.base or ""))
+    jvm = by_case.get((row.workload, "kafka-streams", case.reference or ""))
+    quix = _quix(row, by_case) if case.reference else None
     return [
         _ratio(row, jvm, "records_per_second"),
         _ratio(row, jvm, "records_per_cpu_second"),
         _ratio(row, jvm, "second_half_records_per_cpu_second"),
         _ratio(row, quix, "records_per_cpu_second"),
-        "",
+        _ratio(row, base, "records_per_second"),
+        _ratio(row, base, "records_per_cpu_second"),
     ]
+
+
+def _quix(row: Row, by_case: dict[tuple[str, str, str], Row]) -> Row | None:
+    return by_case.get((row.workload, "quix", row.variant)) or by_case.get((row.workload, "quix", "default"))
 
 
 def _ratio(row: Row, peer: Row | None, figure: str) -> str:

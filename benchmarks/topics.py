@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from benchmarks.workloads import Message
-from confluent_kafka import Consumer, KafkaException, Message as Received, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message as Received, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -27,7 +27,12 @@ _PRODUCER_CONFIG = {
     "queue.buffering.max.messages": 500_000,
     "log_level": 3,  # it warns a thousand times that new partitions have no leader yet
 }
-_CONSUMER_CONFIG = {"enable.auto.commit": False, "fetch.queue.backoff.ms": 20}
+_CONSUMER_CONFIG = {
+    "enable.auto.commit": False,
+    "fetch.queue.backoff.ms": 20,
+    # A partition that ends with a transaction ends with an offset that belongs to no record.
+    "enable.partition.eof": True,
+}
 _TOPIC_CONFIG = {"retention.ms": "-1"}
 
 
@@ -78,7 +83,7 @@ class Topics:
         return sum(end - begin for begin, end in self.offsets(topic).values())
 
     def read(self, topic: str) -> Iterator[Message]:
-        """All records of a topic up to its present end, each partition in order; null values fail."""
+        """All committed records of a topic up to its present end, each partition in order; null values fail."""
         ranges = self.offsets(topic)
         left = {partition: end for partition, (begin, end) in ranges.items() if end > begin}
         with self._consumer() as consumer:
@@ -88,14 +93,15 @@ class Topics:
                 if not received:
                     raise TimeoutError(f"{topic} gave nothing for {_TIMEOUT_SECONDS:.0f} s, left: {sorted(left)}")
                 for message in received:
-                    partition, offset = _position(message)
-                    yield message.key(), _value(message)
-                    if offset + 1 >= left[partition]:
+                    partition, offset, is_end = _position(message)
+                    if not is_end:
+                        yield message.key(), _value(message)
+                    elif offset >= left[partition]:
                         del left[partition]
 
     def offsets(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Begin and end of each partition."""
-        with self._consumer() as consumer:
+        """Begin and end of each partition, with what open transactions have written."""
+        with self._consumer(isolation="read_uncommitted") as consumer:
             partitions = consumer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions
             return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), _TIMEOUT_SECONDS) for p in partitions}
 
@@ -109,21 +115,25 @@ class Topics:
         return [topic for topic in self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics if name in topic]
 
     @contextmanager
-    def _consumer(self, group: str = f"{PREFIX}reader") -> Iterator[Consumer]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap_servers, "group.id": group, **_CONSUMER_CONFIG})
+    def _consumer(self, group: str = f"{PREFIX}reader", isolation: str = "read_committed") -> Iterator[Consumer]:
+        own = {"bootstrap.servers": self.bootstrap_servers, "group.id": group, "isolation.level": isolation}
+        consumer = Consumer(own | _CONSUMER_CONFIG)
         try:
             yield consumer
         finally:
             consumer.close()
 
 
-def _position(message: Received) -> tuple[int, int]:
-    if error := message.error():
+def _position(message: Received) -> tuple[int, int, bool]:
+    """Partition, offset, and whether this is no record but the end of the partition."""
+    error = message.error()
+    is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+    if error is not None and not is_end:
         raise KafkaException(error)
     partition, offset = message.partition(), message.offset()
     if partition is None or offset is None:
         raise ValueError("the consumer gave a record without a position")
-    return partition, offset
+    return partition, offset, is_end
 
 
 def _value(message: Received) -> bytes:

@@ -115,9 +115,8 @@ def count_words(builder: StreamsBuilder, job: Job) -> None:
 
 
 def count_keys(builder: StreamsBuilder, job: Job) -> None:
-    counts: Materialized[bytes, int] = Materialized(
-        "counts", emit="commit" if job.variant == "emit-commit" else "update"
-    )
+    held_back = job.variant in ("emit-commit", "eos-commit")
+    counts: Materialized[bytes, int] = Materialized("counts", emit="commit" if held_back else "update")
     (
         builder.stream(job.input, Consumed(Serdes.bytes(), Serdes.bytes()))
         .group_by_key(Grouped(Serdes.bytes(), Serdes.bytes()))
@@ -214,11 +213,12 @@ def restore(job: Job) -> None:
 
 
 def config(job: Job) -> StreamsConfig:
+    exactly_once = job.variant.startswith("eos-")
     return StreamsConfig(
         application_id=job.applicationId,
         bootstrap_servers=job.bootstrapServers,
-        processing_guarantee="at_least_once",
-        commit_interval_ms=30_000,
+        processing_guarantee="exactly_once" if exactly_once else "at_least_once",
+        commit_interval_ms=100 if exactly_once else 30_000,
         threads=1,
         memory_bytes=MEMORY_BYTES,
         state_dir=Path(job.stateDir),

@@ -61,8 +61,10 @@ public final class Bench {
     properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, job.bootstrapServers());
     properties.put(StreamsConfig.STATE_DIR_CONFIG, job.stateDir());
     properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
-    properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.AT_LEAST_ONCE);
-    properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 30_000);
+    properties.put(
+        StreamsConfig.PROCESSING_GUARANTEE_CONFIG,
+        job.exactlyOnce() ? StreamsConfig.EXACTLY_ONCE_V2 : StreamsConfig.AT_LEAST_ONCE);
+    properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, job.exactlyOnce() ? 100 : 30_000);
     properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, job.cacheBytes());
     properties.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
     return properties;

@@ -14,9 +14,14 @@ public record Job(
   /** Size of the record cache; 10 MiB, Kafka Streams' own default, where the variant names none. */
   long cacheBytes() {
     return switch (variant) {
-      case "cache-0" -> 0;
+      case "cache-0", "eos-cache-0" -> 0;
       case "cache-512m" -> 512 * MIB;
       default -> 10 * MIB;
     };
+  }
+
+  /** Whether the variant asks for exactly once, with a commit every 100 ms as is Kafka Streams' default for it. */
+  boolean exactlyOnce() {
+    return variant.startsWith("eos-");
   }
 }
