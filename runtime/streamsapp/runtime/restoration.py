@@ -181,6 +181,8 @@ class RestorationThread(threading.Thread):
             raise StateStoreError(f"task {task.id} is to be promoted and is not here: it failed meanwhile")
         self._forget(known, SuspendReason.PROMOTED)
         self._tasks[task.id] = task
+        # It may have been recycled before its stores were open.
+        task.state = known.state
         task.changelog_positions = dict(known.changelog_positions)
         task.transition(TaskState.RESTORING)
         self._arrived = [*(each for each in self._arrived if each.id != task.id), task]

@@ -80,6 +80,23 @@ def test_a_replica_that_has_seen_the_last_control_record_is_complete_at_once_whe
     assert it.restored == [TaskId(0, 0)]
 
 
+def test_a_replica_can_be_promoted_before_its_stores_are_open(it: Restoring) -> None:
+    it.log(S, 0, 1)
+    replica = it.task(role=TaskRole.STANDBY)
+    it.thread.add(replica)
+    for state in (TaskState.CREATED, TaskState.RESTORING):
+        replica.state = state
+        active = replica.recycled(TaskRole.ACTIVE)
+    replica.state = TaskState.CREATED
+    it.thread.promote(active)
+
+    it.passes(2)
+
+    assert it.failed == []
+    assert it.restored == [TaskId(0, 0)]
+    assert keys(active) == ["0", "1"]
+
+
 def test_a_replica_that_failed_meanwhile_cannot_be_promoted(it: Restoring) -> None:
     it.log(S, 0)
 
