@@ -175,6 +175,9 @@ class AtLeastOnceProducer(RecordProducer):
     def start(self) -> None:
         """Nothing to begin."""
 
+    def abort(self) -> None:
+        """Nothing to end."""
+
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """No fault of the record's: the broker was away, or is too slow."""
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
@@ -214,6 +217,17 @@ class ExactlyOnceProducer(RecordProducer):
             repeated(lambda: self._producer.init_transactions(REQUEST_TIMEOUT), "starting a transactional producer")
         except KafkaException as error:
             raise _classified(error, "cannot start a transactional producer") from error
+
+    def abort(self) -> None:
+        """Give up what was not committed: a transaction left open would hold up whoever reads the results until the
+        broker aborts it."""
+        if not self._open:
+            return
+        try:
+            _bounded(lambda: self._producer.abort_transaction(TRANSACTION_REQUEST))
+        except (KafkaException, AbortableError) as error:
+            log.warning("the transaction was left to the broker's time-out: %s", error)
+        self._open = self._offsets_sent = False
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         self._begin()

@@ -372,6 +372,7 @@ class Lifecycle:
         except Exception as failure:
             log.exception("closing tasks failed")
             self.error = self.error or failure
+        self.producer.abort()
         self.producer.close()
         self._membership.leave(stay=not leave_group)
 

@@ -241,6 +241,10 @@ class PollingThread(threading.Thread):
             log.warning("%s; what was not committed is processed again by whoever gets the tasks", error)
 
     def _commit_rest(self, deadline: float) -> None:
+        """A commit under way when closing began leaves out what was processed meanwhile: that takes one more, and
+        processing has to stop for it to be the last."""
+        self._tasks.pause()
+        last = False
         while self._clock.monotonic() < deadline and not self._life.ended:
             self._take_failures()
             self._life.take_leave()
@@ -249,10 +253,12 @@ class PollingThread(threading.Thread):
                     return
                 if self._life.may_commit:
                     self._start_commit()
+                    last = True
                 else:
                     self._tasks.wait_for_progress(BUSY_WAIT)
             self._send()
             if self._commit is not None and self._commit.advance():
                 self._commit_ended()
-                return
+                if last:
+                    return
         log.warning("closing took too long: what was not committed is processed again after the next start")

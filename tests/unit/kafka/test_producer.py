@@ -85,6 +85,9 @@ class FakeClient:
     def commit_transaction(self, timeout: float) -> None:
         self._call("commit")
 
+    def abort_transaction(self, timeout: float) -> None:
+        self._call("abort")
+
     def _call(self, name: str, written: str = "") -> None:
         self.calls.append(written or name)
         self._fail(name)
@@ -288,6 +291,25 @@ def test_a_transaction_holds_the_records_and_the_offsets(once: Producing) -> Non
 
     assert once.client.calls == ["init", "begin", "offsets in-0@7 time of the group", "commit", "begin"]
     assert once.group.committed == []
+
+
+def test_what_is_given_up_is_aborted_once_and_is_not_committed_later(once: Producing) -> None:
+    once.producer.send([record(b"1")])
+    once.producer.abort()
+    once.producer.abort()
+
+    assert once.client.calls == ["begin", "abort"]
+
+
+def test_a_transaction_that_cannot_be_aborted_does_not_keep_the_producer_from_closing(
+    once: Producing, caplog: pytest.LogCaptureFixture
+) -> None:
+    once.client.errors["abort"] = [failure(KafkaError._ALL_BROKERS_DOWN)]
+    once.producer.send([record(b"1")])
+    once.producer.abort()
+    once.producer.close()
+
+    assert "left to the broker" in caplog.text
 
 
 def test_a_commit_of_nothing_makes_no_transaction(once: Producing) -> None:

@@ -288,6 +288,20 @@ def test_closing_commits_what_was_processed_and_ends() -> None:
     assert it.over == [True]
 
 
+def test_closing_while_a_commit_is_under_way_commits_what_was_processed_meanwhile_too() -> None:
+    it = Loop()
+    it.touch()
+    it.clock.advance(1_000)
+    it.passes()
+    it.thread.close(5.0, leave_group=True)
+
+    it.thread.start()
+    it.thread.join(SOON)
+
+    assert it.life.asked == ["commit", "start", "committed", "commit", "committed"]
+    assert it.tasks.paused
+
+
 def test_closing_without_anything_processed_ends_at_once() -> None:
     it = Loop()
     it.thread.close(5.0, leave_group=True)
