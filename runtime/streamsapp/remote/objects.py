@@ -1,0 +1,92 @@
+"""What remote state asks of an object store, and the errors it may meet there.
+
+Called on the snapshot threads and by commands; never on the polling, processing or restoration thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from streamsapp.errors import StreamsError
+
+
+class ObjectStoreError(StreamsError):
+    """The object store did not do what it was asked, for now or for good; the message names store, key and remedy."""
+
+
+class UnfitObjectStoreError(ObjectStoreError):
+    """The object store answers and cannot be used: no such bucket, no access, or no conditional writes."""
+
+
+class ObjectMissingError(ObjectStoreError):
+    """There is no object of this key."""
+
+
+class ObjectExistsError(ObjectStoreError):
+    """There is an object of this key already, which somebody else wrote, or an earlier try of ours."""
+
+
+class ObjectDamagedError(ObjectStoreError):
+    """An object is not what was expected: another size, or too large."""
+
+
+class ObjectInfo(NamedTuple):
+    """An object as a listing has it."""
+
+    key: str
+    size: int
+    #: With time zone, by the store's own clock.
+    modified: datetime
+
+
+#: Told the number of bytes that were moved just now, on any thread; may sleep in order to slow the transfer down.
+Moved = Callable[[int], None]
+
+
+def unobserved(count: int) -> None:
+    """Nobody wants to know how many bytes moved."""
+
+
+class ObjectStore(Protocol):
+    """Objects under one prefix; keys are relative to it, made of ``/``, letters, digits, ``.``, ``_`` and ``-``.
+
+    Safe on several threads. Every call either did what it says, or raises: ``ObjectStoreError`` after its own retries
+    (with jitter) of what can be retried. A write that raised may have gone through all the same.
+    """
+
+    def put_new(self, key: str, data: bytes) -> None:
+        """Write a small object unless there is one: of several writers exactly one succeeds. Raises
+        ``ObjectExistsError``, also where an earlier try of this very call had gone through unnoticed."""
+        ...
+
+    def upload(self, key: str, source: Path, moved: Moved = unobserved) -> None:
+        """Write a file; what was there is replaced at once, never seen by halves."""
+        ...
+
+    def read(self, key: str, limit: int) -> bytes:
+        """A small object. Raises ``ObjectMissingError``; ``ObjectDamagedError`` if it is larger than ``limit`` bytes,
+        without having read more than that."""
+        ...
+
+    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
+        """Write an object of ``size`` bytes to a file that does not exist yet, by several ranges at the same time where
+        that is faster. Raises ``ObjectMissingError``; ``ObjectDamagedError`` if it has another size, without having
+        written more than that."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Objects whose key begins with ``prefix``, in the order of their keys. What was written before is there."""
+        ...
+
+    def delete(self, keys: Collection[str]) -> None:
+        """Delete objects; those that are not there are no error."""
+        ...
+
+    def probe(self) -> None:
+        """Write and delete a small object. Raises ``UnfitObjectStoreError`` with a remedy if the store may not be used
+        or lacks conditional writes (``If-None-Match: *``), without which a zombie could not be kept from writing, and
+        another ``ObjectStoreError`` if it is out of reach for now."""
+        ...
