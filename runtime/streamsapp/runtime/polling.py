@@ -116,6 +116,7 @@ class PollingThread(threading.Thread):
             error = failure
         try:
             self._life.close(error, leave_group=self._leave_group)
+            self._take_failures()  # a store that could not be flushed when it was closed
         finally:
             self._on_end()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import pytest
 
 from streamsapp import TaskId, TopicPartition
 from streamsapp.collector.record_collector import RecordCollector
-from streamsapp.errors import ProcessingError, StreamsError
+from streamsapp.errors import ProcessingError, StateStoreError, StreamsError
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.runtime.commit import CommitSchedule
@@ -68,6 +68,7 @@ class FakeLife:
         self.may_commit = self.may_write = self.sound = True
         self.wants_commit = False
         self.closed_with: list[BaseException | None] = []
+        self.on_close: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         self.asked.append("start")
@@ -100,6 +101,7 @@ class FakeLife:
 
     def close(self, error: BaseException | None, *, leave_group: bool) -> None:
         self.closed_with.append(error)
+        self.on_close()
 
 
 class FakeFeeder:
@@ -300,6 +302,19 @@ def test_closing_while_a_commit_is_under_way_commits_what_was_processed_meanwhil
 
     assert it.life.asked == ["commit", "start", "committed", "commit", "committed"]
     assert it.tasks.paused
+
+
+def test_a_failure_of_closing_is_not_lost() -> None:
+    it = Loop()
+    full = ThreadFailure("restoration", StateStoreError("no space"))
+    it.life.on_close = lambda: it.failures.put(full)
+    it.thread.close(5.0, leave_group=True)
+
+    it.thread.start()
+    it.thread.join(SOON)
+
+    assert it.life.asked == ["start", "failed: no space"]
+    assert it.over == [True]
 
 
 def test_closing_without_anything_processed_ends_at_once() -> None:
