@@ -1,0 +1,82 @@
+"""The chain of a task's manifests: numbered from 1, each appended once and never changed.
+
+Used on the snapshot threads and by commands; safe on several threads. The newest number is known by the keys alone, so
+a manifest that was damaged still counts: a writer can never be made to write a number again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+
+from streamsapp.record import TaskId
+from streamsapp.remote.objects import ObjectDamagedError, ObjectInfo, ObjectMissingError, ObjectStore
+from streamsapp.remote.snapshot import (
+    DOCUMENT_LIMIT,
+    Snapshot,
+    SnapshotFile,
+    SnapshotInvalidError,
+    decode,
+    encode,
+)
+
+log = logging.getLogger(__name__)
+
+_MANIFEST = re.compile(r"([0-9]{16})\.json")
+
+
+class Chain:
+    """The manifests of one task. What the object store raises comes through."""
+
+    def __init__(self, objects: ObjectStore, application_id: str, task_id: TaskId) -> None:
+        self.objects = objects
+        self.application_id = application_id
+        self.task_id = task_id
+        #: Where everything of the task is.
+        self.folder = f"{application_id}/{task_id}/"
+
+    def numbers(self) -> list[int]:
+        """The numbers there are, newest first."""
+        return sorted(self.manifests(), reverse=True)
+
+    def manifests(self) -> dict[int, ObjectInfo]:
+        """The manifests there are, whatever is in them, by number."""
+        prefix = f"{self.folder}manifests/"
+        found = ((_MANIFEST.fullmatch(info.key.removeprefix(prefix)), info) for info in self.objects.list(prefix))
+        return {int(name[1]): info for name, info in found if name and int(name[1])}
+
+    def read(self, number: int) -> Snapshot:
+        """Raises ``SnapshotInvalidError`` for one that cannot be used, ``ObjectMissingError`` if there is none."""
+        try:
+            data = self.objects.read(self.manifest_key(number), DOCUMENT_LIMIT)
+        except ObjectDamagedError as error:
+            raise SnapshotInvalidError(f"snapshot {number} of task {self.task_id} is damaged: {error}") from error
+        return decode(data, self.application_id, self.task_id, number)
+
+    def valid(self, numbers: list[int]) -> Iterator[Snapshot]:
+        """Those of the snapshots that can be used; what was found in the others is told in a warning."""
+        for number in numbers:
+            try:
+                snapshot = self.read(number)
+            except ObjectMissingError:
+                log.info("snapshot %d of task %s was deleted meanwhile", number, self.task_id)
+            except SnapshotInvalidError as error:
+                log.warning("%s; the one before is tried", error)
+            else:
+                yield snapshot
+
+    def newest(self) -> tuple[int, Snapshot | None]:
+        """The highest number, 0 if there is none, and the newest snapshot that can be used."""
+        numbers = self.numbers()
+        return (numbers[0] if numbers else 0), next(self.valid(numbers), None)
+
+    def append(self, snapshot: Snapshot) -> None:
+        """Raises ``ObjectExistsError`` if there is one of this number."""
+        self.objects.put_new(self.manifest_key(snapshot.number), encode(snapshot))
+
+    def manifest_key(self, number: int) -> str:
+        return f"{self.folder}manifests/{number:016d}.json"
+
+    def file_key(self, file: SnapshotFile) -> str:
+        return self.folder + file.object

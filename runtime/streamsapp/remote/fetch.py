@@ -1,0 +1,196 @@
+"""Brings a task's newest usable snapshot to an empty disk.
+
+Called on the snapshot threads. What is in the object store is believed only after it was checked: what is wrong with a
+snapshot is told in one warning, and the one before is tried; after the last, the changelog is there. Nothing is written
+outside of the task's directory, and a database appears in it whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from streamsapp.errors import StateStoreError
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, unobserved
+from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
+
+log = logging.getLogger(__name__)
+
+#: The name of the database in a task's directory, as the room of stores has it.
+DATABASE = "rocksdb"
+
+_LEFTOVERS = "snapshot-*.part"
+
+#: How often the chain is listed again because files were collected under our hands.
+_TRIES = 5
+
+
+def fetch(
+    chain: Chain,
+    directory: Path,
+    acceptable: Callable[[Snapshot], str | None],
+    limit: int,
+    moved: Moved = unobserved,
+    cancelled: Callable[[], bool] = lambda: False,
+    *,
+    downloads: int = 8,
+) -> Snapshot | None:
+    """Leave the files of the newest snapshot that can be used in ``<directory>/rocksdb``, instead of what is there.
+
+    ``acceptable`` tells why a snapshot is not wanted. ``None``: no snapshot can be used, or ``cancelled``; the database
+    that was there, if any, is untouched. What the object store raises when it is out of reach comes through.
+    """
+    return _Fetch(chain, directory, acceptable, limit, moved, cancelled, downloads).run()
+
+
+class _Cancelled(Exception):
+    """Nobody wants the snapshot any more."""
+
+
+class _CollectedError(Exception):
+    """A file is gone, and the chain is longer than it was: the snapshot was collected."""
+
+
+class _Fetch:
+    """One call of :func:`fetch`."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        directory: Path,
+        acceptable: Callable[[Snapshot], str | None],
+        limit: int,
+        moved: Moved,
+        cancelled: Callable[[], bool],
+        downloads: int,
+    ) -> None:
+        self._chain = chain
+        self._directory = directory
+        self._acceptable = acceptable
+        self._limit = limit
+        self._moved = moved
+        self._cancelled = cancelled
+        self._downloads = downloads
+        #: What is there already and verified, of a snapshot that was given up: the one before has most of it too.
+        self._verified: dict[tuple[str, int, str], Path] = {}
+        self._stopped = False
+
+    def run(self) -> Snapshot | None:
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._remove_leftovers()
+            try:
+                return self._newest_usable()
+            finally:
+                self._remove_leftovers()
+        except _Cancelled:
+            return None
+        except OSError as error:
+            raise StateStoreError(
+                f"a snapshot of task {self._chain.task_id} cannot be written to {self._directory}: {error}; "
+                "free or enlarge the disk of the state directory, and give this user the right to write there"
+            ) from error
+
+    def _newest_usable(self) -> Snapshot | None:
+        for _ in range(_TRIES):
+            numbers = self._chain.numbers()
+            try:
+                return next((found for found in self._chain.valid(numbers) if self._restore(found, numbers[0])), None)
+            except _CollectedError as error:
+                log.info("%s; the newest snapshot is looked up again", error)
+        return None
+
+    def _restore(self, snapshot: Snapshot, newest: int) -> bool:
+        """Whether the database is there now."""
+        if not snapshot.files:
+            return False
+        part = self._directory / f"snapshot-{snapshot.number}.part"
+        try:
+            self._check(snapshot)
+            self._download(snapshot, part, newest)
+            _check_current(snapshot, part)
+        except SnapshotInvalidError as error:
+            log.warning("snapshot %d of task %s: %s; the one before is tried", snapshot.number, snapshot.task, error)
+            return False
+        self._stop_if_cancelled()
+        _remove(self._directory / DATABASE)
+        part.rename(self._directory / DATABASE)
+        return True
+
+    def _check(self, snapshot: Snapshot) -> None:
+        """All that can be known before anything is downloaded."""
+        reason = self._acceptable(snapshot)
+        if reason is not None:
+            raise SnapshotInvalidError(reason)
+        if snapshot.total_bytes > self._limit:
+            raise SnapshotInvalidError(f"it has {snapshot.total_bytes} bytes, at most {self._limit} are allowed")
+        free = shutil.disk_usage(self._directory).free
+        held = sum(size for _, size, _ in self._verified)
+        if snapshot.total_bytes > free + held:
+            raise SnapshotInvalidError(f"it has {snapshot.total_bytes} bytes, the disk has {free} free")
+
+    def _download(self, snapshot: Snapshot, part: Path, newest: int) -> None:
+        part.mkdir()
+        self._stopped = False
+
+        def download(file: SnapshotFile) -> None:
+            if not self._stopped:
+                self._bring(file, part / file.name)
+
+        with ThreadPoolExecutor(self._downloads, "snapshot-download") as pool:
+            try:
+                list(pool.map(download, sorted(snapshot.files, key=lambda file: -file.size)))
+            except ObjectMissingError as error:
+                if self._chain.numbers()[:1] != [newest]:
+                    raise _CollectedError(str(error)) from error
+                raise SnapshotInvalidError(f"its file is missing: {error}") from error
+            except ObjectDamagedError as error:
+                raise SnapshotInvalidError(f"its file is damaged: {error}") from error
+            finally:
+                self._stopped = True
+
+    def _bring(self, file: SnapshotFile, target: Path) -> None:
+        """One file, verified while others are on their way."""
+        self._stop_if_cancelled()
+        here = self._verified.pop(file.content, None)
+        if here is not None:
+            here.rename(target)
+        else:
+            self._chain.objects.download(self._chain.file_key(file), target, file.size, self._moved)
+            _verify(file, target)
+        self._verified[file.content] = target
+
+    def _stop_if_cancelled(self) -> None:
+        if self._cancelled():
+            raise _Cancelled
+
+    def _remove_leftovers(self) -> None:
+        for path in self._directory.glob(_LEFTOVERS):
+            _remove(path)
+
+
+def _verify(file: SnapshotFile, path: Path) -> None:
+    with path.open("rb") as opened:
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if (path.stat().st_size, found) != (file.size, file.sha256):
+        raise SnapshotInvalidError(f"its file {file.name} is damaged: the sha256 of what was downloaded differs")
+
+
+def _check_current(snapshot: Snapshot, directory: Path) -> None:
+    """``CURRENT`` is the one file whose text is taken for the name of another."""
+    text = (directory / "CURRENT").read_bytes()
+    if text.decode("ascii", "replace").removesuffix("\n") not in {file.name for file in snapshot.files}:
+        raise SnapshotInvalidError(f"its file CURRENT names {text[:100]!r}, which is none of its files")
+
+
+def _remove(path: Path) -> None:
+    """Whatever it is; a link is removed, not followed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,252 @@
+"""Publishes the snapshots of a task, as long as nobody else has claimed it.
+
+One per life of an active task, used by one snapshot thread at a time; other threads may read ``epoch`` and ``last``. To
+*claim* is to append a manifest to the task's chain; its number is the writer's epoch. From then on the writer appends
+at its own last number + 1 and nowhere else: at its next snapshot it finds out that somebody claimed the task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from streamsapp.clock import Clock
+from streamsapp.errors import FencedError, StateStoreError
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.objects import Moved, ObjectExistsError, ObjectMissingError, unobserved
+from streamsapp.remote.snapshot import (
+    VERSION,
+    InputPoint,
+    Snapshot,
+    SnapshotFile,
+    SnapshotInvalidError,
+    StorePoint,
+    is_file_name,
+    object_name,
+    timestamp,
+)
+
+log = logging.getLogger(__name__)
+
+#: What a checkpoint holds besides: a log, which is empty because a checkpoint flushes, and settings of the bindings.
+_NOT_NEEDED = re.compile(r"[0-9]+\.log|rocksdict-config\.json")
+
+
+class SnapshotFencedError(FencedError):
+    """Somebody else has claimed the task; the message says who and when."""
+
+
+@dataclass(frozen=True)
+class SnapshotContent:
+    """What the files of a checkpoint stand for."""
+
+    stores: dict[str, StorePoint]
+    inputs: tuple[InputPoint, ...]
+    fingerprint: str
+
+
+class _Identity(NamedTuple):
+    """A file that has not changed since it was hashed: checkpoints are hard links."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+class SnapshotWriter:
+    """The writer of one task's chain. After ``SnapshotFencedError`` it refuses everything."""
+
+    def __init__(self, chain: Chain, instance: str, clock: Clock, *, uploads: int = 4) -> None:
+        """``uploads`` is the number of files that are sent at the same time."""
+        self._chain = chain
+        self._instance = instance
+        self._clock = clock
+        self._uploads = uploads
+        self._last: Snapshot | None = None
+        self._fenced: SnapshotFencedError | None = None
+        self._hashes: dict[_Identity, str] = {}
+        #: For the next snapshot; a try that failed leaves them here.
+        self._uploaded: set[str] = set()
+
+    @property
+    def epoch(self) -> int | None:
+        """``None`` until the task is claimed."""
+        return self._last.epoch if self._last is not None else None
+
+    @property
+    def last(self) -> Snapshot | None:
+        """The claim, or what was published since."""
+        return self._last
+
+    def claim(self) -> Snapshot:
+        """Take the task over from whoever wrote before. The claim repeats the newest snapshot that can be used."""
+        self._refuse_if_fenced()
+        while True:
+            number, before = self._chain.newest()
+            claimed = self._claim_of(number + 1, before)
+            try:
+                self._chain.append(claimed)
+            except ObjectExistsError:
+                if self._read_if_own(claimed.number, claimed.writer) is None:
+                    continue  # another claim, or a last snapshot of the writer before
+            self._last = claimed
+            self._uploaded.clear()
+            return claimed
+
+    def publish(self, directory: Path, content: SnapshotContent, moved: Moved = unobserved) -> Snapshot | None:
+        """Append a snapshot of the checkpoint in ``directory``; ``None`` if it is the last one again.
+
+        After an ``ObjectStoreError`` it may be tried again, with the same checkpoint or a later one.
+        """
+        began = last = self.confirm()
+        paths = list(_files_of(directory))
+        while ((files := self._store(paths, last, moved)), content.stores, content.inputs) != _content(last):
+            self._append(last, content, files)
+            # An old number is free again once it was collected: it is the newest one that counts.
+            last = self.confirm()
+        return None if last is began else last
+
+    def confirm(self) -> Snapshot:
+        """The last snapshot, if it is the newest of the chain still; raises ``SnapshotFencedError`` if it is not."""
+        self._refuse_if_fenced()
+        if self._last is None:
+            raise StateStoreError(
+                f"task {self._chain.task_id} publishes snapshots before it is claimed; claim it first"
+            )
+        numbers = self._chain.numbers()
+        if self._last.number not in numbers:
+            raise self._fence("its snapshots were deleted while it ran")
+        while self._last.number < numbers[0]:
+            self._last = self._own_next(self._last)
+            self._uploaded.clear()
+        return self._last
+
+    def _append(self, last: Snapshot, content: SnapshotContent, files: tuple[SnapshotFile, ...]) -> None:
+        now = timestamp(self._clock.now_ms())
+        snapshot = msgspec.structs.replace(
+            last,
+            number=last.number + 1,
+            created_at=now,
+            written_at=now,
+            fingerprint=content.fingerprint,
+            stores=content.stores,
+            inputs=content.inputs,
+            files=files,
+        )
+        with suppress(ObjectExistsError):  # an earlier try went through, or somebody else's did: confirming finds out
+            self._chain.append(snapshot)
+            self._last = snapshot
+            self._uploaded.clear()
+
+    def _own_next(self, last: Snapshot) -> Snapshot:
+        """What follows ``last`` if it is a try of ours that had gone through unnoticed."""
+        own = self._read_if_own(last.number + 1, last.writer)
+        if own is None:
+            raise self._fence(self._successor())
+        return own
+
+    def _read_if_own(self, number: int, writer: str) -> Snapshot | None:
+        try:
+            found = self._chain.read(number)
+        except (SnapshotInvalidError, ObjectMissingError):
+            return None
+        return found if found.writer == writer else None
+
+    def _claim_of(self, number: int, before: Snapshot | None) -> Snapshot:
+        now = timestamp(self._clock.now_ms())
+        writer = secrets.token_hex(8)
+        if before is not None:
+            return msgspec.structs.replace(
+                before, number=number, epoch=number, writer=writer, instance=self._instance, written_at=now
+            )
+        return Snapshot(
+            version=VERSION,
+            application_id=self._chain.application_id,
+            task=str(self._chain.task_id),
+            number=number,
+            epoch=number,
+            writer=writer,
+            instance=self._instance,
+            created_at=now,
+            written_at=now,
+            fingerprint="",
+            stores={},
+            inputs=(),
+            files=(),
+        )
+
+    def _store(self, paths: list[Path], last: Snapshot, moved: Moved) -> tuple[SnapshotFile, ...]:
+        """The files as the next snapshot has them; those that the last one does not have are uploaded."""
+        known = {file.content: file for file in last.files}
+        hashes: dict[_Identity, str] = {}
+
+        def store(path: Path) -> SnapshotFile:
+            identity = _identity(path)
+            sha256 = hashes[identity] = self._hashes.get(identity) or _sha256(path)
+            same = known.get((path.name, identity.size, sha256))
+            return same or self._upload(path, identity.size, sha256, last, moved)
+
+        with ThreadPoolExecutor(self._uploads, "snapshot-upload") as pool:
+            try:
+                return tuple(pool.map(store, paths))
+            finally:
+                self._hashes = hashes
+
+    def _upload(self, path: Path, size: int, sha256: str, last: Snapshot, moved: Moved) -> SnapshotFile:
+        name = object_name(last.claim_id, last.number + 1, path.name, sha256)
+        file = SnapshotFile(path.name, size, sha256, name)
+        if name not in self._uploaded:
+            self._chain.objects.upload(self._chain.file_key(file), path, moved)
+            self._uploaded.add(name)
+        return file
+
+    def _refuse_if_fenced(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
+
+    def _fence(self, reason: str) -> SnapshotFencedError:
+        self._fenced = SnapshotFencedError(
+            f"task {self._chain.task_id} stops here, this instance may no longer write its snapshots: {reason}"
+        )
+        return self._fenced
+
+    def _successor(self) -> str:
+        number, found = self._chain.newest()
+        if found is None or found.number < number:
+            return f"somebody else wrote number {number}, which cannot be read"
+        return f"{found.instance} claimed it with epoch {found.epoch}, and wrote number {number} at {found.written_at}"
+
+
+def _content(snapshot: Snapshot) -> tuple[object, ...]:
+    return snapshot.files, snapshot.stores, snapshot.inputs
+
+
+def _files_of(directory: Path) -> Iterator[Path]:
+    """The files of a checkpoint that make up a snapshot, by name."""
+    for path in sorted(directory.iterdir()):
+        if is_file_name(path.name):
+            yield path
+        elif not _NOT_NEEDED.fullmatch(path.name) or (path.suffix == ".log" and path.stat().st_size):
+            raise StateStoreError(f"{path} is no file of a flushed checkpoint; no snapshot is made of it")
+
+
+def _identity(path: Path) -> _Identity:
+    found = path.stat()
+    return _Identity(path.name, found.st_size, found.st_mtime_ns, found.st_ino)
+
+
+def _sha256(path: Path) -> str:
+    """Other threads run meanwhile."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
