@@ -1,6 +1,7 @@
 """Configuration: typed, validated, and turned into the properties of the Kafka clients."""
 
 from streamsapp.config.memory import MemoryBudget
+from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.config.streams_config import AT_LEAST_ONCE, EXACTLY_ONCE, StreamsConfig
 
-__all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "MemoryBudget", "StreamsConfig"]
+__all__ = ["AT_LEAST_ONCE", "EXACTLY_ONCE", "MemoryBudget", "RemoteStateConfig", "StreamsConfig"]

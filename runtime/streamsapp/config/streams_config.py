@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
+from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.errors import ConfigError
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
@@ -91,6 +92,8 @@ class StreamsConfig:
     client_tags: Mapping[str, str] = field(default_factory=dict)
     #: Of ``/healthz``, ``/metrics`` and ``/status``, which the command line serves; 0 takes any free port.
     http_port: int | None = None
+    #: Where snapshots of the stores are kept, from which an instance with an empty disk starts; nowhere unless set.
+    remote_state: RemoteStateConfig | None = None
 
     def __post_init__(self) -> None:
         _check_text(self)
@@ -188,6 +191,8 @@ def _check_text(config: StreamsConfig) -> None:
     topic = config.dead_letter_queue_topic
     if topic is not None and not _TOPIC_NAME.fullmatch(topic):
         raise ConfigError(f"dead_letter_queue_topic: {topic!r} is not a topic name; use letters, digits, '.', '_', '-'")
+    if config.remote_state is not None and not isinstance(config.remote_state, RemoteStateConfig):
+        raise ConfigError(f"remote_state: expected a RemoteStateConfig, got {config.remote_state!r}")
 
 
 def _check_numbers(config: StreamsConfig) -> None:

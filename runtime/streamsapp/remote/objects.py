@@ -5,6 +5,7 @@ Called on the snapshot threads and by commands; never on the polling, processing
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -48,6 +49,15 @@ Moved = Callable[[int], None]
 
 def unobserved(count: int) -> None:
     """Nobody wants to know how many bytes moved."""
+
+
+_KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+
+
+def check_key(key: str) -> None:
+    """Raise ``ObjectStoreError`` for a key that a store might take for another: one that leaves the prefix, say."""
+    if not _KEY.fullmatch(key) or not {".", ".."}.isdisjoint(key.split("/")):
+        raise ObjectStoreError(f"{key!r} is not a key: it has parts of letters, digits, '.', '_' and '-', never '..'")
 
 
 class ObjectStore(Protocol):

@@ -1,0 +1,80 @@
+"""Local files at the other end of a transfer. Called by the object stores on the threads that move bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from streamsapp.remote.objects import Moved, ObjectStoreError
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that did not exist before, and does not exist afterwards either unless it was written to the end."""
+    try:
+        with path.open("xb") as file:
+            try:
+                yield file
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise ObjectStoreError(f"cannot write the local file {path}: {error}; is there room and permission?") from error
+
+
+class Range(NamedTuple):
+    """Bytes ``begin`` to ``end``, the last not included."""
+
+    begin: int
+    end: int
+
+
+def ranges_of(size: int, length: int) -> list[Range]:
+    """The ranges of a file, none longer than ``length``; a file without bytes has one."""
+    return [Range(begin, min(size, begin + length)) for begin in range(0, max(size, 1), length)]
+
+
+class FilePart:
+    """A range of an open file as the body of a request; many threads may read ranges of the same file.
+
+    A body is read once to sign it and once to send it; ``moved`` hears of what is read while ``sending``.
+    """
+
+    def __init__(self, handle: int, part: Range, moved: Moved) -> None:
+        self._handle = handle
+        self._part = part
+        self._at = part.begin
+        self._moved = moved
+        self.sending = False
+        #: What reading or ``moved`` raised: the client takes it for a fault of the connection.
+        self.failure: Exception | None = None
+
+    def __len__(self) -> int:
+        return self._part.end - self._part.begin
+
+    def rewind(self) -> None:
+        """Before the request is tried again."""
+        self._at, self.sending = self._part.begin, False
+
+    def read(self, count: int = -1) -> bytes:
+        left = self._part.end - self._at
+        try:
+            data = os.pread(self._handle, left if count < 0 else min(count, left), self._at)
+            if self.sending and data:
+                self._moved(len(data))
+        except Exception as error:
+            self.failure = error
+            raise
+        self._at += len(data)
+        return data
+
+    def tell(self) -> int:
+        return self._at - self._part.begin
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: self._part.begin, os.SEEK_CUR: self._at, os.SEEK_END: self._part.end}[whence]
+        self._at = base + offset
+        return self.tell()

@@ -1,0 +1,18 @@
+"""From a configuration to its object store. Called when an instance starts and by commands; reaches for nothing yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.remote.directory import DirectoryStore
+from streamsapp.remote.objects import ObjectStore
+
+
+def open_store(config: RemoteStateConfig) -> ObjectStore:
+    """The store that ``config.url`` names; ``ObjectStore.probe`` tells whether it can be used."""
+    if isinstance(config.location, Path):
+        return DirectoryStore(config.location)
+    from streamsapp.remote.s3 import S3Store  # boto3 takes half a second to import
+
+    return S3Store(config)

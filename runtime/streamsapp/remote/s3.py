@@ -1,0 +1,248 @@
+"""An object store in an S3 bucket: ``s3://bucket/prefix``, through boto3.
+
+Called on the snapshot threads and by commands; safe on several threads. Large objects are moved in ranges by a few
+threads that live as long as the call. What can be tried again is, until there was no progress for some seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from functools import partial
+from pathlib import Path
+from threading import BoundedSemaphore
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from botocore.exceptions import ClientError, IncompleteReadError
+
+from streamsapp.config.remote_state import Bucket, RemoteStateConfig
+from streamsapp.remote.files import FilePart, Range, new_file, ranges_of
+from streamsapp.remote.objects import (
+    Moved,
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectInfo,
+    ObjectStoreError,
+    UnfitObjectStoreError,
+    check_key,
+    unobserved,
+)
+from streamsapp.remote.patience import Patience
+from streamsapp.remote.s3_client import make_client
+from streamsapp.remote.s3_errors import CLIENT_ERRORS, is_transient, translated
+
+T = TypeVar("T")
+
+MIB = 1024 * 1024
+
+#: At the same time, of all transfers together: one connection to S3 carries some 100 MB/s.
+_CONNECTIONS = 8
+_RANGE = 16 * MIB
+#: Larger blocks are not faster, and come from fresh pages each time.
+_BLOCK = 256 * 1024
+_MOST_PARTS = 10_000
+_MOST_DELETED = 1000
+
+
+class S3Store:
+    """Objects in a bucket. A call goes on trying for ``patience`` seconds without progress."""
+
+    def __init__(self, config: RemoteStateConfig, patience: float = 8.0) -> None:
+        if not isinstance(config.location, Bucket):
+            raise UnfitObjectStoreError(f"{config.url} names no bucket; give s3://bucket/prefix")
+        self._bucket = config.location.name
+        self._prefix = f"{config.location.prefix}/" if config.location.prefix else ""
+        self._patience = patience
+        self._client = make_client(config, connections=2 * _CONNECTIONS)
+        self._endpoint: str = self._client.meta.endpoint_url
+        self._slots = BoundedSemaphore(_CONNECTIONS)
+        encryption = {"ServerSideEncryption": config.server_side_encryption, "SSEKMSKeyId": config.kms_key_id}
+        self._encryption = {name: value for name, value in encryption.items() if value is not None}
+
+    def __str__(self) -> str:
+        return f"s3://{self._bucket}/{self._prefix}".rstrip("/")
+
+    def put_new(self, key: str, data: bytes) -> None:
+        self._call("write", key, self._client.put_object, Body=data, IfNoneMatch="*", **self._encryption)
+
+    def upload(self, key: str, source: Path, moved: Moved = unobserved) -> None:
+        check_key(key)
+        try:
+            with source.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                ranges = ranges_of(size, max(_RANGE, -(-size // _MOST_PARTS)))
+                parts = [FilePart(file.fileno(), part, moved) for part in ranges]
+                if len(parts) == 1:
+                    self._send(parts[0], key, self._client.put_object, **self._encryption)
+                else:
+                    self._upload_parts(key, parts)
+        except OSError as error:
+            raise ObjectStoreError(f"cannot read the local file {source}: {error}") from error
+
+    def read(self, key: str, limit: int) -> bytes:
+        def receive() -> bytes:
+            response = self._client.get_object(**self._names(key))
+            with closing(response["Body"]) as body:
+                length: int = response["ContentLength"]
+                if length > limit:
+                    raise ObjectDamagedError(f"{self._url(key)} has {length} bytes, more than the {limit} it may have")
+                data: bytes = body.read(length)
+            if len(data) < length:
+                raise IncompleteReadError(actual_bytes=len(data), expected_bytes=length)
+            return data
+
+        return self._patiently("read", key, Patience(self._patience), receive)
+
+    def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
+        check_key(key)
+        ranges = ranges_of(size, _RANGE)
+        with new_file(target) as file:
+            receive = partial(self._receive, key, file.fileno(), size, moved)
+            if len(ranges) == 1:
+                receive(None, ranges[0])
+            else:
+                head = self._call("read", key, self._client.head_object)
+                self._check_size(key, head["ContentLength"], size)
+                _on_threads(partial(receive, head["ETag"]), ranges)
+
+    def list(self, prefix: str) -> Iterator[ObjectInfo]:
+        within = prefix.rpartition("/")[0]
+        if within:
+            check_key(within)
+        more: dict[str, str] = {}
+        while True:
+            ask = partial(self._client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix + prefix, **more)
+            page = self._patiently("list", prefix, Patience(self._patience), ask)
+            for item in page.get("Contents", ()):
+                yield ObjectInfo(item["Key"].removeprefix(self._prefix), item["Size"], item["LastModified"])
+            if not page.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def delete(self, keys: Collection[str]) -> None:
+        names = [self._names(key)["Key"] for key in keys]
+        for first in range(0, len(names), _MOST_DELETED):
+            some = names[first : first + _MOST_DELETED]
+
+            def erase(some: list[str] = some) -> None:
+                wanted = {"Objects": [{"Key": name} for name in some], "Quiet": True}
+                response = self._client.delete_objects(Bucket=self._bucket, Delete=wanted)
+                if response.get("Errors"):
+                    raise ClientError({"Error": response["Errors"][0]}, "DeleteObjects")
+
+            self._patiently("delete", some[0].removeprefix(self._prefix), Patience(self._patience), erase)
+
+    def probe(self) -> None:
+        key = f"probe-{uuid4().hex}"
+        self.put_new(key, b"probe")
+        try:
+            self._probe_condition(key)
+            if self.read(key, 5) != b"probe" or [info.key for info in self.list(key)] != [key]:
+                raise UnfitObjectStoreError(
+                    f"{self} at {self._endpoint} does not give back what was just written; use a store that is "
+                    "consistent, and no cache before it"
+                )
+        finally:
+            self.delete([key])
+
+    def _probe_condition(self, key: str) -> None:
+        with suppress(ObjectExistsError):
+            self.put_new(key, b"again")
+            raise UnfitObjectStoreError(
+                f"{self} at {self._endpoint} ignores conditional writes (If-None-Match: *): two instances could both "
+                "write the same snapshot. Use Amazon S3 or a server that has them, in a version that has them"
+            )
+
+    def _upload_parts(self, key: str, parts: Sequence[FilePart]) -> None:
+        started = self._call("write", key, self._client.create_multipart_upload, **self._encryption)
+        upload = {"UploadId": started["UploadId"]}
+
+        def send(numbered: tuple[int, FilePart]) -> dict[str, object]:
+            number, part = numbered
+            sent = self._send(part, key, self._client.upload_part, PartNumber=number, **upload)
+            return {"PartNumber": number, "ETag": sent["ETag"]}
+
+        try:
+            sent = _on_threads(send, list(enumerate(parts, 1)))
+            complete = self._client.complete_multipart_upload
+            self._call("write", key, complete, MultipartUpload={"Parts": sent}, **upload)
+        except BaseException:
+            with suppress(*CLIENT_ERRORS):  # nobody sees the parts; they cost until a life-cycle rule removes them
+                self._client.abort_multipart_upload(**self._names(key), **upload)
+            raise
+
+    def _send(self, part: FilePart, key: str, operation: Callable[..., Any], **parameters: Any) -> Any:
+        def send() -> Any:
+            part.rewind()
+            try:
+                return operation(**self._names(key), Body=part, **parameters)
+            except CLIENT_ERRORS as error:
+                raise (part.failure or error) from error
+
+        with self._slots:
+            return self._patiently("write", key, Patience(self._patience), send)
+
+    def _receive(self, key: str, handle: int, size: int, moved: Moved, etag: str | None, wanted: Range) -> None:
+        """Write a range of an object, all of the same version, to the same place of a file."""
+        begin, end = wanted
+        patience = Patience(self._patience)
+
+        def receive() -> None:
+            nonlocal begin, etag
+            conditions = {"Range": f"bytes={begin}-{end - 1}"} if size else {}
+            conditions |= {"IfMatch": etag} if etag else {}
+            response = self._client.get_object(**self._names(key), **conditions)
+            etag = response["ETag"]
+            with closing(response["Body"]) as body:
+                self._check_size(key, _size_of_whole(response, begin, end), size)
+                while begin < end and (block := body.read(min(_BLOCK, end - begin))):
+                    os.pwrite(handle, block, begin)
+                    begin += len(block)
+                    patience.progressed()
+                    moved(len(block))
+            if begin < end:
+                raise IncompleteReadError(actual_bytes=begin - wanted.begin, expected_bytes=end - wanted.begin)
+
+        with self._slots:
+            self._patiently("read", key, patience, receive)
+
+    def _check_size(self, key: str, found: int, expected: int) -> None:
+        if found != expected:
+            raise ObjectDamagedError(f"{self._url(key)} has {found} bytes instead of {expected}")
+
+    def _call(self, verb: str, key: str, operation: Callable[..., Any], **parameters: Any) -> Any:
+        ask = partial(operation, **self._names(key), **parameters)
+        return self._patiently(verb, key, Patience(self._patience), ask)
+
+    def _patiently(self, verb: str, key: str, patience: Patience, action: Callable[[], T]) -> T:
+        while True:
+            try:
+                return action()
+            except CLIENT_ERRORS as error:
+                if not (is_transient(error) and patience.wait()):
+                    raise translated(error, verb, self._url(key), self._endpoint) from error
+
+    def _names(self, key: str) -> dict[str, str]:
+        check_key(key)
+        return {"Bucket": self._bucket, "Key": self._prefix + key}
+
+    def _url(self, key: str) -> str:
+        return f"s3://{self._bucket}/{self._prefix}{key}"
+
+
+def _size_of_whole(response: dict[str, Any], begin: int, end: int) -> int:
+    """Of the object that a response has a range of; a server may not send another range than was asked for."""
+    described: str | None = response.get("ContentRange")
+    if described is None:
+        return int(response["ContentLength"]) if begin == 0 else -1
+    sent, _, whole = described.removeprefix("bytes ").partition("/")
+    return int(whole) if sent == f"{begin}-{min(end, int(whole)) - 1}" else -1
+
+
+def _on_threads(action: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
+    """In the order of ``items``. The first failure is raised when what runs has ended; the rest never begins."""
+    with ThreadPoolExecutor(min(len(items), _CONNECTIONS), thread_name_prefix="object-store") as pool:
+        return list(pool.map(action, items))
