@@ -12,8 +12,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition as KafkaPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.config.client_properties import ClientProperties, client_error
@@ -105,6 +110,18 @@ class TopicAdmin:
         return OffsetRequest(
             self._admin.list_offsets(asked, request_timeout=TIMEOUT) if asked else {}, self._forget_leaders
         )
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The id of each topic, by which one that was deleted and created again differs from what it was."""
+        asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=TIMEOUT)
+        return {topic: str(future.result(2 * TIMEOUT).topic_id) for topic, future in asked.items()}
+
+    def only_compacts(self, topic: str) -> bool:
+        """Whether the broker keeps the last record of each key for good, so that one that is missing was lost."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        (future,) = self._admin.describe_configs([resource], request_timeout=TIMEOUT).values()
+        policy: str = future.result(2 * TIMEOUT)["cleanup.policy"].value
+        return policy == "compact"
 
     def _forget_leaders(self) -> None:
         """After a broker's restart the client asks leaders that are none any more until it reads the metadata again."""

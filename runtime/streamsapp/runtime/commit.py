@@ -158,8 +158,11 @@ class Commit:
         for store, partition in task.plan.source_changelogs.items():
             if partition in epoch.offsets:
                 task.changelog_positions[store] = epoch.offsets[partition].offset
-        if epoch.frozen is not None:
-            yield from task.stores.apply(epoch.frozen, task.changelog_positions)
+        inputs = {partition: (consumed.offset, consumed.metadata) for partition, consumed in epoch.offsets.items()}
+        if epoch.frozen is None:
+            task.stores.committed(inputs)
+        else:
+            yield from task.stores.apply(epoch.frozen, task.changelog_positions, inputs)
 
 
 class CommitSchedule:

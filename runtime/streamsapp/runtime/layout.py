@@ -40,7 +40,7 @@ class Layout:
     @property
     def task_infos(self) -> dict[TaskId, TaskInfo]:
         """What the group needs to know of the tasks."""
-        definitions = {plan.sub_topology.id: _fingerprint(plan.sub_topology) for plan in self.plans.values()}
+        definitions = {plan.sub_topology.id: fingerprint(plan.sub_topology) for plan in self.plans.values()}
         return {
             task_id: TaskInfo(frozenset(plan.inputs), bool(plan.all_changelogs), definitions[plan.sub_topology.id])
             for task_id, plan in self.plans.items()
@@ -85,7 +85,7 @@ def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) ->
     return Layout(plans, sources, frozenset(names.full(topic) for topic in names.internal))
 
 
-def _fingerprint(part: SubTopology) -> str:
+def fingerprint(part: SubTopology) -> str:
     """The same for sub-topologies with the same nodes, edges, topics and stores. User code is not looked into."""
     nodes = [
         (type(each).__name__, each.name, getattr(each, "children", ()), getattr(each, "topics", ()))

@@ -2,6 +2,7 @@
 
 Tasks come in by a queue from the polling thread; from then on until it is handed back, a task belongs to this thread.
 Active tasks leave when their stores are complete, standby and warm-up tasks stay until they are promoted or closed.
+With remote state, other threads prepare a new task's directory first, with a snapshot perhaps: it waits here meanwhile.
 The thread owns the restore consumer. One pass of its loop:
 
     1. take what was asked: open the stores of new tasks, find where they stand; promote or let go of replicas
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
@@ -28,12 +29,15 @@ from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.remote.rates import MeasuredRate
 from streamsapp.runtime.changelogs import ChangelogReader
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
+from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Prepared, Preparer
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -46,6 +50,8 @@ BATCH = 10_000
 RESTORE_WAIT, FOLLOW_WAIT, PATIENCE = 0.1, 0.02, 0.1
 #: How long requests are worked on before records are, in seconds: opening a store takes milliseconds.
 REQUESTS_SLICE = 0.02
+#: Records in a batch that shows how fast restoring is.
+MEASURABLE = 1000
 
 
 Offsets: TypeAlias = dict[TopicPartition, int]
@@ -62,6 +68,7 @@ class RestorationThread(threading.Thread):
         failures: SimpleQueue[ThreadFailure],
         events: RestoreEvents,
         clock: Clock,
+        preparer: Preparer = NOTHING_TO_PREPARE,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._consumer = consumer
@@ -69,6 +76,7 @@ class RestorationThread(threading.Thread):
         self._failures = failures
         self._events = events
         self._clock = clock
+        self._preparer = preparer
         self._lag = ReplicaLag(consumer, admin, clock)
         #: What the polling thread asked for, in its order.
         self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -79,6 +87,12 @@ class RestorationThread(threading.Thread):
         self.restored: SimpleQueue[StreamTask] = SimpleQueue()
         #: Tasks that are here.
         self._tasks: dict[TaskId, StreamTask] = {}
+        #: Tasks of which the directory is being prepared; looked at by status.
+        self.preparing: set[TaskId] = set()
+        #: Where tasks go on in inputs of which the group knows nothing.
+        self._inputs: dict[TaskId, Mapping[TopicPartition, ConsumedOffset]] = {}
+        #: Records per second of busy time.
+        self.replay = MeasuredRate()
         #: Tasks of this pass whose changelogs are to be located.
         self._arrived: list[StreamTask] = []
         #: Whether replicas stand still; looked at by status.
@@ -96,11 +110,11 @@ class RestorationThread(threading.Thread):
         """A replica that is here goes on as this active task: restored to the end, then handed back."""
         self._requests.put(partial(self._guarded, task, partial(self._promote, task)))
 
-    def close(self, tasks: Collection[StreamTask], *, wipe: bool = False) -> None:
-        """Close tasks' stores, also of tasks that are not here; ``wipe`` deletes them. What is asked afterwards for the
-        same task finds its directory free."""
+    def close(self, tasks: Collection[StreamTask], *, wipe: bool = False, clean: bool = False) -> None:
+        """Close tasks' stores, also of tasks that are not here; ``wipe`` deletes them, ``clean`` says that they
+        ended at a commit. What is asked afterwards for the same task finds its directory free."""
         for task in tasks:
-            self._requests.put(partial(self._guarded, task, partial(self._close, task, wipe)))
+            self._requests.put(partial(self._guarded, task, partial(self._close, task, wipe, clean)))
 
     def settle(self, timeout: float) -> bool:
         """Wait until everything that was asked for is done; whether it was in time."""
@@ -136,6 +150,7 @@ class RestorationThread(threading.Thread):
             self._run_once()
         except Exception as error:
             for task in self._tasks.values():
+                self._stop_preparing(task)
                 self._forget(task)
             self._tasks.clear()
             self._arrived.clear()
@@ -147,9 +162,17 @@ class RestorationThread(threading.Thread):
         if self.readers:
             restoring = any(not reader.follows for reader in self.readers.values())
             self._pause_replicas(restoring or self.paused)
-            self._apply(self._consumer.poll(BATCH, RESTORE_WAIT if restoring else FOLLOW_WAIT))
+            self._read(restoring)
         self._hand_over()
         self._lag.observe(self.readers.values())
+
+    def _read(self, restoring: bool) -> None:
+        began = self._clock.monotonic()
+        fetched = self._consumer.poll(BATCH, RESTORE_WAIT if restoring else FOLLOW_WAIT)
+        self._apply(fetched)
+        count = sum(len(records) for _, records in fetched.records)
+        if count >= MEASURABLE:
+            self.replay.observe(count, self._clock.monotonic() - began)
 
     def _take_requests(self) -> None:
         """For a short while, in their order: who was promoted first does not wait until all new replicas are open."""
@@ -165,12 +188,20 @@ class RestorationThread(threading.Thread):
     def _take(self, task: StreamTask) -> None:
         """Open a task's stores, or go on with the open ones of a task that was active here."""
         self._tasks[task.id] = task
-        if task.state is TaskState.CREATED:
-            task.transition(TaskState.RESTORING)
-            try:
-                task.stores.open()
-            except TaskCorruptedError as error:
-                self._wipe(task, error)
+        if task.state is not TaskState.CREATED:
+            self._preparer.handed_over(task)
+            self._arrived.append(task)
+            return
+        task.transition(TaskState.RESTORING)
+        if not self._prepare(task):
+            self._open(task)
+
+    def _open(self, task: StreamTask) -> None:
+        try:
+            task.stores.open()
+        except TaskCorruptedError as error:
+            if not self._wipe(task, error):
+                return
         if task.role is not TaskRole.ACTIVE and task.state is TaskState.RESTORING:
             task.transition(TaskState.RUNNING)
         self._arrived.append(task)
@@ -184,17 +215,57 @@ class RestorationThread(threading.Thread):
         # It may have been recycled before its stores were open.
         task.state = known.state
         task.changelog_positions = dict(known.changelog_positions)
-        task.transition(TaskState.RESTORING)
+        if task.state is not TaskState.RESTORING:
+            task.transition(TaskState.RESTORING)
+        if task.id in self.preparing:
+            self._preparer.promoted(task)
+            return
         self._arrived = [*(each for each in self._arrived if each.id != task.id), task]
 
-    def _close(self, task: StreamTask, wipe: bool) -> None:
+    def _close(self, task: StreamTask, wipe: bool, clean: bool) -> None:
         if self._tasks.get(task.id) is task:
             del self._tasks[task.id]
+            self._stop_preparing(task)
             self._forget(task)
             self._arrived = [each for each in self._arrived if each is not task]
         if task.state is not TaskState.CLOSED:
             task.transition(TaskState.CLOSED)
         (task.stores.wipe if wipe else task.stores.close)()
+        if clean:
+            self._preparer.handed_over(task)
+
+    # ---- prepared elsewhere ------------------------------------------------------------------------------------
+
+    def _prepare(self, task: StreamTask) -> bool:
+        """Whether the task waits for its directory to be prepared; then it is opened later."""
+
+        def done(prepared: Prepared) -> None:
+            self._requests.put(partial(self._prepared, stores, prepared))
+
+        stores = task.stores
+        if not self._preparer.begin(task, done):
+            return False
+        self.preparing.add(task.id)
+        return True
+
+    def _prepared(self, stores: TaskStores, prepared: Prepared) -> None:
+        """The task may have been promoted, closed or replaced meanwhile."""
+        task = next((each for each in self._tasks.values() if each.stores is stores), None)
+        if task is not None:
+            self.preparing.discard(task.id)
+            self._inputs[task.id] = prepared.inputs
+            self._guarded(task, partial(self._go_on, task, prepared))
+
+    def _go_on(self, task: StreamTask, prepared: Prepared) -> None:
+        if prepared.error is not None:
+            raise prepared.error
+        self._open(task)
+
+    def _stop_preparing(self, task: StreamTask) -> None:
+        self._inputs.pop(task.id, None)
+        if task.id in self.preparing:
+            self.preparing.discard(task.id)
+            self._preparer.cancel(task)
 
     # ---- where stores stand ------------------------------------------------------------------------------------
 
@@ -219,11 +290,18 @@ class RestorationThread(threading.Thread):
         """Where active tasks go on, and how far replicas of tables may go: offset and partition time as committed."""
         committed = self._consumer.committed([each for task in tasks for each in task.plan.inputs])
         for task in tasks:
-            task.start_offsets = {
+            known = {
                 each: ConsumedOffset(committed[each][0], OffsetMetadata.decode(committed[each][1]).partition_time)
                 for each in task.plan.inputs
                 if each in committed
             }
+            snapshot = {each: at for each, at in self._inputs.get(task.id, {}).items() if each in task.plan.inputs}
+            task.start_offsets = {**snapshot, **known}
+            if adopted := sorted(snapshot.keys() - known.keys()):
+                named = ", ".join(map(str, adopted))
+                log.info(
+                    "task %s: the group has no offsets of %s; it goes on where its snapshot stands", task.id, named
+                )
 
     def _start_alone(self, task: StreamTask) -> None:
         try:
@@ -247,7 +325,8 @@ class RestorationThread(threading.Thread):
         try:
             found = self._locate(task, lows, highs)
         except TaskCorruptedError as error:
-            self._wipe(task, error)
+            if not self._wipe(task, error):
+                return
             found = self._locate(task, lows, highs)
         for reader in found:
             task.changelog_positions[reader.store] = max(reader.position, reader.end or 0)
@@ -281,15 +360,18 @@ class RestorationThread(threading.Thread):
                 found.append(ChangelogReader(task, store, partition, position, limit=high if shared else None))
         return found
 
-    def _wipe(self, task: StreamTask, error: TaskCorruptedError) -> None:
-        log.warning("task %s: %s; its local state is wiped and restored from the changelog", task.id, error)
-        self._begin_anew(task)
+    def _wipe(self, task: StreamTask, error: TaskCorruptedError) -> bool:
+        log.warning("task %s: %s; its local state is wiped and restored", task.id, error)
+        return self._begin_anew(task)
 
-    @staticmethod
-    def _begin_anew(task: StreamTask) -> None:
+    def _begin_anew(self, task: StreamTask) -> bool:
+        """With empty stores; whether they are open already."""
         task.changelog_positions.clear()
         task.stores.wipe()
+        if self._prepare(task):
+            return False
         task.stores.open()
+        return True
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
@@ -341,8 +423,8 @@ class RestorationThread(threading.Thread):
         """The broker deleted what was about to be read."""
         log.warning("task %s: its changelog was truncated while it was read; its local state is wiped", task.id)
         self._forget(task)
-        self._begin_anew(task)
-        self._arrived.append(task)
+        if self._begin_anew(task):
+            self._arrived.append(task)
 
     def _hand_over(self) -> None:
         complete = [reader for reader in self.readers.values() if not reader.follows and not reader.remaining]
@@ -352,8 +434,11 @@ class RestorationThread(threading.Thread):
         for reader in complete:
             self._guarded(reader.task, partial(self._events.ended, reader))
         busy = {reader.task.id for reader in self.readers.values()} | {task.id for task in self._arrived}
+        busy |= self.preparing
         ready = [task for task in self._tasks.values() if task.role is TaskRole.ACTIVE and task.id not in busy]
         for task in ready:
+            self._inputs.pop(task.id, None)
+            self._preparer.complete(task)
             self.restored.put(self._tasks.pop(task.id))
 
     # ---- failing -----------------------------------------------------------------------------------------------
@@ -363,6 +448,7 @@ class RestorationThread(threading.Thread):
         try:
             action()
         except Exception as error:
+            self._stop_preparing(task)
             self._forget(task)
             self._tasks.pop(task.id, None)
             self._failures.put(ThreadFailure(self.name, error, task.id))

@@ -147,6 +147,8 @@ class TasksLife:
             return False
         for task in restored:
             task.initialize()
+            inputs = {each: (at.offset, at.metadata) for each, at in task.start_offsets.items()}
+            task.stores.restored(task.changelog_positions, inputs)
             self._tasks.add(task)
         self._tasks.retire(self.giving_up)
         self._feeder.add({task: self._positions(task, task.plan.inputs) for task in restored})

@@ -96,16 +96,20 @@ class TaskDatabase:
         """One of RocksDB's integer properties; 0 where it has none."""
         return self._families[family].property_int_value(f"rocksdb.{name}") or 0
 
-    def flush(self) -> None:
-        """Make durable what has been written. RocksDB flushes one family at a time when asked from outside, so the
-        metadata comes last; only what came in during the bulk is flushed while writers wait."""
+    def flush_data(self) -> None:
+        """Make most of what has been written durable; writers do not wait."""
         with translated_errors(self._directory):
             for family in self._families.values():
                 family.flush()
-            with self._write_lock:
-                for family in self._families.values():
-                    family.flush()
-                self._db.flush()
+
+    def flush(self) -> None:
+        """Make durable what has been written. RocksDB flushes one family at a time when asked from outside, so the
+        metadata comes last; only what came in during the bulk is flushed while writers wait."""
+        self.flush_data()
+        with translated_errors(self._directory), self._write_lock:
+            for family in self._families.values():
+                family.flush()
+            self._db.flush()
 
     def checkpoint(self, path: Path) -> None:
         """A copy in hard links; RocksDB flushes all families together for it."""

@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
 from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
 from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueStoreImpl
 from streamsapp.state.memory import MemoryStore
@@ -33,6 +35,8 @@ from streamsapp.state.write_back import WriteBack
 _SLICE_SIZE = 2000
 
 _TASK_PREFIX = b"task/"
+
+_NO_INPUTS: Inputs = {}
 
 
 @dataclass(slots=True, eq=False)
@@ -111,6 +115,19 @@ class TaskStores:
         self._offsets: dict[str, int] = {}
         self._metadata: dict[str, bytes] = {}
         self._staged_metadata: dict[str, bytes] = {}
+        self._standing = Standing()
+        #: Closing waits for a copy that is being made.
+        self._copying = Lock()
+
+    @property
+    def families(self) -> dict[str, str]:
+        """RocksDB's column family of each persistent store."""
+        return {name: slot.family for name, slot in self._slots.items() if slot.builder.engine is Engine.ROCKSDB}
+
+    @property
+    def commit_point(self) -> CommitPoint | None:
+        """The commit that the stores stand at; ``None`` while they stand at none. Any thread."""
+        return self._standing.point
 
     def open(self) -> None:
         """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
@@ -133,12 +150,17 @@ class TaskStores:
     def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:
         """Apply raw changelog records, and remember where to go on."""
         slot = self._slots[store]
-        if isinstance(slot.engine, MemoryStore):
-            slot.engine.write_restored(records)
-        else:
-            self._restore_persistent(slot, records, next_offset)
-        slot.layers.forget_cached()
-        self._offsets[store] = next_offset
+        with self._standing.restoring():
+            if isinstance(slot.engine, MemoryStore):
+                slot.engine.write_restored(records)
+            else:
+                self._restore_persistent(slot, records, next_offset)
+            slot.layers.forget_cached()
+            self._offsets[store] = next_offset
+
+    def restored(self, changelog_offsets: Mapping[str, int], inputs: Inputs) -> None:
+        """All stores are restored: they stand at the commit that these were committed with."""
+        self._standing.point = CommitPoint({**changelog_offsets, **self._offsets}, inputs)
 
     def freeze(self) -> FrozenEpoch | None:
         """Close the running epoch, in constant time; ``None`` if it wrote nothing. One at a time may be frozen."""
@@ -146,10 +168,35 @@ class TaskStores:
         return FrozenEpoch(frozen) if frozen else None
 
     def apply(
-        self, frozen: FrozenEpoch | None, changelog_offsets: Mapping[str, int], *, slice_size: int = _SLICE_SIZE
+        self,
+        frozen: FrozenEpoch | None,
+        changelog_offsets: Mapping[str, int],
+        inputs: Inputs = _NO_INPUTS,
+        *,
+        slice_size: int = _SLICE_SIZE,
     ) -> Iterator[None]:
         """Write a committed epoch to the engines, one bounded write per step. Offsets (the next ones to restore from)
-        and staged metadata come with the last, so replaying from the old offsets repairs whatever a crash leaves."""
+        and staged metadata come with the last, so replaying from the old offsets repairs whatever a crash leaves.
+
+        ``inputs`` are the input offsets that were committed with it. No checkpoint falls between two steps.
+        """
+        while (left := self._standing.try_to_leave()) is None:
+            yield
+        try:
+            yield from self._move(frozen, changelog_offsets, slice_size)
+            self._standing.point = left.moved(changelog_offsets, inputs)
+        finally:
+            self._standing.rest()
+        yield
+
+    def committed(self, inputs: Inputs) -> None:
+        """Input offsets were committed, and the stores had not changed."""
+        if (point := self._standing.point) is not None:
+            self._standing.point = point.moved({}, inputs)
+
+    def _move(
+        self, frozen: FrozenEpoch | None, changelog_offsets: Mapping[str, int], slice_size: int
+    ) -> Iterator[None]:
         batch = self._batch()
         room = slice_size
         for slot, writes in frozen.slots if frozen is not None else ():
@@ -164,7 +211,6 @@ class TaskStores:
         self._finish(batch, changelog_offsets)
         for slot in self._slots.values():
             slot.layers.drop_frozen()
-        yield
 
     def revert(self) -> None:
         """Forget all that is not applied, staged metadata included: reads see the last commit again."""
@@ -195,11 +241,20 @@ class TaskStores:
         if self._database is not None:
             self._database.flush()
 
-    def checkpoint(self, path: Path) -> None:
-        """A flushed copy of the database in hard links, at a path that must not exist yet; safe while in use."""
-        if self._database is None:
-            raise StateStoreError(f"task {self._task_id} has no persistent store to make a checkpoint of")
-        self._database.checkpoint(path)
+    def checkpoint(self, path: Path) -> CommitPoint | None:
+        """A flushed copy of the database in hard links, at a path that must not exist yet; safe while in use.
+
+        Returns the commit that the copy stands at exactly; ``None`` if there is none, and no copy either.
+        """
+        with self._copying:
+            if self._database is None:
+                raise StateStoreError(f"task {self._task_id} has no persistent store open to make a checkpoint of")
+            # In bulk before, as the stores do not move during the copy: it has only what came in meanwhile to flush.
+            self._database.flush_data()
+            with self._standing.still() as point:
+                if point is not None:
+                    self._database.checkpoint(path)
+                return point
 
     def statistics(self) -> dict[str, dict[str, int]]:
         """Figures per store, for the metrics thread. Counted where it costs nothing per record: reads that missed,
@@ -215,9 +270,11 @@ class TaskStores:
             slot.engine = None
             slot.facade.close()
             slot.layers.attach(None)
-        if self._database is not None:
-            database, self._database = self._database, None
-            database.close()
+        with self._copying:
+            self._standing.point = None
+            if self._database is not None:
+                database, self._database = self._database, None
+                database.close()
 
     def wipe(self) -> None:
         """Close, and delete everything on disk."""

@@ -1,0 +1,69 @@
+"""What the restoration thread asks of those who bring snapshots to the directories of its tasks.
+
+Called on the restoration thread. Without remote state there is nothing to prepare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from streamsapp.record import TopicPartition
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task's directory has what was to be had."""
+
+    #: Where the task goes on in inputs of which the group knows nothing.
+    inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
+    #: Why the task cannot be restored at all.
+    error: Exception | None = None
+
+
+class Preparer(Protocol):
+    """Brings snapshots to tasks whose stores are closed, on threads of its own, and hears how they go on."""
+
+    def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
+        """Whether there is anything to prepare; if so, ``done`` is called on another thread at its end."""
+        ...
+
+    def promoted(self, task: StreamTask) -> None:
+        """A task that is being prepared is waited for now."""
+        ...
+
+    def cancel(self, task: StreamTask) -> None:
+        """Nobody waits for it any more. Whoever begins anew with its directory does so after it has ended."""
+        ...
+
+    def complete(self, task: StreamTask) -> None:
+        """An active task has all its state."""
+        ...
+
+    def handed_over(self, task: StreamTask) -> None:
+        """An active task ended here at a commit: what it left is as good as a replica's."""
+        ...
+
+
+class _NothingToPrepare:
+    """Without remote state."""
+
+    def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
+        return False
+
+    def promoted(self, task: StreamTask) -> None:
+        """Never called."""
+
+    def cancel(self, task: StreamTask) -> None:
+        """Never called."""
+
+    def complete(self, task: StreamTask) -> None:
+        """Nobody measures."""
+
+    def handed_over(self, task: StreamTask) -> None:
+        """Nobody writes down who had the directory."""
+
+
+NOTHING_TO_PREPARE: Preparer = _NothingToPrepare()
