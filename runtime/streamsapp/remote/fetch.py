@@ -27,7 +27,7 @@ DATABASE = "rocksdb"
 _LEFTOVERS = "snapshot-*.part"
 
 #: How often the chain is listed again because files were collected under our hands.
-_TRIES = 5
+_LOOK_UPS = 5
 
 
 def fetch(
@@ -79,6 +79,7 @@ class _Fetch:
         #: What is there already and verified, of a snapshot that was given up: the one before has most of it too.
         self._verified: dict[tuple[str, int, str], Path] = {}
         self._stopped = False
+        self._look_ups = _LOOK_UPS
 
     def run(self) -> Snapshot | None:
         try:
@@ -97,16 +98,15 @@ class _Fetch:
             ) from error
 
     def _newest_usable(self) -> Snapshot | None:
-        for _ in range(_TRIES):
+        while True:
             numbers = self._chain.numbers()
             try:
                 return next((found for found in self._chain.valid(numbers) if self._restore(found, numbers[0])), None)
             except _CollectedError as error:
-                log.info("%s; the newest snapshot is looked up again", error)
-        return None
+                log.info("snapshots of task %s: %s; the newest is looked up again", self._chain.task_id, error)
 
     def _restore(self, snapshot: Snapshot, newest: int) -> bool:
-        """Whether the database is there now."""
+        """Whether the database is there now; ``newest`` is the highest number as it was listed."""
         if not snapshot.files:
             return False
         part = self._directory / f"snapshot-{snapshot.number}.part"
@@ -130,12 +130,12 @@ class _Fetch:
         if snapshot.total_bytes > self._limit:
             raise SnapshotInvalidError(f"it has {snapshot.total_bytes} bytes, at most {self._limit} are allowed")
         free = shutil.disk_usage(self._directory).free
-        held = sum(size for _, size, _ in self._verified)
-        if snapshot.total_bytes > free + held:
-            raise SnapshotInvalidError(f"it has {snapshot.total_bytes} bytes, the disk has {free} free")
+        needed = sum(file.size for file in snapshot.files if file.content not in self._verified)
+        if needed > free:
+            raise SnapshotInvalidError(f"it needs {needed} bytes, the disk has {free} free")
 
     def _download(self, snapshot: Snapshot, part: Path, newest: int) -> None:
-        part.mkdir()
+        part.mkdir(exist_ok=True)  # by this call: leftovers of others are gone
         self._stopped = False
 
         def download(file: SnapshotFile) -> None:
@@ -146,7 +146,8 @@ class _Fetch:
             try:
                 list(pool.map(download, sorted(snapshot.files, key=lambda file: -file.size)))
             except ObjectMissingError as error:
-                if self._chain.numbers()[:1] != [newest]:
+                if self._look_ups and self._chain.numbers()[:1] != [newest]:
+                    self._look_ups -= 1
                     raise _CollectedError(str(error)) from error
                 raise SnapshotInvalidError(f"its file is missing: {error}") from error
             except ObjectDamagedError as error:
@@ -177,7 +178,8 @@ class _Fetch:
 def _verify(file: SnapshotFile, path: Path) -> None:
     with path.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if (path.stat().st_size, found) != (file.size, file.sha256):
+    if found != file.sha256:
+        path.unlink()
         raise SnapshotInvalidError(f"its file {file.name} is damaged: the sha256 of what was downloaded differs")
 
 

@@ -124,10 +124,10 @@ class SnapshotWriter:
             raise StateStoreError(
                 f"task {self._chain.task_id} publishes snapshots before it is claimed; claim it first"
             )
-        numbers = self._chain.numbers()
-        if self._last.number not in numbers:
+        newest = max(self._chain.manifests(), default=0)
+        if newest < self._last.number:
             raise self._fence("its snapshots were deleted while it ran")
-        while self._last.number < numbers[0]:
+        while self._last.number < newest:
             self._last = self._own_next(self._last)
             self._uploaded.clear()
         return self._last
