@@ -1,4 +1,4 @@
-"""Sets up this tree for development, from nothing but Python 3.11+: environment, packages, Java, the broker's jars.
+"""Sets up this tree for development, from nothing but Python 3.11+: environment, packages, Java, broker, S3 server.
 
 Run by every target of the Makefile. A step that is already done costs nothing and prints nothing. First started by
 the system's Python (standard library only); the steps that need the library run in the environment it made.
@@ -37,6 +37,7 @@ def main() -> int:
             set_up_environment()
             return subprocess.run([str(VENV_PYTHON), __file__], check=False).returncode
         set_up_broker()
+        set_up_object_store()
     except SetupError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
@@ -84,6 +85,25 @@ def set_up_broker() -> None:
         if not jars.is_fetched():
             with step(f"downloading Apache Kafka {jars.KAFKA_VERSION}"):
                 jars.kafka_jars()
+    except StreamsError as error:
+        raise SetupError(str(error)) from error
+
+
+def set_up_object_store() -> None:
+    """The S3 server of the tests, and Go to build it."""
+    # Only importable in the environment that the other half of this script makes.
+    import versitygw
+    from streamsapp.errors import StreamsError
+
+    try:
+        if versitygw.is_built():
+            return
+        if not versitygw.is_buildable():
+            with step("Go"):
+                refresh_package_lists(instead="sudo apt-get install -y golang-go")
+                install_packages("golang-go")
+        with step(f"building the S3 server of the tests, {versitygw.VERSION}"):
+            versitygw.executable()
     except StreamsError as error:
         raise SetupError(str(error)) from error
 

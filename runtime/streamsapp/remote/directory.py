@@ -166,7 +166,7 @@ class DirectoryStore:
         if isinstance(error, FileNotFoundError) and verb == "read":
             self._check_root()
             return ObjectMissingError(f"{self}/{key} does not exist")
-        return ObjectStoreError(f"cannot {verb} {self}/{key}: {error.strerror or error}; is there room and permission?")
+        return ObjectStoreError(f"cannot {verb} {self}/{key}: {error}; is there room and permission?")
 
 
 def _refuse(error: OSError) -> None:

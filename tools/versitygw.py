@@ -1,0 +1,56 @@
+"""Builds the S3 server that tests run against into the user's cache, once per version.
+
+Called by the set-up and by tests. Versity S3 Gateway keeps objects in a folder; it is built from the Go module proxy,
+so that a mirror configured for Go works here too, and Go checks every module against its checksum database.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from streamsapp.errors import StreamsError
+from streamsapp.local.jars import cache_dir
+
+VERSION = "1.8.0"
+_MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
+
+
+def is_built() -> bool:
+    """Whether :func:`executable` answers at once."""
+    return _target().is_file()
+
+
+def is_buildable() -> bool:
+    """Whether there is a Go that fetches the newer one that a module asks for, as it does since 1.21."""
+    if shutil.which("go") is None:
+        return False
+    answer = subprocess.run(["go", "version"], capture_output=True, text=True, check=False)
+    found = re.search(r"go1\.(\d+)", answer.stdout)
+    return found is not None and int(found[1]) >= 21
+
+
+def executable() -> Path:
+    """The server; built the first time it is asked for, which takes one to three minutes."""
+    target = _target()
+    if target.is_file():
+        return target
+    if not is_buildable():
+        raise StreamsError("Go 1.21 or newer is needed to build the S3 server of the tests: install it, put it on PATH")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="versitygw-") as scratch:
+        environment = {**os.environ, "GOBIN": scratch, "GOTOOLCHAIN": "auto", "CGO_ENABLED": "0"}
+        command = ["go", "install", "-trimpath", "-ldflags=-s -w", _MODULE]
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            raise StreamsError(f"Go could not build {_MODULE}; try again, or set GOPROXY. It said:\n{answer.stderr}")
+        (Path(scratch) / "versitygw").replace(target)  # the same of another process that was faster
+    return target
+
+
+def _target() -> Path:
+    return cache_dir() / f"versitygw-{VERSION}"
