@@ -104,9 +104,12 @@ class S3Store:
             if len(ranges) == 1:
                 receive(None, ranges[0])
             else:
-                head = self._call("read", key, self._client.head_object)
-                self._check_size(key, head["ContentLength"], size)
-                _on_threads(partial(receive, head["ETag"]), ranges)
+                # Not HEAD, whose answers have no body and so do not tell a missing bucket from a missing object.
+                first = self._call("read", key, self._client.get_object, Range="bytes=0-0")
+                with closing(first["Body"]) as body:
+                    body.read()
+                self._check_size(key, _size_of_whole(first, 0, 1), size)
+                _on_threads(partial(receive, first["ETag"]), ranges)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         within = prefix.rpartition("/")[0]

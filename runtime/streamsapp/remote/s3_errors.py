@@ -8,6 +8,7 @@ from __future__ import annotations
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectionError as OutOfReachError,
     CredentialRetrievalError,
     HTTPClientError,
     IncompleteReadError,
@@ -16,7 +17,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
     SSLError,
 )
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NameResolutionError
 
 from streamsapp.remote.objects import (
     ObjectDamagedError,
@@ -40,6 +41,7 @@ _REFUSALS = {
     "InvalidBucketName": ("the bucket's name is not allowed", "correct remote_state.url"),
     "AccessDenied": ("access is denied", _PERMISSIONS),
     "InvalidAccessKeyId": ("the server does not know the access key", _CREDENTIALS),
+    "XAdminUserNotFound": ("the server does not know the access key", _CREDENTIALS),  # Versity S3 Gateway
     "SignatureDoesNotMatch": ("the secret key does not belong to the access key", _CREDENTIALS),
     "InvalidToken": ("the session token is not valid", _CREDENTIALS),
     "ExpiredToken": ("the session token has expired", "renew it; a secret's files are read at every request"),
@@ -68,7 +70,9 @@ def is_transient(error: Exception) -> bool:
         return _code(error) in _TRANSIENT_CODES or _status(error) in _TRANSIENT_STATUSES
     if isinstance(error, SSLError):
         return not any(part in str(error) for part in _UNTRUSTED)
-    return isinstance(error, HTTPClientError | IncompleteReadError | ResponseStreamingError | HTTPError)
+    return isinstance(
+        error, OutOfReachError | HTTPClientError | IncompleteReadError | ResponseStreamingError | HTTPError
+    )
 
 
 def translated(error: Exception, verb: str, where: str, endpoint: str) -> ObjectStoreError:
@@ -87,10 +91,10 @@ def translated(error: Exception, verb: str, where: str, endpoint: str) -> Object
             "remote_state.ca_file (ca.crt of the secret), or correct the scheme of remote_state.endpoint"
         )
     if is_transient(error):
-        text = str(error)
-        if "NameResolution" in text or "resolve" in text or "Name or service not known" in text:
+        reason = getattr(error, "kwargs", {}).get("error")
+        if isinstance(reason, NameResolutionError):
             return ObjectStoreError(f"{doing}: its host name cannot be resolved; correct remote_state.endpoint or DNS")
-        return ObjectStoreError(f"{doing}: it is out of reach: {text}; is it up, and may this machine connect to it?")
+        return ObjectStoreError(f"{doing}: it is out of reach: {error}; is it up, and may this machine connect to it?")
     return ObjectStoreError(f"{doing}: {error}")
 
 
