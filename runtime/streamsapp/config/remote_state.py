@@ -70,6 +70,8 @@ class RemoteStateConfig:
     def location(self) -> Bucket | Path:
         """What ``url`` names: a bucket with a prefix, or a folder."""
         parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
+        if "@" in parts.netloc:
+            raise _fault("url", "must not carry credentials; put them into the secret's files")
         if parts.query or parts.fragment or parts.scheme not in ("s3", "file"):
             raise _fault("url", f"expected s3://bucket/prefix or file:///folder, got {self.url!r}")
         return _bucket(parts.netloc, parts.path.strip("/")) if parts.scheme == "s3" else _folder(self.url)
@@ -94,10 +96,10 @@ def _check_endpoint(config: RemoteStateConfig) -> None:
     if config.endpoint is None:
         return
     parts = urlsplit(config.endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-        raise _fault("endpoint", f"expected http://host:port or https://host:port, got {config.endpoint!r}")
     if "@" in parts.netloc:
         raise _fault("endpoint", "must not carry credentials; put them into the secret's files")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+        raise _fault("endpoint", f"expected http://host:port or https://host:port, got {config.endpoint!r}")
     if isinstance(config.location, Path):
         raise _fault("endpoint", "belongs to an s3:// url; remove it")
 

@@ -43,11 +43,14 @@ class DirectoryStore:
         return f"file://{self._root}"
 
     def put_new(self, key: str, data: bytes) -> None:
+        def link(unseen: Path, path: Path) -> None:
+            try:
+                os.link(unseen, path)  # unlike a rename it fails where there is a file already
+            except FileExistsError as error:
+                raise ObjectExistsError(f"{self}/{key} exists already") from error
+
         try:
-            # Unlike a rename, a link fails where there is a file already.
-            self._write(key, lambda file: file.write(data), os.link)
-        except FileExistsError as error:
-            raise ObjectExistsError(f"{self}/{key} exists already") from error
+            self._write(key, lambda file: file.write(data), link)
         except OSError as error:
             raise self._failed("write", key, error) from error
 
