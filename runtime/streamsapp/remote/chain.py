@@ -80,3 +80,18 @@ class Chain:
 
     def file_key(self, file: SnapshotFile) -> str:
         return self.folder + file.object
+
+
+def objects_of(objects: ObjectStore, application_id: str) -> Iterator[tuple[TaskId, ObjectInfo]]:
+    """All that an application has in the store; other objects beside it are not its own."""
+    own = re.compile(rf"{re.escape(application_id)}/([0-9]+_[0-9]+)/(?:manifests|files)/.+")
+    for info in objects.list(f"{application_id}/"):
+        found = own.fullmatch(info.key)
+        if found:
+            yield TaskId.parse(found[1]), info
+
+
+def chains_of(objects: ObjectStore, application_id: str) -> list[Chain]:
+    """A chain for each task that has anything in the store, by task."""
+    tasks = sorted({task_id for task_id, _ in objects_of(objects, application_id)})
+    return [Chain(objects, application_id, task_id) for task_id in tasks]

@@ -100,10 +100,21 @@ class _Fetch:
     def _newest_usable(self) -> Snapshot | None:
         while True:
             numbers = self._chain.numbers()
+            newest = max(numbers, default=0)
             try:
-                return next((found for found in self._chain.valid(numbers) if self._restore(found, numbers[0])), None)
+                found = next((it for it in self._chain.valid(numbers) if self._restore(it, newest)), None)
             except _CollectedError as error:
                 log.info("snapshots of task %s: %s; the newest is looked up again", self._chain.task_id, error)
+            else:
+                if found is not None or not self._has_grown(newest):
+                    return found
+
+    def _has_grown(self, newest: int) -> bool:
+        """Whether there are newer snapshots by now, so that what is missing may just have been collected."""
+        if not self._look_ups or max(self._chain.manifests(), default=0) <= newest:
+            return False
+        self._look_ups -= 1
+        return True
 
     def _restore(self, snapshot: Snapshot, newest: int) -> bool:
         """Whether the database is there now; ``newest`` is the highest number as it was listed."""
@@ -146,8 +157,7 @@ class _Fetch:
             try:
                 list(pool.map(download, sorted(snapshot.files, key=lambda file: -file.size)))
             except ObjectMissingError as error:
-                if self._look_ups and self._chain.numbers()[:1] != [newest]:
-                    self._look_ups -= 1
+                if self._has_grown(newest):
                     raise _CollectedError(str(error)) from error
                 raise SnapshotInvalidError(f"its file is missing: {error}") from error
             except ObjectDamagedError as error:
