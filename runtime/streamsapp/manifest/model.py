@@ -81,8 +81,14 @@ class Processing(_Fields, frozen=True, kw_only=True):
 class RemoteState(_Fields, frozen=True, kw_only=True):
     url: Annotated[str, Meta(pattern=r"^(s3|file)://.+", description="s3://bucket/prefix or file:///folder")]
     endpoint: str | None = None
+    region: str | None = None
+    path_style: bool | None = None
     secret_ref: Reference | None = None
+    server_side_encryption: Literal["AES256", "aws:kms"] | None = None
+    kms_key_id: str | None = None
     snapshot_interval_seconds: Positive = 60
+    upload_bytes_per_second: Positive | None = None
+    retain: Positive = 3
 
 
 class Rollout(_Fields, frozen=True, kw_only=True):

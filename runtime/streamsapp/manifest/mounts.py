@@ -1,7 +1,8 @@
 """Where a pod finds what its manifest refers to. The operator mounts it there, the command line reads it.
 
 A Kafka secret is a folder of files. A file named like a client property (``sasl.password``) holds its value; files
-with the usual names of certificates are pointed at.
+with the usual names of certificates are pointed at. Remote state's secret holds ``AWS_ACCESS_KEY_ID`` and
+``AWS_SECRET_ACCESS_KEY``, perhaps ``AWS_SESSION_TOKEN`` and ``ca.crt``, of which all are pointed at and none is read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from pathlib import Path
 
 CODE_DIR = Path("/etc/streamsapp/code")
 SECRETS_DIR = Path("/var/run/secrets/streamsapp.dev")
-KAFKA_SECRET_DIR = SECRETS_DIR / "kafka"
+#: Below the folder of secrets.
+KAFKA_FOLDER = "kafka"
+REMOTE_STATE_FOLDER = "remote-state"
 HTTP_TOKEN_FILE = SECRETS_DIR / "http" / "token"
 
 _CERTIFICATES = {
@@ -31,6 +34,12 @@ def secret_properties(folder: Path) -> dict[str, str]:
         elif file.is_file() and "." in file.name and not file.name.startswith(".") and not _is_key_material(file):
             properties[file.name] = file.read_text(encoding="utf-8").rstrip("\r\n")
     return properties
+
+
+def remote_state_files(folder: Path) -> dict[str, Path]:
+    """Fields of ``RemoteStateConfig`` that a mounted secret fills: it may have credentials, an authority, or both."""
+    files = {"credentials_dir": folder} if (folder / "AWS_ACCESS_KEY_ID").exists() else {}
+    return files | ({"ca_file": folder / "ca.crt"} if (folder / "ca.crt").exists() else {})
 
 
 def _is_key_material(file: Path) -> bool:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from streamsapp.config import StreamsConfig
+import msgspec
+
+from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.memory import cgroup_limit
 from streamsapp.errors import ConfigError, ManifestError
-from streamsapp.manifest.model import StreamsApp
-from streamsapp.manifest.mounts import KAFKA_SECRET_DIR, secret_properties
+from streamsapp.manifest.model import Reference, RemoteState, StreamsApp
+from streamsapp.manifest.mounts import (
+    KAFKA_FOLDER,
+    REMOTE_STATE_FOLDER,
+    SECRETS_DIR,
+    remote_state_files,
+    secret_properties,
+)
 from streamsapp.manifest.quantity import parse_quantity
 
 
-def to_config(app: StreamsApp, *, secret_dir: Path | None = KAFKA_SECRET_DIR, **overrides: Any) -> StreamsConfig:
+def to_config(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR, **overrides: Any) -> StreamsConfig:
     """The configuration a manifest asks for; ``overrides`` are fields of ``StreamsConfig`` and win unless ``None``.
 
-    ``secret_dir`` is where the Kafka secret is mounted; ``None`` leaves the secret out.
+    ``secret_dir`` is the folder that secrets are mounted in; ``None`` leaves them out.
     """
     spec = app.spec
     settings: dict[str, Any] = {
@@ -30,6 +39,7 @@ def to_config(app: StreamsApp, *, secret_dir: Path | None = KAFKA_SECRET_DIR, **
         "max_warmup_replicas": spec.processing.max_warmup_replicas,
         "memory_bytes": _memory_bytes(app),
         "kafka": _client_properties(app, secret_dir),
+        "remote_state": to_remote_state(app, secret_dir=secret_dir),
     } | {name: value for name, value in overrides.items() if value is not None}
     if settings["bootstrap_servers"] is None:
         raise ManifestError(["spec.kafka.bootstrapServers: is required to run; set it or pass --bootstrap-servers"])
@@ -49,16 +59,47 @@ def _memory_bytes(app: StreamsApp) -> int | None:
 def _client_properties(app: StreamsApp, secret_dir: Path | None) -> dict[str, str]:
     """The manifest's properties over those of the mounted secret."""
     properties = {key: _text(value) for key, value in app.spec.kafka.properties.items()}
-    secret = app.spec.kafka.secret_ref
+    instead = "put the properties into spec.kafka.properties"
+    folder = _mounted(app.spec.kafka.secret_ref, "spec.kafka", secret_dir, KAFKA_FOLDER, instead)
+    return properties if folder is None else secret_properties(folder) | properties
+
+
+def to_remote_state(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR) -> RemoteStateConfig | None:
+    """Where the application's snapshots are: neither a broker nor Kafka's secret is needed to know that."""
+    state = app.spec.remote_state
+    if state is None:
+        return None
+    instead = "leave secretRef out and set the usual AWS variables"
+    folder = _mounted(state.secret_ref, "spec.remoteState", secret_dir, REMOTE_STATE_FOLDER, instead)
+    files = {} if folder is None else remote_state_files(folder)
+    if folder is not None and not files:
+        fault = f"the secret {folder} has neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY nor ca.crt; add them, or"
+        raise ManifestError([f"spec.remoteState.secretRef.name: {fault} leave secretRef out"])
+    settings: dict[str, Any] = msgspec.structs.asdict(state) | files
+    settings["snapshot_interval"] = float(settings.pop("snapshot_interval_seconds"))
+    del settings["secret_ref"]
+    try:
+        return RemoteStateConfig(**settings)
+    except ConfigError as error:
+        raise ManifestError([_as_in_the_manifest(str(error))]) from error
+
+
+def _as_in_the_manifest(fault: str) -> str:
+    """``remote_state.kms_key_id: ...`` is ``spec.remoteState.kmsKeyId: ...``, also where it is the remedy."""
+    named = re.sub(r"remote_state\.", "spec.remoteState.", fault)
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(RemoteState)}
+    return re.sub(r"[a-z]+(?:_[a-z]+)+", lambda found: names.get(found[0], found[0]), named)
+
+
+def _mounted(secret: Reference | None, where: str, secret_dir: Path | None, name: str, instead: str) -> Path | None:
+    """The folder of a secret that the manifest refers to."""
     if secret is None or secret_dir is None:
-        return properties
-    if not secret_dir.is_dir():
-        fault = (
-            f"spec.kafka.secretRef.name: the secret {secret.name!r} is not mounted at {secret_dir}; "
-            "mount it there, or put the properties into spec.kafka.properties to run outside Kubernetes"
-        )
-        raise ManifestError([fault])
-    return secret_properties(secret_dir) | properties
+        return None
+    folder = secret_dir / name
+    if not folder.is_dir():
+        fault = f"{where}.secretRef.name: the secret {secret.name!r} is not mounted at {folder}; mount it there, or"
+        raise ManifestError([f"{fault} {instead} to run outside Kubernetes"])
+    return folder
 
 
 def _text(value: str | float) -> str:
