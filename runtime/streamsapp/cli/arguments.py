@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import msgspec
+
+from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.entrypoint import load_topology
+from streamsapp.manifest.model import Kafka
+from streamsapp.manifest.to_config import to_config
 from streamsapp.topology.builder import Topology
 
 
@@ -56,6 +61,12 @@ def read_app(path: Path) -> tuple[StreamsApp, Topology]:
     app = load(path)
     topology = load_topology(app, path.parent)
     return app, checked(topology, "spec.topology.entrypoint")
+
+
+def remote_state_of(app: StreamsApp) -> RemoteStateConfig | None:
+    """Where the application's snapshots are; neither a broker nor Kafka's secret is needed to know that."""
+    alone = msgspec.structs.replace(app.spec, kafka=Kafka(bootstrap_servers="not-asked:9092"))
+    return to_config(msgspec.structs.replace(app, spec=alone)).remote_state
 
 
 def checked(topology: Topology, field: str) -> Topology:

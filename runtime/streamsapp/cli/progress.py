@@ -1,6 +1,7 @@
-"""Restore progress: one bar over all changelog partitions on a terminal, log lines elsewhere.
+"""Progress: one bar on a terminal, log lines elsewhere.
 
-A ``StateRestoreListener``: called on the restoration thread.
+``RestoreProgress`` is a ``StateRestoreListener``, called on the restoration thread; ``VerifyProgress`` is told by
+``streamsapp snapshots verify`` what was downloaded, on the threads that download.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass
+from threading import Lock
 from typing import TextIO
 
 from streamsapp.clock import Clock, SystemClock
@@ -92,11 +94,9 @@ class RestoreProgress:
         total = sum(changelog.total for changelog in self._changelogs.values())
         done = sum(changelog.done for changelog in self._changelogs.values())
         share = done / total if total else 1.0
-        filled = int(share * _BAR_WIDTH)
-        bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
         elapsed = max(self._clock.monotonic() - self._began, 0.001)
         partitions = f"{self._finished} of {len(self._changelogs)} changelog partitions"
-        return f"restoring {bar} {share:4.0%} {partitions}, {self._records:,} records, {self._records / elapsed:,.0f}/s"
+        return f"restoring {_bar(share)} {partitions}, {self._records:,} records, {self._records / elapsed:,.0f}/s"
 
     def _show(self) -> None:
         if self._draws:
@@ -114,3 +114,40 @@ class RestoreProgress:
         log.info("restored %d changelog partitions, %d records in %.1f s", self._finished, self._records, seconds)
         self._changelogs.clear()
         self._finished = self._records = 0
+
+
+class VerifyProgress:
+    """Shows how much of the snapshots has been read, on a terminal only: what was found is told at the end anyway."""
+
+    def __init__(self, total: int, stream: TextIO | None = None, clock: Clock | None = None) -> None:
+        self._total = total
+        self._stream = stream or sys.stderr
+        self._clock = clock or SystemClock()
+        self._draws = self._stream.isatty()
+        self._lock = Lock()
+        self._done = 0
+        self._shown = float("-inf")
+
+    def __enter__(self) -> VerifyProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._draws:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def __call__(self, count: int) -> None:
+        """So many bytes more were read."""
+        with self._lock:
+            self._done += count
+            now = self._clock.monotonic()
+            if self._draws and now - self._shown >= _REDRAW_SECONDS:
+                self._shown = now
+                share = min(self._done / self._total, 1.0) if self._total else 1.0
+                self._stream.write(f"\r\x1b[Kverifying {_bar(share)} of {self._total:,} bytes")
+                self._stream.flush()
+
+
+def _bar(share: float) -> str:
+    filled = int(share * _BAR_WIDTH)
+    return f"{'█' * filled}{'░' * (_BAR_WIDTH - filled)} {share:4.0%}"

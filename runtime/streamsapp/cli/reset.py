@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from streamsapp.cli.arguments import add_manifest, new_command, read_app
 from streamsapp.cli.cluster import Cluster
-from streamsapp.cli.reset_plan import ResetPlan, Target, internal_topics, new_offset
+from streamsapp.cli.reset_plan import ResetPlan, SnapshotsToDelete, Target, internal_topics, new_offset
 from streamsapp.cli.topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.to_config import to_config
+from streamsapp.remote.chain import objects_of
+from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.open import open_store
 from streamsapp.topology.builder import Topology
 
 
@@ -22,8 +26,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "reset",
         "make an application start over",
-        "Stop every instance first. Deletes the application's internal topics and the local state, and sets the\n"
-        "committed offsets of its input topics. Output topics keep what was written; delete them yourself if need be.",
+        "Stop every instance first. Deletes the application's snapshots in remote state, its internal topics and the\n"
+        "local state, and sets the committed offsets of its input topics. Output topics keep what was written; delete\n"
+        "them yourself if need be.",
         "  streamsapp reset -f app.yaml --dry-run\n  streamsapp reset -f app.yaml --to-datetime 2026-01-31T00:00:00Z",
     )
     add_manifest(parser)
@@ -46,12 +51,16 @@ def reset(options: argparse.Namespace) -> int:
     config = to_config(app, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
     cluster = Cluster(config)
     _refuse_while_running(cluster, config.application_id)
-    plan = _make_plan(cluster, topology, config, options)
+    objects = open_store(config.remote_state) if config.remote_state is not None else None
+    snapshots = _snapshots(objects, config) if objects is not None else None
+    plan = replace(_make_plan(cluster, topology, config, options), snapshots=snapshots)
     lines = list(plan.lines()) or ["nothing to do"]
     print("\n".join(lines))
     if options.dry_run:
         print("dry run: nothing was changed")
         return 0
+    if objects is not None and plan.snapshots is not None:
+        objects.delete(plan.snapshots.keys)
     cluster.delete_topics(plan.delete_topics)
     cluster.commit(plan.application_id, plan.offsets)
     if plan.state_dir is not None:
@@ -78,6 +87,15 @@ def _make_plan(
         state_dir=state_dir if state_dir.is_dir() else None,
         unsure=unsure,
     )
+
+
+def _snapshots(objects: ObjectStore, config: StreamsConfig) -> SnapshotsToDelete | None:
+    found = list(objects_of(objects, config.application_id))
+    if not found or config.remote_state is None:
+        return None
+    where = f"{config.remote_state.url.rstrip('/')}/{config.application_id}"
+    keys = sorted((info.key for _, info in found), key=lambda key: "/files/" in key)  # what refers to files goes first
+    return SnapshotsToDelete(where, tuple(keys), len({task_id for task_id, _ in found}))
 
 
 def _target(options: argparse.Namespace) -> tuple[Target, int]:

@@ -1,7 +1,7 @@
 """What a reset does, worked out before anything is touched. Pure.
 
-Like Kafka Streams' application reset: input topics are read again from a chosen place, internal topics and local
-state are deleted. Output topics stay as they are.
+Like Kafka Streams' application reset: input topics are read again from a chosen place, internal topics, local state
+and snapshots are deleted. Output topics stay as they are.
 """
 
 from __future__ import annotations
@@ -43,6 +43,15 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class SnapshotsToDelete:
+    """All that remote state holds of the application."""
+
+    where: str
+    keys: tuple[str, ...]
+    tasks: int
+
+
+@dataclass(frozen=True)
 class ResetPlan:
     """Everything a reset will do, in this order."""
 
@@ -50,11 +59,16 @@ class ResetPlan:
     delete_topics: tuple[str, ...]
     offsets: Mapping[TopicPartition, int]
     state_dir: Path | None
+    #: First of all: what else is deleted must not come back from them.
+    snapshots: SnapshotsToDelete | None = None
     #: Look like topics of this application, or of one whose id starts alike; left alone.
     unsure: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """What will be done, for the user to read."""
+        if self.snapshots is not None:
+            count = f"{len(self.snapshots.keys)} objects of {self.snapshots.tasks} tasks"
+            yield f"delete snapshots in {self.snapshots.where}: {count}"
         for topic in self.delete_topics:
             yield f"delete internal topic {topic}"
         for partition, offset in sorted(self.offsets.items()):

@@ -15,6 +15,7 @@ from streamsapp.cli.cluster import Cluster
 from streamsapp.cli.main import main
 from streamsapp.config import StreamsConfig
 from streamsapp.local.broker import EmbeddedBroker
+from streamsapp.remote.directory import DirectoryStore
 
 MANIFEST = """
 apiVersion: streamsapp.dev/v1alpha1
@@ -23,6 +24,7 @@ metadata: {{name: {name}}}
 spec:
   topology: {{entrypoint: "reset_{name}:topology"}}
   kafka: {{bootstrapServers: "{servers}"}}
+  remoteState: {{url: "file://{snapshots}"}}
   code:
     files:
       reset_{name}.py: |
@@ -50,7 +52,9 @@ class Application:
         self.state = folder / "state" / name
         self.state.mkdir(parents=True)
         self.manifest = folder / "app.yaml"
-        text = MANIFEST.format(name=name, servers=broker.bootstrap_servers, topic=self.topic)
+        self.snapshots = folder / "snapshots"
+        self.snapshots.mkdir()
+        text = MANIFEST.format(name=name, servers=broker.bootstrap_servers, topic=self.topic, snapshots=self.snapshots)
         self.manifest.write_text(text)
 
     def reset(self, *arguments: str) -> int:
@@ -100,6 +104,25 @@ def test_a_reset_deletes_what_the_topology_owns_and_rewinds_its_input(applicatio
     assert application.committed() == {0: 1, 1: 1}
     assert application.internal_topics() == [f"{application.name}-old-changelog"]
     assert not application.state.exists()
+
+
+def test_a_reset_deletes_the_applications_snapshots_and_no_others(
+    application: Application, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = DirectoryStore(application.snapshots)
+    neighbours = [f"{application.name}/notes/a.txt", f"{application.name}-audit/0_0/manifests/0000000000000001.json"]
+    own = [f"{application.name}/0_0/manifests/0000000000000001.json", f"{application.name}/0_1/files/1-ab/x"]
+    for key in (*neighbours, *own):
+        objects.put_new(key, b"")
+
+    assert application.reset("--dry-run") == 0
+    assert (
+        f"delete snapshots in file://{application.snapshots}/{application.name}: 2 objects" in capsys.readouterr().out
+    )
+    assert len(list(objects.list(""))) == 4
+    assert application.reset() == 0
+
+    assert sorted(info.key for info in objects.list("")) == sorted(neighbours)
 
 
 def test_a_topic_of_an_earlier_topology_goes_when_it_is_named(application: Application) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from streamsapp.cli.reset_plan import Bounds, ResetPlan, Target, internal_topics, new_offset
+from streamsapp.cli.reset_plan import Bounds, ResetPlan, SnapshotsToDelete, Target, internal_topics, new_offset
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 
@@ -75,4 +75,14 @@ def test_the_plan_reads_in_the_order_in_which_it_is_carried_out() -> None:
         "set committed offset of in-1 to 5",
         "delete local state state/a",
         "left alone: a-b-s-changelog",
+    ]
+
+
+def test_snapshots_go_before_what_could_come_back_from_them() -> None:
+    snapshots = SnapshotsToDelete("s3://bucket/prefix/orders", ("orders/0_0/manifests/1", "orders/0_1/files/x"), 2)
+    plan = ResetPlan("orders", ("orders-counts-changelog",), {}, None, snapshots)
+
+    assert list(plan.lines()) == [
+        "delete snapshots in s3://bucket/prefix/orders: 2 objects of 2 tasks",
+        "delete internal topic orders-counts-changelog",
     ]

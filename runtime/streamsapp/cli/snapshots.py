@@ -1,0 +1,139 @@
+"""``streamsapp snapshots list|show|verify``: what remote state holds of an application.
+
+Runs on the main thread, reads the object store and nothing else: neither Kafka nor the application's code is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+
+import orjson
+
+from streamsapp.cli.arguments import add_manifest, new_command, remote_state_of
+from streamsapp.cli.progress import VerifyProgress
+from streamsapp.cli.snapshots_text import as_data, in_detail, size, summary, table
+from streamsapp.clock import SystemClock
+from streamsapp.errors import ManifestError, StreamsError
+from streamsapp.manifest import load
+from streamsapp.record import TaskId
+from streamsapp.remote.chain import Chain, chains_of
+from streamsapp.remote.open import open_store
+from streamsapp.remote.snapshot import Snapshot
+from streamsapp.remote.verify import Verification, read_manifests, verify_files
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = new_command(
+        commands,
+        "snapshots",
+        "show what remote state holds, and whether it is sound",
+        "Reads the object store of spec.remoteState; may run beside the application.",
+        "  streamsapp snapshots list -f app.yaml\n"
+        "  streamsapp snapshots show -f app.yaml --task 0_3\n"
+        "  streamsapp snapshots verify -f app.yaml --all",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    _add_action(actions, "list", "the newest snapshot of each task", list_snapshots)
+    show = _add_action(actions, "show", "what the newest snapshot of each task holds", show_snapshots)
+    show.add_argument("--number", type=int, metavar="N", help="this snapshot instead of the newest; needs --task")
+    verify = _add_action(actions, "verify", "read and hash every file of the newest snapshots again", verify_snapshots)
+    verify.add_argument("--all", action="store_true", help="of older snapshots too")
+
+
+def _add_action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    run: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    add_manifest(parser)
+    parser.add_argument("--task", type=_task_id, metavar="TASK", help="only this one, such as 0_3")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def list_snapshots(options: argparse.Namespace) -> int:
+    chains, where = _open(options)
+    rows = [(chain.task_id, *chain.newest()) for chain in chains]
+    now = SystemClock().now_ms()
+    if options.output == "json":
+        _print_json([summary(task_id, number, found, now) for task_id, number, found in rows])
+    else:
+        print("\n".join(table(rows, now)) if rows else f"no snapshots in {where}")
+    return 0
+
+
+def show_snapshots(options: argparse.Namespace) -> int:
+    chains, where = _open(options)
+    if options.number is not None and options.task is None:
+        raise ManifestError(["--number: names a snapshot of one task; add --task"])
+    shown = [found for chain in chains if (found := _wanted(chain, options.number)) is not None]
+    now = SystemClock().now_ms()
+    if options.output == "json":
+        _print_json([as_data(snapshot, now) for snapshot in shown])
+    else:
+        blocks = ["\n".join(in_detail(snapshot, now)) for snapshot in shown]
+        print("\n\n".join(blocks) or f"no snapshots in {where}")
+    return 0
+
+
+def _wanted(chain: Chain, number: int | None) -> Snapshot | None:
+    return chain.newest()[1] if number is None else chain.read(number)
+
+
+def verify_snapshots(options: argparse.Namespace) -> int:
+    chains, where = _open(options)
+    verifications = [read_manifests(chain, every=options.all) for chain in chains]
+    total = sum(file.size for verification in verifications for file in verification.files)
+    with VerifyProgress(total) as progress:
+        verify_files(verifications, progress)
+    faults = [fault for verification in verifications for fault in verification.faults]
+    if options.output == "json":
+        _print_json({**_extent(verifications), "bytes": total, "faults": faults})
+    else:
+        extent = "{snapshots} snapshots of {tasks} tasks, {files} files".format(**_extent(verifications))
+        verdict = f"{len(faults)} faults in" if faults else "all sound:"
+        print("\n".join([*faults, f"{verdict} {extent}, {size(total)} in {where}"]))
+    return 1 if faults else 0
+
+
+def _extent(verifications: Iterable[Verification]) -> dict[str, int]:
+    every = list(verifications)
+    return {
+        "tasks": len(every),
+        "snapshots": sum(len(verification.snapshots) for verification in every),
+        "files": sum(len(verification.files) for verification in every),
+    }
+
+
+def _open(options: argparse.Namespace) -> tuple[list[Chain], str]:
+    """The chains that are asked for, and where they are."""
+    app = load(options.file)
+    config = remote_state_of(app)
+    if config is None:
+        raise ManifestError(["spec.remoteState: is not there, so there are no snapshots; set its url"])
+    chains = chains_of(open_store(config), app.application_id)
+    where = f"{config.url.rstrip('/')}/{app.application_id}"
+    if options.task is None:
+        return chains, where
+    chosen = [chain for chain in chains if chain.task_id == options.task]
+    if not chosen:
+        raise StreamsError(
+            f"task {options.task} has no snapshots in {where}; `streamsapp snapshots list` shows which have"
+        )
+    return chosen, where
+
+
+def _print_json(data: object) -> None:
+    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+
+
+def _task_id(text: str) -> TaskId:
+    try:
+        return TaskId.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -1,0 +1,92 @@
+"""Reads snapshots again, all of them, and tells what is not as it was written.
+
+Called by commands, on the main thread. Changes nothing; may run beside the application.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, unobserved
+from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
+
+
+@dataclass
+class Verification:
+    """What is to be read of one task, and what was found wrong."""
+
+    chain: Chain
+    snapshots: list[Snapshot] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> dict[SnapshotFile, list[int]]:
+        """Each file once, with the numbers of the snapshots that need it."""
+        files: dict[SnapshotFile, list[int]] = {}
+        for snapshot in self.snapshots:
+            for file in snapshot.files:
+                files.setdefault(file, []).append(snapshot.number)
+        return files
+
+
+def read_manifests(chain: Chain, *, every: bool) -> Verification:
+    """The newest snapshot that a restore would begin with, or ``every`` one; what is wrong with manifests is found."""
+    verification = Verification(chain)
+    numbers = chain.numbers()
+    for number, next_number in zip(numbers[1:], numbers, strict=False):
+        for missing in range(number + 1, next_number):
+            verification.faults.append(f"task {chain.task_id}: the manifest of snapshot {missing} is missing")
+    for number in numbers:
+        try:
+            verification.snapshots.append(chain.read(number))
+        except SnapshotInvalidError as error:
+            verification.faults.append(str(error))
+        except ObjectMissingError:
+            continue  # collected since it was listed
+        else:
+            if not every and verification.snapshots[-1].files:
+                break
+    return verification
+
+
+def verify_files(verifications: Iterable[Verification], moved: Moved = unobserved, *, downloads: int = 4) -> None:
+    """Download and hash every file; what is wrong is added to the faults."""
+    with tempfile.TemporaryDirectory(prefix="streamsapp-verify-") as name, ThreadPoolExecutor(downloads) as pool:
+        for verification in verifications:
+            chain = verification.chain
+
+            def fault(file: SnapshotFile, chain: Chain = chain) -> str | None:
+                return _fault(chain, file, Path(name), moved)
+
+            files = verification.files
+            found = zip(files.items(), pool.map(fault, files), strict=True)
+            verification.faults.extend(
+                _lines(chain, ((file, numbers, text) for (file, numbers), text in found if text))
+            )
+
+
+def _lines(chain: Chain, found: Iterable[tuple[SnapshotFile, list[int], str]]) -> Iterator[str]:
+    present: set[int] | None = None
+    for file, numbers, text in found:
+        present = set(chain.numbers()) if present is None else present
+        for number in present.intersection(numbers):  # not what was collected meanwhile
+            yield f"snapshot {number} of task {chain.task_id}: {file.name}: {text}"
+
+
+def _fault(chain: Chain, file: SnapshotFile, folder: Path, moved: Moved) -> str | None:
+    target = folder / uuid4().hex
+    try:
+        chain.objects.download(chain.file_key(file), target, file.size, moved)
+    except (ObjectMissingError, ObjectDamagedError) as error:
+        return str(error)
+    with target.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    target.unlink()
+    return None if digest == file.sha256 else f"{chain.file_key(file)} has sha256 {digest} instead of {file.sha256}"
