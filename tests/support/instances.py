@@ -99,6 +99,15 @@ class Process:
             "client_id": config.client_id,
             "host_id": config.host_id,
         }
+        if (remote := config.remote_state) is not None:
+            settings["remote_state"] = {
+                "url": remote.url,
+                "endpoint": remote.endpoint,
+                "credentials_dir": None if remote.credentials_dir is None else str(remote.credentials_dir),
+                "snapshot_interval": remote.snapshot_interval,
+                "retain": remote.retain,
+                "grace": remote.grace,
+            }
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(

@@ -23,6 +23,7 @@ from streamsapp import (
     StreamsRuntime,
     Topology,
 )
+from streamsapp.config import RemoteStateConfig
 from streamsapp.dsl.kstream import KStream
 
 _TEXT = Serdes.string()
@@ -58,7 +59,12 @@ def main(program: str, settings: str, arguments: str) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s")
     config = json.loads(settings)
     topology = _PROGRAMS[program](**json.loads(arguments))
-    instance = StreamsRuntime(topology, StreamsConfig(**{**config, "state_dir": Path(config["state_dir"])}))
+    config["state_dir"] = Path(config["state_dir"])
+    if (remote := config.get("remote_state")) is not None:
+        credentials = remote["credentials_dir"]
+        remote["credentials_dir"] = None if credentials is None else Path(credentials)
+        config["remote_state"] = RemoteStateConfig(**remote)
+    instance = StreamsRuntime(topology, StreamsConfig(**config))
     signal.signal(signal.SIGTERM, lambda *_: instance.close(0 if instance.state.ending else 30))
     instance.start()
     return 0 if instance.wait() is None else 1

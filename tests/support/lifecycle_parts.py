@@ -56,6 +56,10 @@ class FakeTasksLife:
         self.closed: list[str] = []
         self.giving_up: dict[TaskId, None] = {}
         self.assigned: list[Mapping[TaskId, TaskRole]] = []
+        self.snapshots_asked_for = 0
+
+    def ask_for_snapshots(self) -> None:
+        self.snapshots_asked_for += 1
 
     def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
         self.assigned.append(wanted)

@@ -66,7 +66,7 @@ class FakeRestoration:
         assert task.id not in self.here
         self.here[task.id] = task
 
-    def close(self, tasks: Collection[StreamTask], *, wipe: bool = False) -> None:
+    def close(self, tasks: Collection[StreamTask], *, wipe: bool = False, clean: bool = False) -> None:
         for task in tasks:
             if self.here.get(task.id) is task:
                 del self.here[task.id]

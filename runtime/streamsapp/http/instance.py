@@ -10,6 +10,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
+from streamsapp.errors import StreamsError
 from streamsapp.http.messages import Answer, Request, Route, Routes, json_answer
 from streamsapp.http.state import StateRoute
 from streamsapp.http.view import InstanceView
@@ -18,6 +19,7 @@ from streamsapp.query import Queries
 
 #: Seconds.
 _LONGEST_DRAIN = 86_400.0
+_SNAPSHOT_SECONDS = 60.0
 
 
 def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Routes:
@@ -30,6 +32,7 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
         "/status": Route(lambda _: json_answer(view.status())),
         "/state/": Route(StateRoute(queries)),
         "/drain": Route(drain, method="POST"),
+        "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),
     }
 
 
@@ -61,8 +64,23 @@ class Drain:
         return json_answer({"drained": False, "error": error}, HTTPStatus.GATEWAY_TIMEOUT)
 
 
+def take_snapshots(request: Request, view: InstanceView) -> Answer:
+    """``POST /snapshot?timeout=SECONDS``: a snapshot of every active task, then the answer."""
+    timeout = drain_timeout(request, _SNAPSHOT_SECONDS)
+    if timeout is None:
+        return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+    try:
+        taken = view.snapshot(timeout)
+    except StreamsError as error:
+        return json_answer({"error": str(error)}, HTTPStatus.CONFLICT)
+    if taken:
+        return json_answer({"taken": True})
+    error_text = f"not every task got a snapshot within {timeout:g} s; the log says why"
+    return json_answer({"taken": False, "error": error_text}, HTTPStatus.GATEWAY_TIMEOUT)
+
+
 def drain_timeout(request: Request, default: float) -> float | None:
-    """The seconds a drain may take; ``None`` if they cannot be read."""
+    """The seconds a request may take; ``None`` if they cannot be read."""
     try:
         seconds = float(parse_qs(request.query).get("timeout", [str(default)])[-1])
     except ValueError:

@@ -27,6 +27,11 @@ class InstanceView(Protocol):
         """Whether the instance runs, and if not in which state it is."""
         ...
 
+    def snapshot(self, timeout: float) -> bool:
+        """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. The one
+        method that waits."""
+        ...
+
     def samples(self) -> Iterable[Sample]:
         """Everything that is measured."""
         ...

@@ -5,6 +5,8 @@ Made and closed by the application on any of its threads. What it consists of is
     polling        1   clients, commits, life of the tasks        (runtime/polling.py)
     processing     N   user code                                  (runtime/processing.py)
     restoration    1   changelogs into stores                     (runtime/restoration.py)
+    snapshot       2   stores to remote state, if it is configured (runtime/remote_/snapshots.py)
+    restore        4   stores from remote state, before the changelogs (runtime/remote_/restores.py)
     cleanup, metrics, topics: one each                            (runtime/housekeeping.py)
 """
 
@@ -139,6 +141,17 @@ class StreamsRuntime:
         self._state.wait_for(lambda state: state.ended, seconds + DRAIN_END)
         return parts.polling.drained
 
+    def snapshot(self, timeout: float | timedelta = 60.0) -> bool:
+        """Take a snapshot of every active task now; whether remote state has them within ``timeout`` (seconds).
+
+        Processing goes on meanwhile. Raises ``StreamsError`` without remote state.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        remote = self._started().stores.remote
+        if remote is None:
+            raise StreamsError("there is no remote state to take snapshots to; set remote_state")
+        return remote.snapshots.take_all(seconds)
+
     def wait(self, timeout: float | None = None) -> BaseException | None:
         """Block until the instance has ended; what ended it, or ``None`` when it was closed."""
         self._state.wait_for(lambda state: state.ended, timeout)
@@ -217,7 +230,7 @@ class StreamsRuntime:
 
     def samples(self) -> Iterable[Sample]:
         """Everything that is measured, for ``/metrics``."""
-        return status.samples(self._config, self._state.state, self._parts)
+        return status.samples(self._config, self._state.state, self._parts, self._clock.now_ms())
 
     def _started(self) -> Parts:
         if self._parts is None:

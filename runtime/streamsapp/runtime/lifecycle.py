@@ -25,6 +25,8 @@ from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, Deliv
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import Assignment, Holdings, Lost, Membership, ShutdownRequested
 from streamsapp.record import TopicPartition
+from streamsapp.remote.objects import UnfitObjectStoreError
+from streamsapp.remote.writer import SnapshotFencedError
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.failures import ThreadFailure
@@ -54,7 +56,7 @@ DELIVERY_MARGIN = 1.0
 
 #: No handler is asked: starting again would fail again, wait for a thread that never returns, or take over from who
 #: took over from us.
-_FINAL = (UserInputError, TopicError, FencedError, ProcessorHangsError)
+_FINAL = (UserInputError, TopicError, FencedError, ProcessorHangsError, UnfitObjectStoreError)
 
 
 class Lifecycle:
@@ -216,8 +218,9 @@ class Lifecycle:
         (self._tasks.pause if paused else self._tasks.resume)()
 
     def drain(self) -> None:
-        """Ask the others to take over."""
+        """Ask the others to take over; those that have no replica begin with a snapshot."""
         self._drain_wanted = True
+        self._life.ask_for_snapshots()
         self._membership.drain()
 
     @property
@@ -288,6 +291,10 @@ class Lifecycle:
             log.error("%s failed too: %s", failure.thread, failure.error)
             return
         task = None if failure.task_id is None else self._life.all.get(failure.task_id)
+        if isinstance(failure.error, SnapshotFencedError):
+            if task is not None and task.role is TaskRole.ACTIVE:
+                raise failure.error  # ends like a commit that was fenced
+            return
         if isinstance(failure.error, TaskCorruptedError) and task is not None:
             log.warning("task %s: %s; its local state is wiped and restored", task.id, failure.error)
             self._corrupted.append(task)
@@ -360,15 +367,19 @@ class Lifecycle:
         """The broker no longer has what a task was to read next."""
         self._life.out_of_range(partitions)
 
-    def close(self, error: BaseException | None, *, leave_group: bool) -> None:
-        """Close the tasks and leave; the caller has committed what could be committed."""
+    def close(self, error: BaseException | None, *, leave_group: bool, patience: float) -> None:
+        """Close the tasks and leave; the caller has committed what could be committed. Last snapshots may take
+        ``patience`` seconds."""
         if error is not None:
             # A message that names topic and remedy says it all; where our own code noticed it is of no use to anybody.
-            told = isinstance(error, (UserInputError, TopicError))
+            told = isinstance(error, (UserInputError, TopicError, UnfitObjectStoreError))
             log.error("%s ends: %s", self._config.application_id, error, exc_info=None if told else error)
             self._end(error)
+        clean = self.error is None and not self._all_to_revive
+        if clean and patience > 0:
+            self._life.last_snapshots(patience)
         try:
-            self._life.close_all()
+            self._life.close_all(clean=clean)
         except Exception as failure:
             log.exception("closing tasks failed")
             self.error = self.error or failure

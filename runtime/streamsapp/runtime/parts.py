@@ -21,8 +21,6 @@ from streamsapp.runtime import garbage
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.global_.task import GlobalTask
-from streamsapp.runtime.global_.thread import GlobalThread
 from streamsapp.runtime.housekeeping import (
     CLEANUP_PERIOD,
     METRICS_PERIOD,
@@ -38,10 +36,9 @@ from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.restoration import RestorationThread
-from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.runtime.state_parts import StateParts
 from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.runtime.watch import HangWatch
-from streamsapp.state.resources import StateResources
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 
@@ -69,29 +66,28 @@ class Parts:
         self.state = state
         self._plugins = plugins
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        admin = TopicAdmin(client_properties.admin(config))
+        self.membership = GroupMember(config, clock, plugins.assignor)
+        self.stores = StateParts(
+            topology, config, clock, plugins, admin, self.failures,
+            lambda: clock.monotonic() < self.membership.safe_until,
+        )  # fmt: skip
+        self.restoration, self.global_thread = self.stores.restoration, self.stores.global_thread
         self.consumer = PartitionConsumer(client_properties.main_consumer(config))
         self.tasks = TaskManager(plugins.scheduler)
         self.collector = RecordCollector(_output_capacity(config))
         self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
-        admin = TopicAdmin(client_properties.admin(config))
-        self.restoration = self._restoration_thread(config, admin, clock)
-        resources = StateResources(
-            config.memory.block_cache + config.memory.write_buffers,
-            config.memory.write_buffers,
-            config.memory.read_cache,
-        )
-        self.global_thread = self._global_thread(topology, config, clock, resources, admin)
         self.owned = TasksLife(
             config,
-            resources,
+            self.stores.resources,
             self.consumer,
             self.feeder,
             self.tasks,
             self.restoration,
             clock,
             {} if self.global_thread is None else self.global_thread.stores,
+            None if self.stores.remote is None else self.stores.remote.snapshots,
         )
-        self.membership = GroupMember(config, clock, plugins.assignor)
         self.life = Lifecycle(
             topology,
             config,
@@ -118,24 +114,6 @@ class Parts:
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
         self.periodic = self._periodic_threads(config, admin)
-
-    def _restoration_thread(self, config: StreamsConfig, admin: TopicAdmin, clock: Clock) -> RestorationThread:
-        consumer = PartitionConsumer(client_properties.restore_consumer(config))
-        events = RestoreEvents(consumer, lambda: self._plugins.restore_listener, lambda: self._plugins.standby_listener)
-        return RestorationThread(f"{config.client_id}-restoration", consumer, admin, self.failures, events, clock)
-
-    def _global_thread(
-        self, topology: Topology, config: StreamsConfig, clock: Clock, resources: StateResources, admin: TopicAdmin
-    ) -> GlobalThread | None:
-        stores = topology.global_stores()
-        if not stores:
-            return None
-        task = GlobalTask(stores, config, clock, resources, config.state_dir / config.application_id)
-        consumer = PartitionConsumer(client_properties.global_consumer(config))
-        name, failures = f"{config.client_id}-global", self.failures
-        return GlobalThread(
-            name, task, consumer, admin, config, clock, failures, lambda: self._plugins.restore_listener
-        )
 
     def _polling_thread(self, config: StreamsConfig, clock: Clock) -> PollingThread:
         return PollingThread(
@@ -164,8 +142,7 @@ class Parts:
     @property
     def threads(self) -> list[threading.Thread]:
         """All threads of the instance."""
-        global_threads = [] if self.global_thread is None else [self.global_thread]
-        return [self.polling, self.restoration, *global_threads, *self.processing, *self.periodic]
+        return [self.polling, *self.stores.threads, *self.processing, *self.periodic]
 
     def start(self) -> None:
         """Start all threads."""
@@ -176,6 +153,8 @@ class Parts:
     def end(self) -> None:
         """Called on the polling thread as its last act: stop the others, close the clients, say that it is over."""
         self.tasks.close()
+        if self.stores.remote is not None:
+            self.stores.remote.stop()
         others: list[ProcessingThread | RestorationThread | PeriodicThread]
         others = [*self.processing, self.restoration, *self.periodic]
         for thread in others:
@@ -187,6 +166,7 @@ class Parts:
             self.global_thread.stop()
             _join(self.global_thread)
         self.consumer.close()
+        self.stores.release()
         garbage.restore()
         if self.life.error is None:
             self.state.to(ClientState.PENDING_SHUTDOWN)

@@ -43,6 +43,8 @@ IDLE_AFTER = 1.0
 COMMIT_SLICE = 0.01
 #: What is left for the last commit when draining has used up its time, in seconds.
 CLOSE_AFTER_DRAIN = 5.0
+#: What is left for closing the stores when last snapshots have used up their time, in seconds.
+CLOSING = 3.0
 #: How often due callbacks are looked for, in seconds.
 TICK = 0.01
 
@@ -106,16 +108,19 @@ class PollingThread(threading.Thread):
 
     def run(self) -> None:
         error: BaseException | None = None
+        deadline = 0.0
         try:
             self._life.start()
             while self._close_within is None and not self._life.ended:
                 self._pass()
             if not self._life.ended:
-                self._finish(self._clock.monotonic() + (self._close_within or 0.0))
+                deadline = self._clock.monotonic() + (self._close_within or 0.0)
+                self._finish(deadline)
         except BaseException as failure:
             error = failure
         try:
-            self._life.close(error, leave_group=self._leave_group)
+            patience = deadline - self._clock.monotonic() - CLOSING
+            self._life.close(error, leave_group=self._leave_group, patience=patience)
             self._take_failures()  # a store that could not be flushed when it was closed
         finally:
             self._on_end()

@@ -69,7 +69,9 @@ class RestorationThread(threading.Thread):
         events: RestoreEvents,
         clock: Clock,
         preparer: Preparer = NOTHING_TO_PREPARE,
+        replay: MeasuredRate | None = None,
     ) -> None:
+        """``replay`` is told how many records per second of busy time are applied."""
         super().__init__(name=name, daemon=True)
         self._consumer = consumer
         self._admin = admin
@@ -91,8 +93,7 @@ class RestorationThread(threading.Thread):
         self.preparing: set[TaskId] = set()
         #: Where tasks go on in inputs of which the group knows nothing.
         self._inputs: dict[TaskId, Mapping[TopicPartition, ConsumedOffset]] = {}
-        #: Records per second of busy time.
-        self.replay = MeasuredRate()
+        self._replay = replay or MeasuredRate()
         #: Tasks of this pass whose changelogs are to be located.
         self._arrived: list[StreamTask] = []
         #: Whether replicas stand still; looked at by status.
@@ -172,7 +173,7 @@ class RestorationThread(threading.Thread):
         self._apply(fetched)
         count = sum(len(records) for _, records in fetched.records)
         if count >= MEASURABLE:
-            self.replay.observe(count, self._clock.monotonic() - began)
+            self._replay.observe(count, self._clock.monotonic() - began)
 
     def _take_requests(self) -> None:
         """For a short while, in their order: who was promoted first does not wait until all new replicas are open."""

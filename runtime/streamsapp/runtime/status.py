@@ -13,10 +13,12 @@ from typing import Any
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
+from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.global_.thread import GlobalThread
 from streamsapp.runtime.parts import Parts
+from streamsapp.runtime.remote_ import figures
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -51,18 +53,24 @@ def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:
 
 
 def _task(task: StreamTask, parts: Parts, now_ms: int) -> dict[str, Any]:
+    remote = parts.stores.remote
+    snapshot = None if remote is None else figures.newest_snapshot(remote, task)
     return {
         "id": str(task.id),
         "role": task.role.value,
         "state": task.state.value,
         "stores": [
-            _store(task, store, partition, parts, now_ms) for store, partition in task.plan.all_changelogs.items()
+            _store(task, store, partition, snapshot, parts, now_ms)
+            for store, partition in task.plan.all_changelogs.items()
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
+        "restore": None if remote is None else figures.restore_figures(remote, task, snapshot),
     }
 
 
-def _store(task: StreamTask, store: str, changelog: TopicPartition, parts: Parts, now_ms: int) -> dict[str, Any]:
+def _store(
+    task: StreamTask, store: str, changelog: TopicPartition, snapshot: Snapshot | None, parts: Parts, now_ms: int
+) -> dict[str, Any]:
     reader = parts.restoration.readers.get(changelog)
     if reader is not None and reader.task is not task:
         reader = None  # it was handed over a moment ago
@@ -78,7 +86,7 @@ def _store(task: StreamTask, store: str, changelog: TopicPartition, parts: Parts
         "lag": None if seen is None else seen.lag,
         "observedAt": None if seen is None else _iso(seen.observed_at_ms),
         "mode": _mode(task, parts),
-        "snapshot": None,
+        "snapshot": figures.store_snapshot(snapshot, store),
     }
 
 
@@ -91,6 +99,8 @@ def _active(task: StreamTask, store: str, reader: ChangelogReader | None, now_ms
 
 
 def _mode(task: StreamTask, parts: Parts) -> str:
+    if task.id in parts.restoration.preparing:
+        return "restoring"
     if task.role is not TaskRole.ACTIVE:
         return "paused" if parts.restoration.replicas_paused else "updating"
     if task.state is not TaskState.RUNNING:
@@ -128,7 +138,7 @@ def health(state: ClientState, parts: Parts | None, hang_limit: float) -> tuple[
     return True, f"state is {state.value}"
 
 
-def samples(config: StreamsConfig, state: ClientState, parts: Parts | None) -> Iterator[Sample]:
+def samples(config: StreamsConfig, state: ClientState, parts: Parts | None, now_ms: int) -> Iterator[Sample]:
     """Everything measured, under Kafka Streams' names."""
     client = {"client_id": config.client_id, "application_id": config.application_id}
     yield gauge("stream-metrics", "client-state", list(ClientState).index(state), **client)
@@ -145,9 +155,11 @@ def samples(config: StreamsConfig, state: ClientState, parts: Parts | None) -> I
         yield from _reader_samples(reader)
     for task in parts.owned.active:
         yield from _task_samples(task)
+    if parts.stores.remote is not None:
+        yield from figures.samples(parts.stores.remote, now_ms)
     for task_id, stores in parts.statistics.figures.items():
-        for store, figures in stores.items():
-            for name, value in figures.items():
+        for store, measured in stores.items():
+            for name, value in measured.items():
                 metric = name.replace("_", "-")
                 yield gauge("stream-state-metrics", metric, value, task_id=str(task_id), state_id=store)
 

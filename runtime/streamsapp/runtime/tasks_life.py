@@ -22,6 +22,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.layout import Layout
 from streamsapp.runtime.rebalance import changes
+from streamsapp.runtime.remote_.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.resources import StateResources
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 #: How long a thread may take to let go of a task, in seconds.
 LET_GO = 30.0
+#: How long closing waits for last snapshots, in seconds.
+LAST_SNAPSHOTS = 30.0
 
 
 class TasksLife:
@@ -51,6 +54,7 @@ class TasksLife:
         restoration: RestorationThread,
         clock: Clock,
         global_stores: Mapping[str, KeyValueStoreImpl],
+        snapshots: Snapshots | None = None,
     ) -> None:
         self._config = config
         self._resources = resources
@@ -61,6 +65,7 @@ class TasksLife:
         self._clock = clock
         #: Open to every task, for reading.
         self._global_stores = global_stores
+        self._snapshots = snapshots
         #: All tasks by id, replicas too; read by status and metrics.
         self.all: dict[TaskId, StreamTask] = {}
         #: Active tasks that go to other instances when they are committed, and what becomes of them here.
@@ -108,7 +113,8 @@ class TasksLife:
         leaving = [self.all[task_id] for task_id in self.giving_up]
         replicas = {task.id: role for task in leaving if (role := self.giving_up[task.id]) is not None}
         self.giving_up = {}
-        self.close([task for task in leaving if task.id not in replicas or task.state is not TaskState.RUNNING])
+        closing = [task for task in leaving if task.id not in replicas or task.state is not TaskState.RUNNING]
+        self.close(closing, clean=True)
         demoted = [self.all[task_id] for task_id in replicas if task_id in self.all]
         self._detach(demoted)
         recycled = {task.id: task.recycled(replicas[task.id]) for task in demoted}
@@ -150,6 +156,8 @@ class TasksLife:
             inputs = {each: (at.offset, at.metadata) for each, at in task.start_offsets.items()}
             task.stores.restored(task.changelog_positions, inputs)
             self._tasks.add(task)
+            if self._snapshots is not None:
+                self._snapshots.own(task)
         self._tasks.retire(self.giving_up)
         self._feeder.add({task: self._positions(task, task.plan.inputs) for task in restored})
         return True
@@ -214,25 +222,37 @@ class TasksLife:
 
     # ---- closed ------------------------------------------------------------------------------------------------
 
-    def close(self, tasks: Iterable[StreamTask]) -> None:
+    def close(self, tasks: Iterable[StreamTask], *, clean: bool = False) -> None:
         """Close tasks wherever they are; what they did since the last commit is dropped. Their stores are closed by the
-        restoration thread, in its turn: that takes milliseconds each."""
+        restoration thread, in its turn: that takes milliseconds each. ``clean`` says that nobody else has them yet."""
         closing = list(tasks)
         self._detach(closing)
-        self._restoration.close(closing)
+        self._restoration.close(closing, clean=clean)
         for task in closing:
             self.all.pop(task.id, None)
         self.giving_up = {task_id: role for task_id, role in self.giving_up.items() if task_id in self.all}
 
-    def close_all(self) -> None:
-        """The instance ends: returns when every store is closed."""
-        self.close(self.all.values())
+    def ask_for_snapshots(self) -> None:
+        """Soon, of every active task; nobody waits for them."""
+        if self._snapshots is not None:
+            self._snapshots.ask()
+
+    def last_snapshots(self, timeout: float) -> None:
+        """The instance is about to end, in good order: the object store gets what the last commit left."""
+        if self._snapshots is not None and not self._snapshots.take_all(min(timeout, LAST_SNAPSHOTS)):
+            log.warning("not every task got a last snapshot; what is missing is read from the changelogs")
+
+    def close_all(self, *, clean: bool) -> None:
+        """The instance ends, in good order or not: returns when every store is closed."""
+        self.close(self.all.values(), clean=clean)
         if not self._restoration.settle(LET_GO):
             raise StateStoreError("the restoration thread does not come to an end; stores may be open")
 
     def _detach(self, tasks: Collection[StreamTask]) -> None:
         """Take tasks away from the threads that process and feed them."""
         for task in tasks:
+            if self._snapshots is not None:
+                self._snapshots.release(task)
             self._tasks.remove(task.id, LET_GO)
             self._close_user_code(task)
         self._feeder.remove(tasks)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from query_hosts import QueryHost
-from streamsapp.errors import ConfigError
+from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.http import HttpServer, instance_routes
 from streamsapp.http.instance import Drain
 from streamsapp.metrics import Sample, gauge
@@ -31,10 +31,19 @@ class View:
 
         self.drained = True
         self.drains: list[float] = []
+        self.taken = True
+        self.refusal: str | None = None
+        self.snapshots: list[float] = []
 
     def drain(self, timeout: float) -> bool:
         self.drains.append(timeout)
         return self.drained
+
+    def snapshot(self, timeout: float) -> bool:
+        if self.refusal is not None:
+            raise StreamsError(self.refusal)
+        self.snapshots.append(timeout)
+        return self.taken
 
     def status(self) -> dict[str, Any]:
         if self.error is not None:
@@ -185,6 +194,21 @@ def test_a_drain_is_asked_for_by_post_with_the_token(view: View, tmp_path: Path)
         status, headers, _ = ask(server, "/drain", token="geheimnis")
         assert (status, headers["Allow"]) == (405, "POST")
     assert view.drains == []
+
+
+def test_a_snapshot_is_answered_for_when_it_is_taken(view: View) -> None:
+    with serving(view) as server:
+        assert [ask(server, path, "POST")[::2] for path in ("/snapshot", "/snapshot?timeout=3")] == [
+            (200, '{"taken":true}\n')
+        ] * 2
+        assert view.snapshots == [60, 3]
+        view.taken = False
+        status, _, body = ask(server, "/snapshot?timeout=2", "POST")
+        assert (status, "within 2 s" in body) == (504, True)
+        assert ask(server, "/snapshot?timeout=soon", "POST")[0] == 400
+        view.refusal = "there is no remote state"
+        assert ask(server, "/snapshot", "POST")[::2] == (409, '{"error":"there is no remote state"}\n')
+        assert ask(server, "/snapshot")[0] == 405
 
 
 def test_closing_waits_for_the_answer_to_a_drain(view: View) -> None:

@@ -99,7 +99,7 @@ class FakeLife:
     def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
         self.asked += [f"out of range: {partition}" for partition in partitions]
 
-    def close(self, error: BaseException | None, *, leave_group: bool) -> None:
+    def close(self, error: BaseException | None, *, leave_group: bool, patience: float) -> None:
         self.closed_with.append(error)
         self.on_close()
 

@@ -41,7 +41,8 @@ class Parts:
     def __post_init__(self) -> None:
         self.tasks = SimpleNamespace(paused=self.paused)
         self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
-        self.restoration = SimpleNamespace(readers=self.restoring, replicas_paused=self.paused)
+        self.restoration = SimpleNamespace(readers=self.restoring, replicas_paused=self.paused, preparing=set())
+        self.stores = SimpleNamespace(remote=None)
         self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4))
         self.watch = SimpleNamespace(longest=self.longest)
         self.polling = SimpleNamespace(name="app-polling", commit_latency=Histogram())
@@ -109,6 +110,7 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
             }
         ],
         "inputLag": 7,
+        "restore": None,
     }
 
 
@@ -186,7 +188,8 @@ def test_metrics_have_kafka_streams_names_and_the_tasks_figures() -> None:
     task.input_lag = 9
 
     found = {
-        sample.name: sample.value for sample in status.samples(config(), ClientState.RUNNING, cast(Any, Parts([task])))
+        sample.name: sample.value
+        for sample in status.samples(config(), ClientState.RUNNING, cast(Any, Parts([task])), now_ms=0)
     }
 
     assert found["kafka_stream_task_process_total"] == 1
@@ -197,6 +200,6 @@ def test_metrics_have_kafka_streams_names_and_the_tasks_figures() -> None:
 
 
 def test_an_input_lag_that_is_not_known_has_no_metric() -> None:
-    samples = status.samples(config(), ClientState.RUNNING, cast(Any, Parts([storing()])))
+    samples = status.samples(config(), ClientState.RUNNING, cast(Any, Parts([storing()])), now_ms=0)
 
     assert "kafka_stream_task_input_lag" not in {sample.name for sample in samples}

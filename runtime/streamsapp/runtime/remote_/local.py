@@ -1,0 +1,80 @@
+"""What a task's directory says of the database in it, besides what the database itself knows: ``local.json``.
+
+Written and read on the snapshot threads and on the restoration thread. A local disk is a cache: with this, an instance
+that comes back to it knows whether somebody else has had the task meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+from msgspec import Struct
+
+from streamsapp.remote.snapshot import InputPoint
+
+log = logging.getLogger(__name__)
+
+_NAME = "local.json"
+#: An epoch that no chain has.
+_UNKNOWN = 0
+
+
+class LocalRecord(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What is known of a task's database."""
+
+    #: Under which an active task writes it; ``None`` for a replica's, and after an active task has ended in good order.
+    epoch: int | None = None
+    #: Id of each changelog's topic.
+    topics: dict[str, str] = {}
+    #: Committed inputs of the snapshot that the database began with.
+    inputs: tuple[InputPoint, ...] = ()
+
+
+class LocalState:
+    """The directory of one task, and what is written down there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock = Lock()
+
+    @property
+    def has_database(self) -> bool:
+        return (self.directory / "rocksdb" / "CURRENT").exists()
+
+    def remove_database(self) -> None:
+        """And what is known of it."""
+        shutil.rmtree(self.directory / "rocksdb", ignore_errors=True)
+        (self.directory / _NAME).unlink(missing_ok=True)
+
+    def remove_leftovers(self) -> None:
+        """What a process left that ended in the middle of a snapshot."""
+        for part in self.directory.glob("*.part"):
+            shutil.rmtree(part, ignore_errors=True)
+
+    def read(self) -> LocalRecord:
+        """What is known. Who cannot read it does not know who has had the task."""
+        try:
+            return msgspec.json.decode((self.directory / _NAME).read_bytes(), type=LocalRecord)
+        except FileNotFoundError:
+            return LocalRecord()
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            log.warning("%s cannot be read: %s", self.directory / _NAME, error)
+            return LocalRecord(epoch=_UNKNOWN)
+
+    def write(self, record: LocalRecord) -> None:
+        """Replaces what was known."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            unseen = self.directory / f"{_NAME}.part"
+            unseen.write_bytes(msgspec.json.encode(record))
+            unseen.replace(self.directory / _NAME)
+
+    def write_epoch(self, epoch: int | None) -> None:
+        """Who writes the database now."""
+        record = self.read()
+        if record.epoch != epoch:
+            self.write(msgspec.structs.replace(record, epoch=epoch))

@@ -1,0 +1,72 @@
+"""What remote state adds to an instance, put together. Made when the instance starts, if it is configured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+
+from streamsapp.clock import Clock
+from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.remote.objects import unobserved
+from streamsapp.remote.open import open_store
+from streamsapp.remote.rates import MeasuredRate, RateLimit
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.remote_.changelog_facts import Changelogs
+from streamsapp.runtime.remote_.prediction import Rates
+from streamsapp.runtime.remote_.restores import Restores
+from streamsapp.runtime.remote_.sample import Sampler
+from streamsapp.runtime.remote_.snapshots import Snapshots
+from streamsapp.runtime.remote_.store import RemoteStore
+from streamsapp.runtime.remote_.task_snapshots import Taking
+
+
+class RemoteState:
+    """The snapshots of an instance's active tasks, and the restores of those that come."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        remote_config: RemoteStateConfig,
+        admin: TopicAdmin,
+        replay: MeasuredRate,
+        failures: SimpleQueue[ThreadFailure],
+        clock: Clock,
+        directory: Path,
+        permitted: Callable[[], bool],
+    ) -> None:
+        """``directory`` is the one below which tasks have theirs; ``permitted`` tells whether tasks may be claimed: not
+        when others may have taken them over already. Raises ``ConfigError`` for settings that no object
+        store can be made of."""
+        remote = RemoteStore(open_store(remote_config), config.application_id, remote_config)
+        self.rates = Rates(MeasuredRate(), replay)
+        self._stopped = threading.Event()
+        limit = remote_config.upload_bytes_per_second
+        moved = unobserved if limit is None else RateLimit(limit, clock, self._stopped.wait)
+        self.restores = Restores(
+            f"{config.client_id}-restore",
+            remote,
+            Changelogs(admin, clock),
+            directory,
+            self.rates,
+            clock,
+            exactly_once=config.exactly_once,
+        )
+        taking = Taking(remote, moved, Sampler(self.rates.download, directory, clock), clock, permitted)
+        self.snapshots = Snapshots(
+            f"{config.client_id}-snapshot", config.client_id, remote, taking, self.restores, failures, clock
+        )
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """All of them."""
+        return [*self.snapshots.threads, *self.restores.workers.threads]
+
+    def stop(self) -> None:
+        """Every thread returns after what it does now; none is waited for, as a transfer may take long."""
+        self._stopped.set()
+        self.snapshots.stop()
+        self.restores.workers.stop()

@@ -1,0 +1,271 @@
+"""Prepares the directories of new tasks: keeps a local database that is still good, or fetches a snapshot.
+
+The restoration thread begins, cancels and hears of the end; the work is done on a few threads of its own, active tasks
+before replicas. What a task gets here is never more than a head start: the changelog has everything since.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from streamsapp.clock import Clock
+from streamsapp.errors import StateStoreError
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.fetch import fetch
+from streamsapp.remote.objects import ObjectStoreError
+from streamsapp.remote.snapshot import InputPoint, Snapshot
+from streamsapp.runtime.layout import fingerprint
+from streamsapp.runtime.preparing import Prepared
+from streamsapp.runtime.remote_.changelog_facts import ChangelogFacts, Changelogs, Gap
+from streamsapp.runtime.remote_.local import LocalRecord, LocalState
+from streamsapp.runtime.remote_.prediction import Rates, RestoreTiming
+from streamsapp.runtime.remote_.store import RemoteStore
+from streamsapp.runtime.remote_.workers import Job, Workers
+from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.states import TaskRole
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+
+log = logging.getLogger(__name__)
+
+#: How long a restore that makes no progress waits for the object store, in seconds.
+PATIENCE = 30.0
+#: Between two tries, in seconds.
+PAUSE = 1.0
+THREADS = 4
+
+_FOR_ACTIVE, _FOR_REPLICA = 0, 1
+
+
+class Restores:
+    """What the restoration thread asks (``runtime.preparing.Preparer``)."""
+
+    def __init__(
+        self,
+        name: str,
+        remote: RemoteStore,
+        changelogs: Changelogs,
+        directory: Path,
+        rates: Rates,
+        clock: Clock,
+        *,
+        exactly_once: bool,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._remote = remote
+        self._changelogs = changelogs
+        self._directory = directory
+        self._rates = rates
+        self._clock = clock
+        self._exactly_once = exactly_once
+        self._patience = patience
+        self.workers = Workers(name, THREADS)
+        self._jobs: dict[TaskId, Job] = {}
+        #: Stores that have begun with a snapshot: one that could not be used is not fetched again.
+        self._fetched: weakref.WeakSet[TaskStores] = weakref.WeakSet()
+        #: The snapshot that a task here began with; read by status.
+        self.snapshots: dict[TaskId, Snapshot] = {}
+        #: The last restore of each task; read by status and metrics.
+        self.timings: dict[TaskId, RestoreTiming] = {}
+        self.bytes_downloaded = 0
+
+    def local(self, task_id: TaskId) -> LocalState:
+        """The directory of a task."""
+        return LocalState(self._directory / str(task_id))
+
+    # ---- restoration thread ------------------------------------------------------------------------------------
+
+    def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
+        """Only what a changelog continues is worth a snapshot."""
+        if task.stores in self._fetched or not has_snapshots(task):
+            return False
+        self.snapshots.pop(task.id, None)
+        job = Job(partial(self._run, task, done), after=self._jobs.get(task.id))
+        self._jobs[task.id] = job
+        self.workers.submit(job, _FOR_ACTIVE if task.role is TaskRole.ACTIVE else _FOR_REPLICA)
+        return True
+
+    def promoted(self, task: StreamTask) -> None:
+        self.workers.submit(self._jobs[task.id], _FOR_ACTIVE)
+
+    def cancel(self, task: StreamTask) -> None:
+        self._jobs[task.id].cancel()
+
+    def complete(self, task: StreamTask) -> None:
+        timing = self.timings.get(task.id)
+        if timing is None or timing.observed_seconds is not None:
+            return
+        timing.observed_seconds = self._clock.monotonic() - timing.began
+        predicted = "unknown" if timing.predicted is None else f"{timing.predicted:.1f} s"
+        log.info(
+            "task %s: restored from a snapshot of %d bytes in %.1f s, %.1f s of them for the download; predicted: %s",
+            task.id, timing.total_bytes, timing.observed_seconds, timing.download_seconds or 0.0, predicted,
+        )  # fmt: skip
+
+    def handed_over(self, task: StreamTask) -> None:
+        if has_snapshots(task):
+            self.local(task.id).write_epoch(None)
+
+    # ---- threads of its own ------------------------------------------------------------------------------------
+
+    def _run(self, task: StreamTask, done: Callable[[Prepared], None], job: Job) -> None:
+        try:
+            prepared = self._prepare(task, job)
+        except KafkaException as error:
+            prepared = Prepared(error=_unknown_changelogs(task, error))
+        except Exception as error:
+            prepared = Prepared(error=error)
+        if not job.cancelled.is_set():
+            done(prepared)
+
+    def _prepare(self, task: StreamTask, job: Job) -> Prepared:
+        facts = self._changelogs.facts(task)
+        local = self.local(task.id)
+        local.remove_leftovers()
+        chain = self._remote.chain(task.id)
+        record = local.read()
+        if not (local.has_database and self._is_good(record, facts, chain, task)):
+            local.remove_database()
+            snapshot = self._fetch(chain, task, facts, local.directory, job)
+            record = LocalRecord(inputs=() if snapshot is None else snapshot.inputs)
+        local.write(LocalRecord(record.epoch, dict(facts.ids), record.inputs))
+        return Prepared(_consumed(record.inputs))
+
+    # ---- the local database ------------------------------------------------------------------------------------
+
+    def _is_good(self, record: LocalRecord, facts: ChangelogFacts, chain: Chain, task: StreamTask) -> bool:
+        for store, topic_id in record.topics.items():
+            if facts.ids.get(store, topic_id) != topic_id:
+                log.warning(
+                    "task %s: the changelog of store %s was deleted and created again; local state is not used",
+                    task.id, store,
+                )  # fmt: skip
+                return False
+        return record.epoch is None or self._is_owners(record.epoch, chain, task)
+
+    def _is_owners(self, epoch: int, chain: Chain, task: StreamTask) -> bool:
+        """Whether nobody else has had the task since this disk did."""
+        try:
+            number, newest = chain.newest()
+        except ObjectStoreError as error:
+            verdict = "used, as it stands at a commit" if self._exactly_once else "not used"
+            log.warning("task %s: who has had it since is not known (%s); local state is %s", task.id, error, verdict)
+            return self._exactly_once
+        if newest is not None and newest.number == number and newest.epoch == epoch:
+            return True
+        log.info("task %s: others have had it since epoch %d; local state is not used", task.id, epoch)
+        return False
+
+    # ---- the snapshot ------------------------------------------------------------------------------------------
+
+    def _fetch(
+        self, chain: Chain, task: StreamTask, facts: ChangelogFacts, directory: Path, job: Job
+    ) -> Snapshot | None:
+        """The snapshot that is in the directory now; ``None`` leaves everything to the changelog."""
+        progress = _Progress(RestoreTiming(self._clock.monotonic()), self._clock, self._patience, job)
+        gaps: list[Gap] = []
+
+        def objection(snapshot: Snapshot) -> str | None:
+            fault = facts.objection(snapshot, task)
+            if fault is None:
+                progress.expect(
+                    snapshot.total_bytes, self._rates.predict(snapshot.total_bytes, facts.tail(snapshot, task))
+                )
+                self.timings[task.id] = progress.timing
+            else:
+                gaps.extend(facts.gaps(snapshot, task))
+            return fault
+
+        snapshot = self._fetched_by_patience(chain, task, directory, objection, progress)
+        if snapshot is None:
+            self.timings.pop(task.id, None)
+            if not job.cancelled.is_set():
+                self._changelogs.refuse_gaps(gaps, task)
+            return None
+        self._note(snapshot, task, progress)
+        return snapshot
+
+    def _fetched_by_patience(
+        self,
+        chain: Chain,
+        task: StreamTask,
+        directory: Path,
+        objection: Callable[[Snapshot], str | None],
+        progress: _Progress,
+    ) -> Snapshot | None:
+        while True:
+            try:
+                self._remote.ensure_fit()
+                return fetch(
+                    chain, directory, objection, self._remote.config.max_snapshot_bytes, progress.moved, progress.ended
+                )
+            except ObjectStoreError as error:
+                if progress.ended():
+                    log.warning("task %s: no snapshot within %.0f s: %s; its changelog is read instead",
+                                task.id, self._patience, error)  # fmt: skip
+                    return None
+            progress.pause()
+
+    def _note(self, snapshot: Snapshot, task: StreamTask, progress: _Progress) -> None:
+        timing = progress.timing
+        timing.download_seconds = self._clock.monotonic() - timing.began
+        self._rates.download.observe(timing.moved_bytes, timing.download_seconds)
+        self.bytes_downloaded += timing.moved_bytes
+        self._fetched.add(task.stores)
+        self.snapshots[task.id] = snapshot
+        log.info("task %s: begins with snapshot %d of %s, %d bytes", task.id, snapshot.number, snapshot.created_at,
+                 snapshot.total_bytes)  # fmt: skip
+        if snapshot.fingerprint != fingerprint(task.plan.sub_topology):
+            log.info("task %s: its snapshot is of another version of the topology", task.id)
+
+
+class _Progress:
+    """A fetch under way; what it moves is what keeps it going."""
+
+    def __init__(self, timing: RestoreTiming, clock: Clock, patience: float, job: Job) -> None:
+        self.timing = timing
+        self._clock = clock
+        self._patience = patience
+        self._job = job
+        self._last = timing.began
+        self._lock = threading.Lock()
+
+    def expect(self, total: int, predicted: float | None) -> None:
+        self.timing.total_bytes, self.timing.predicted = total, predicted
+
+    def moved(self, count: int) -> None:
+        with self._lock:
+            self.timing.moved_bytes += count
+            self._last = self._clock.monotonic()
+
+    def ended(self) -> bool:
+        return self._job.cancelled.is_set() or self._clock.monotonic() - self._last > self._patience
+
+    def pause(self) -> None:
+        self._job.cancelled.wait(PAUSE)
+
+
+def has_snapshots(task: StreamTask) -> bool:
+    """Whether a task has anything on disk that a changelog continues."""
+    return not task.stores.families.keys().isdisjoint(task.plan.all_changelogs)
+
+
+def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:
+    return {
+        TopicPartition(each.topic, each.partition): ConsumedOffset(
+            each.offset, OffsetMetadata.decode(each.metadata).partition_time
+        )
+        for each in inputs
+    }
+
+
+def _unknown_changelogs(task: StreamTask, error: KafkaException) -> StateStoreError:
+    return StateStoreError(f"the broker does not tell of the changelogs of task {task.id}: {error.args[0].str()}")

@@ -1,0 +1,187 @@
+"""The snapshot threads: they keep the object store up to date with the active tasks of this instance.
+
+The polling thread says which tasks are active here; nothing ever waits for these threads but who asks for it. While the
+object store is away, processing goes on and snapshots grow old, which ``/status`` and the metrics show. A task that
+somebody else has claimed is lost here: that ends like a commit that was fenced.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from itertools import count
+from queue import SimpleQueue
+
+from streamsapp.clock import Clock
+from streamsapp.errors import StreamsError
+from streamsapp.record import TaskId
+from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
+from streamsapp.remote.writer import SnapshotFencedError, SnapshotWriter
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.remote_.restores import Restores, has_snapshots
+from streamsapp.runtime.remote_.schedule import Entry, Schedule
+from streamsapp.runtime.remote_.store import RemoteStore
+from streamsapp.runtime.remote_.task_snapshots import Taking, TaskSnapshots
+from streamsapp.tasks.stream_task import StreamTask
+
+log = logging.getLogger(__name__)
+
+#: Threads: while one task's files are sent, another's are hashed.
+THREADS = 2
+#: First and longest pause after a failure, and how often the user hears of failures, in seconds.
+FIRST_PAUSE, LONGEST_PAUSE, REMINDER = 1.0, 60.0, 60.0
+#: When to look again at a task that stands at no commit just now, in seconds.
+SOON = 0.2
+
+#: Spreads numbers 0, 1, 2, ... evenly over the interval, however many there are.
+_GOLDEN = 0.618034
+
+
+class Snapshots:
+    """The active tasks of an instance and the threads that take their snapshots."""
+
+    def __init__(
+        self,
+        name: str,
+        instance: str,
+        remote: RemoteStore,
+        taking: Taking,
+        restores: Restores,
+        failures: SimpleQueue[ThreadFailure],
+        clock: Clock,
+    ) -> None:
+        self._instance = instance
+        self._remote = remote
+        self._taking = taking
+        self._restores = restores
+        self._failures = failures
+        self._clock = clock
+        self._schedule: Schedule[TaskSnapshots] = Schedule(clock)
+        self._spread = count()
+        self._outage = _Outage(clock)
+        self.threads = [
+            threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True) for number in range(1, THREADS + 1)
+        ]
+
+    # ---- polling thread ----------------------------------------------------------------------------------------
+
+    def own(self, task: StreamTask) -> None:
+        """A task runs here now: claim it, then take its snapshots."""
+        if has_snapshots(task):
+            writer = SnapshotWriter(self._remote.chain(task.id), self._instance, self._clock)
+            self._schedule.add(task.id, TaskSnapshots(task, writer, self._restores.local(task.id)))
+
+    def release(self, task: StreamTask) -> None:
+        """A task leaves."""
+        left = self._schedule.remove(task.id)
+        if left is not None:
+            left.release()
+
+    def ask(self) -> None:
+        """Snapshots of everything, as soon as possible."""
+        self._schedule.ask()
+
+    # ---- any thread --------------------------------------------------------------------------------------------
+
+    @property
+    def tasks(self) -> dict[TaskId, TaskSnapshots]:
+        """Those that run here."""
+        return self._schedule.all
+
+    def of(self, task_id: TaskId) -> TaskSnapshots | None:
+        """One of them."""
+        return self._schedule.get(task_id)
+
+    def take_all(self, timeout: float) -> bool:
+        """Whether the object store has, within ``timeout`` seconds, what every task stood at when this was called, or
+        later."""
+        return self._schedule.wait(self._schedule.ask(), timeout)
+
+    def stop(self) -> None:
+        """Return after the turns under way."""
+        self._schedule.close()
+
+    # ---- snapshot threads --------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._probe()
+            while (entry := self._schedule.take()) is not None:
+                self._turn(entry)
+        except BaseException as error:
+            self._failures.put(ThreadFailure(threading.current_thread().name, error))
+
+    def _probe(self) -> None:
+        """A store that can never work is told at once, and ends the instance; one that is away is tried again later."""
+        try:
+            self._remote.ensure_fit()
+        except UnfitObjectStoreError:
+            raise
+        except ObjectStoreError as error:
+            self._outage.failed(error)
+
+    def _turn(self, entry: Entry[TaskSnapshots]) -> None:
+        it = entry.work
+        claiming = it.writer.epoch is None
+        try:
+            done = self._taking.turn(it)
+            if claiming and done and entry.serving > entry.served:
+                done = self._taking.turn(it)
+        except SnapshotFencedError as error:
+            self._fenced(entry, error)
+        except StreamsError as error:
+            if isinstance(error, UnfitObjectStoreError) and not self._remote.fit:
+                raise
+            self._failed(entry, error)
+        else:
+            self._outage.over()
+            it.attempts = 0
+            self._schedule.give_back(entry, pause=self._pause(claiming) if done else SOON, well=done or None)
+
+    def _pause(self, claiming: bool) -> float:
+        """The first snapshots of tasks that came together are spread over the interval."""
+        interval = self._remote.config.snapshot_interval
+        return interval * (next(self._spread) * _GOLDEN % 1) if claiming else interval
+
+    def _failed(self, entry: Entry[TaskSnapshots], error: StreamsError) -> None:
+        it = entry.work
+        it.figures.failures += 1
+        it.attempts += 1
+        if not entry.removed:
+            self._outage.failed(error)
+        self._schedule.give_back(entry, pause=min(FIRST_PAUSE * 2 ** (it.attempts - 1), LONGEST_PAUSE), well=False)
+
+    def _fenced(self, entry: Entry[TaskSnapshots], error: SnapshotFencedError) -> None:
+        """Who lost the task otherwise has nothing more to stop."""
+        task = entry.work.task
+        if not entry.removed:
+            self._schedule.remove(task.id)
+            self._failures.put(ThreadFailure(threading.current_thread().name, error, task.id))
+        self._schedule.give_back(entry, pause=LONGEST_PAUSE, well=False)
+
+
+class _Outage:
+    """Tells of failures once in a while, and of their end."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._since: float | None = None
+        self._tell_at = 0.0
+
+    def failed(self, error: Exception) -> None:
+        with self._lock:
+            now = self._clock.monotonic()
+            self._since = now if self._since is None else self._since
+            if now < self._tell_at:
+                return
+            self._tell_at = now + REMINDER
+            seconds = now - self._since
+        log.warning("snapshots have not been written for %.0f s: %s; processing goes on, trying again", seconds, error)
+
+    def over(self) -> None:
+        with self._lock:
+            since, self._since = self._since, None
+            self._tell_at = 0.0
+        if since is not None:
+            log.info("snapshots are written again, after %.0f s", self._clock.monotonic() - since)

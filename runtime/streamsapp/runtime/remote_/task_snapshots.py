@@ -1,0 +1,180 @@
+"""The snapshots of one active task: claimed when it starts to run, then one after the other as long as it is here.
+
+Used by one snapshot thread at a time; released by the polling thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streamsapp.clock import Clock
+from streamsapp.record import TopicPartition
+from streamsapp.remote.collect import collect
+from streamsapp.remote.objects import Moved
+from streamsapp.remote.snapshot import InputPoint, Snapshot, StorePoint
+from streamsapp.remote.writer import SnapshotContent, SnapshotWriter
+from streamsapp.runtime.layout import fingerprint
+from streamsapp.runtime.remote_.local import LocalState
+from streamsapp.runtime.remote_.sample import Sampler
+from streamsapp.runtime.remote_.store import RemoteStore
+from streamsapp.state.commit_point import CommitPoint
+from streamsapp.tasks.stream_task import StreamTask
+
+log = logging.getLogger(__name__)
+
+#: What is no longer needed is looked for with every so many snapshots.
+COLLECT_EVERY = 10
+
+
+@dataclass
+class Figures:
+    """What the snapshots of one task cost, for metrics."""
+
+    published: int = 0
+    unchanged: int = 0
+    failures: int = 0
+    uploaded_bytes: int = 0
+    reused_files: int = 0
+    #: Of the last one that was published.
+    seconds: float | None = None
+
+
+@dataclass
+class TaskSnapshots:
+    """One task's place in the object store."""
+
+    task: StreamTask
+    writer: SnapshotWriter
+    local: LocalState
+    figures: Figures = field(default_factory=Figures)
+    #: Wall-clock milliseconds of the last time when what the object store has was known to be this fresh.
+    fresh_at_ms: int | None = None
+    #: Whether the files that the claim repeats were compared with those that are here: they may have been damaged, and
+    #: the task restored from others.
+    compared: bool = False
+    #: Failed tries since the last that did not.
+    attempts: int = 0
+    _released: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def release(self) -> None:
+        """The task leaves: what its directory is worth is written down by others from now on."""
+        with self._lock:
+            self._released = True
+
+    def claimed(self, epoch: int) -> None:
+        """From now on the database is written under this epoch."""
+        with self._lock:
+            if not self._released:
+                self.local.write_epoch(epoch)
+
+    @property
+    def last(self) -> Snapshot | None:
+        """The newest snapshot with files, as far as it is known here."""
+        last = self.writer.last
+        return last if last is not None and last.files else None
+
+
+class Taking:
+    """Takes snapshots, one task at a time per thread."""
+
+    def __init__(
+        self,
+        remote: RemoteStore,
+        moved: Moved,
+        sampler: Sampler,
+        clock: Clock,
+        permitted: Callable[[], bool],
+    ) -> None:
+        self._remote = remote
+        self._moved = moved
+        self._sampler = sampler
+        self._clock = clock
+        self._permitted = permitted
+
+    def turn(self, it: TaskSnapshots) -> bool:
+        """Claim the task, or have the object store know what it stands at now; whether that was possible. Raises
+        ``SnapshotFencedError`` and what the object store raises."""
+        if it.writer.epoch is None:
+            return self._claim(it)
+        point = it.task.stores.commit_point
+        if point is None:
+            return False
+        at_ms = self._clock.now_ms()
+        if it.compared and self._is_same(it, point):
+            it.writer.confirm()
+            it.figures.unchanged += 1
+        elif not self._publish(it):
+            return False
+        it.fresh_at_ms = at_ms
+        return True
+
+    def _claim(self, it: TaskSnapshots) -> bool:
+        """Not while others may have taken over: it would take the task away from them."""
+        if not self._permitted():
+            return False
+        self._remote.ensure_fit()
+        claimed = it.writer.claim()
+        it.claimed(claimed.epoch)
+        log.info("task %s: its snapshots are written here now, under epoch %d", it.task.id, claimed.epoch)
+        return True
+
+    def _is_same(self, it: TaskSnapshots, point: CommitPoint) -> bool:
+        content, last = self._content(it, point), it.last
+        return last is not None and (content.stores, content.inputs) == (last.stores, last.inputs)
+
+    def _publish(self, it: TaskSnapshots) -> bool:
+        began = self._clock.monotonic()
+        before = {file.object for file in it.last.files} if it.last is not None else set()
+        copy = it.local.directory / "checkpoint.part"
+        shutil.rmtree(copy, ignore_errors=True)
+        try:
+            point = it.task.stores.checkpoint(copy)
+            if point is None:
+                return False
+            published = it.writer.publish(copy, self._content(it, point), self._moved)
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        it.compared = True
+        if published is None:
+            it.figures.unchanged += 1
+        else:
+            it.figures.reused_files += sum(file.object in before for file in published.files)
+            self._note(it, published, self._clock.monotonic() - began)
+        return True
+
+    def _note(self, it: TaskSnapshots, published: Snapshot, seconds: float) -> None:
+        figures = it.figures
+        figures.published += 1
+        figures.uploaded_bytes += published.new_bytes
+        figures.seconds = seconds
+        log.info(
+            "task %s: snapshot %d has %d bytes, %d of them new, after %.1f s",
+            it.task.id, published.number, published.total_bytes, published.new_bytes, seconds,
+        )  # fmt: skip
+        chain = self._remote.chain(it.task.id)
+        if figures.published % COLLECT_EVERY == 0:
+            collected = collect(chain, self._remote.config.retain, self._remote.config.grace)
+            if any(collected):
+                log.info("task %s: deleted %d old snapshots and %d of their files, %d bytes", it.task.id, *collected)
+        self._sampler.sample(chain, published)
+
+    def _content(self, it: TaskSnapshots, point: CommitPoint) -> SnapshotContent:
+        """The ids of the changelogs are those of the topics that the stores were restored from."""
+        topics = it.local.read().topics
+        changelogs = it.task.plan.all_changelogs
+        stores = {
+            name: StorePoint(family, changelogs[name].topic, changelogs[name].partition, topics.get(name), offset)
+            for name, family in it.task.stores.families.items()
+            if name in changelogs and (offset := point.offsets.get(name)) is not None
+        }
+        inputs = tuple(_input(partition, *at) for partition, at in sorted(point.inputs.items()))
+        return SnapshotContent(stores, inputs, fingerprint(it.task.plan.sub_topology))
+
+
+def _input(partition: TopicPartition, offset: int, metadata: str) -> InputPoint:
+    return InputPoint(partition.topic, partition.partition, offset, metadata)

@@ -1,0 +1,70 @@
+"""A few threads that do jobs by urgency.
+
+Jobs come from the restoration thread. The threads are daemons: a transfer that hangs does not keep a process alive.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import count
+from queue import PriorityQueue
+
+
+class Job:
+    """Something to do once; ``run`` must not raise."""
+
+    def __init__(self, run: Callable[[Job], None], after: Job | None = None) -> None:
+        """``after`` is a job that has to have ended before this one begins."""
+        self._run = run
+        self._after = after
+        self._lock = threading.Lock()
+        self._taken = False
+        self.cancelled = threading.Event()
+        self.ended = threading.Event()
+
+    def cancel(self) -> None:
+        """A job that has begun is asked to end; one that has not never begins."""
+        self.cancelled.set()
+        if self._take():
+            self.ended.set()
+
+    def work(self) -> None:
+        """Do it, unless somebody else does."""
+        if not self._take():
+            return
+        try:
+            if self._after is not None:
+                self._after.ended.wait()
+            self._run(self)
+        finally:
+            self.ended.set()
+
+    def _take(self) -> bool:
+        with self._lock:
+            taken, self._taken = self._taken, True
+            return not taken
+
+
+class Workers:
+    """Threads and what waits for them."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self._queue: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()
+        self._order = count()
+        self.threads = [
+            threading.Thread(target=self._work, name=f"{name}-{each}", daemon=True) for each in range(1, number + 1)
+        ]
+
+    def submit(self, job: Job, urgency: int) -> None:
+        """Lower is sooner. A job that waits already may be submitted again, with another urgency."""
+        self._queue.put((urgency, next(self._order), job))
+
+    def stop(self) -> None:
+        """Return after the jobs under way; what waits is not begun."""
+        for _ in self.threads:
+            self._queue.put((-1, next(self._order), None))
+
+    def _work(self) -> None:
+        while (job := self._queue.get()[2]) is not None:
+            job.work()

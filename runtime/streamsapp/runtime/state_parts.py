@@ -1,0 +1,105 @@
+"""What of an instance has to do with state: its memory, its directory, the threads that fill it, the object store.
+
+Made by ``parts.py`` when the instance starts, on the application's thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from streamsapp.clock import Clock
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.remote.rates import MeasuredRate
+from streamsapp.runtime.directory_lock import DirectoryLock
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.global_.task import GlobalTask
+from streamsapp.runtime.global_.thread import GlobalThread
+from streamsapp.runtime.plugins import Plugins
+from streamsapp.runtime.preparing import NOTHING_TO_PREPARE
+from streamsapp.runtime.remote_.remote_state import RemoteState
+from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.state.api import Engine
+from streamsapp.state.resources import StateResources
+from streamsapp.topology.builder import Topology
+
+
+class StateParts:
+    """The state manager (seed 000), put together."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        clock: Clock,
+        plugins: Plugins,
+        admin: TopicAdmin,
+        failures: SimpleQueue[ThreadFailure],
+        permitted: Callable[[], bool],
+    ) -> None:
+        """``permitted`` tells whether this instance is a member of its group for sure."""
+        self.directory = config.state_dir / config.application_id
+        self._lock = DirectoryLock(self.directory) if _uses_disk(topology) else None
+        self.resources = StateResources(
+            config.memory.block_cache + config.memory.write_buffers,
+            config.memory.write_buffers,
+            config.memory.read_cache,
+        )
+        replay = MeasuredRate()
+        self.remote = (
+            None
+            if config.remote_state is None
+            else RemoteState(config, config.remote_state, admin, replay, failures, clock, self.directory, permitted)
+        )
+        consumer = PartitionConsumer(client_properties.restore_consumer(config))
+        self.restoration = RestorationThread(
+            f"{config.client_id}-restoration",
+            consumer,
+            admin,
+            failures,
+            RestoreEvents(consumer, lambda: plugins.restore_listener, lambda: plugins.standby_listener),
+            clock,
+            NOTHING_TO_PREPARE if self.remote is None else self.remote.restores,
+            replay,
+        )
+        self.global_thread = self._global_thread(topology, config, clock, plugins, admin, failures)
+
+    def _global_thread(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        clock: Clock,
+        plugins: Plugins,
+        admin: TopicAdmin,
+        failures: SimpleQueue[ThreadFailure],
+    ) -> GlobalThread | None:
+        stores = topology.global_stores()
+        if not stores:
+            return None
+        task = GlobalTask(stores, config, clock, self.resources, self.directory)
+        consumer = PartitionConsumer(client_properties.global_consumer(config))
+        name = f"{config.client_id}-global"
+        return GlobalThread(name, task, consumer, admin, config, clock, failures, lambda: plugins.restore_listener)
+
+    @property
+    def threads(self) -> list[threading.Thread]:
+        """All that fill stores or copy them."""
+        remote = [] if self.remote is None else self.remote.threads
+        return [self.restoration, *([] if self.global_thread is None else [self.global_thread]), *remote]
+
+    def release(self) -> None:
+        """Every store is closed: another instance may have the directory."""
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _uses_disk(topology: Topology) -> bool:
+    parts = topology.sub_topologies()
+    builders = [store for part in parts for store in part.stores]
+    builders += [each.store for each in topology.global_stores()]
+    return any(builder.engine is Engine.ROCKSDB for builder in builders)
