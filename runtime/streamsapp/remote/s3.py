@@ -7,6 +7,7 @@ threads that live as long as the call. What can be tried again is, until there w
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -43,6 +44,7 @@ _CONNECTIONS = 8
 _RANGE = 16 * MIB
 #: Larger blocks are not faster, and come from fresh pages each time.
 _BLOCK = 256 * 1024
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 _MOST_PARTS = 10_000
 _MOST_DELETED = 1000
 
@@ -86,7 +88,7 @@ class S3Store:
         def receive() -> bytes:
             response = self._client.get_object(**self._names(key))
             with closing(response["Body"]) as body:
-                length: int = response["ContentLength"]
+                length: int = response.get("ContentLength", limit + 1)
                 if length > limit:
                     raise ObjectDamagedError(f"{self._url(key)} has {length} bytes, more than the {limit} it may have")
                 data: bytes = body.read(length)
@@ -108,8 +110,8 @@ class S3Store:
                 first = self._call("read", key, self._client.get_object, Range="bytes=0-0")
                 with closing(first["Body"]) as body:
                     body.read()
-                self._check_size(key, _size_of_whole(first, 0, 1), size)
-                _on_threads(partial(receive, first["ETag"]), ranges)
+                self._check_range(key, first, Range(0, 1), size)
+                _on_threads(partial(receive, first.get("ETag")), ranges)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         within = prefix.rpartition("/")[0]
@@ -198,9 +200,9 @@ class S3Store:
             conditions = {"Range": f"bytes={begin}-{end - 1}"} if size else {}
             conditions |= {"IfMatch": etag} if etag else {}
             response = self._client.get_object(**self._names(key), **conditions)
-            etag = response["ETag"]
+            etag = response.get("ETag", etag)
             with closing(response["Body"]) as body:
-                self._check_size(key, _size_of_whole(response, begin, end), size)
+                self._check_range(key, response, Range(begin, end), size)
                 while begin < end and (block := body.read(min(_BLOCK, end - begin))):
                     os.pwrite(handle, block, begin)
                     begin += len(block)
@@ -212,9 +214,17 @@ class S3Store:
         with self._slots:
             self._patiently("read", key, patience, receive)
 
-    def _check_size(self, key: str, found: int, expected: int) -> None:
-        if found != expected:
-            raise ObjectDamagedError(f"{self._url(key)} has {found} bytes instead of {expected}")
+    def _check_range(self, key: str, response: dict[str, Any], wanted: Range, size: int) -> None:
+        """That it is the range that was asked for, of an object of the size it must have."""
+        described = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
+        begin, end, found = map(int, described.groups()) if described else (0, size - 1, response.get("ContentLength"))
+        if found != size:
+            raise ObjectDamagedError(f"{self._url(key)} has {found} bytes instead of {size}")
+        if (begin, end + 1) != wanted:
+            raise ObjectDamagedError(
+                f"the server at {self._endpoint} sent other bytes of {self._url(key)} than were asked for; use one "
+                "that knows ranges, and no cache before it that does not"
+            )
 
     def _call(self, verb: str, key: str, operation: Callable[..., Any], **parameters: Any) -> Any:
         ask = partial(operation, **self._names(key), **parameters)
@@ -234,15 +244,6 @@ class S3Store:
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{self._prefix}{key}"
-
-
-def _size_of_whole(response: dict[str, Any], begin: int, end: int) -> int:
-    """Of the object that a response has a range of; a server may not send another range than was asked for."""
-    described: str | None = response.get("ContentRange")
-    if described is None:
-        return int(response["ContentLength"]) if begin == 0 else -1
-    sent, _, whole = described.removeprefix("bytes ").partition("/")
-    return int(whole) if sent == f"{begin}-{min(end, int(whole)) - 1}" else -1
 
 
 def _on_threads(action: Callable[[T], Any], items: Sequence[T]) -> list[Any]:

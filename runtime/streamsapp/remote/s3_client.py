@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def make_client(config: RemoteStateConfig, connections: int) -> Any:
         raise UnfitObjectStoreError(
             f"remote_state.ca_file: {config.ca_file} is not there; mount it, or leave it out to trust the system's"
         )
+    if (logger := logging.getLogger("botocore")).level == logging.NOTSET:
+        logger.setLevel(logging.INFO)  # it writes signed requests, session tokens included, at level DEBUG
     core = Session()
     if config.credentials_dir is not None:
         core.register_component("credential_provider", CredentialResolver([_FileProvider(config.credentials_dir)]))

@@ -17,6 +17,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
     SSLError,
 )
+from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError, NameResolutionError
 
 from streamsapp.remote.objects import (
@@ -60,6 +61,10 @@ _TRANSIENT_CODES = {
 }  # fmt: skip
 _TRANSIENT_STATUSES = {408, 409, 429, 500, 502, 503, 504}
 
+_TRANSIENT = (
+    OutOfReachError, HTTPClientError, IncompleteReadError, ResponseStreamingError, ResponseParserError, HTTPError
+)  # fmt: skip
+
 #: Parts of what OpenSSL says when trying again cannot help.
 _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "certificate verify failed", "wrong version number")
 
@@ -70,9 +75,7 @@ def is_transient(error: Exception) -> bool:
         return _code(error) in _TRANSIENT_CODES or _status(error) in _TRANSIENT_STATUSES
     if isinstance(error, SSLError):
         return not any(part in str(error) for part in _UNTRUSTED)
-    return isinstance(
-        error, OutOfReachError | HTTPClientError | IncompleteReadError | ResponseStreamingError | HTTPError
-    )
+    return isinstance(error, _TRANSIENT)
 
 
 def translated(error: Exception, verb: str, where: str, endpoint: str) -> ObjectStoreError:
