@@ -67,12 +67,12 @@ class DirectoryStore:
     def read(self, key: str, limit: int) -> bytes:
         try:
             with self._path(key).open("rb") as file:
-                data = file.read(limit + 1)
+                size = os.fstat(file.fileno()).st_size
+                if size > limit:
+                    raise ObjectDamagedError(f"{self}/{key} has {size} bytes, more than the {limit} it may have")
+                return file.read(size)
         except OSError as error:
             raise self._failed("read", key, error) from error
-        if len(data) > limit:
-            raise ObjectDamagedError(f"{self}/{key} is larger than {limit} bytes, which it must not be")
-        return data
 
     def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
         try:
