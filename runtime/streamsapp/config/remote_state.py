@@ -59,6 +59,8 @@ class RemoteStateConfig:
     grace: float = 3600.0
     #: A snapshot that claims to be larger is not restored.
     max_snapshot_bytes: int = 1 << 40
+    #: What tasks that moved away may leave on the local disk together; no limit unless set, and minutes in any case.
+    max_unused_bytes: int | None = None
 
     def __post_init__(self) -> None:
         _ = self.location  # raises where the URL is not usable
@@ -116,9 +118,10 @@ def _check_numbers(config: RemoteStateConfig) -> None:
     for name in ("snapshot_interval", "grace"):
         if not _is_at_least(getattr(config, name), 0, (int, float)):
             raise _fault(name, f"expected seconds ≥ 0, got {getattr(config, name)!r}")
-    for name in ("upload_bytes_per_second", "retain", "max_snapshot_bytes"):
+    for name in ("upload_bytes_per_second", "retain", "max_snapshot_bytes", "max_unused_bytes"):
         value = getattr(config, name)
-        if not (_is_at_least(value, 1, (int,)) or (value is None and name == "upload_bytes_per_second")):
+        optional = name in ("upload_bytes_per_second", "max_unused_bytes")
+        if not (_is_at_least(value, 1, (int,)) or (value is None and optional)):
             raise _fault(name, f"expected an integer ≥ 1, got {value!r}")
 
 

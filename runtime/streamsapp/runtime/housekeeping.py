@@ -10,9 +10,10 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
@@ -27,6 +28,11 @@ log = logging.getLogger(__name__)
 CLEANUP_PERIOD, METRICS_PERIOD, TOPICS_PERIOD = 60.0, 10.0, 30.0
 #: How long nobody must have used a task's directory before it is removed (``state.cleanup.delay.ms``), in seconds.
 CLEANUP_DELAY = 600.0
+#: And how long it must be before it is looked at, in seconds: its task may have been given up a moment ago.
+AT_REST = 120.0
+
+#: The end of the name of what nobody needs, should it be there when nobody works on it.
+_REMAINS = ".part"
 
 
 class PeriodicThread(threading.Thread):
@@ -54,26 +60,61 @@ class PeriodicThread(threading.Thread):
 
 
 class Cleanup:
-    """Removes directories of tasks that moved away."""
+    """Removes directories of tasks that moved away: those that were not used for long, and where the others together
+    have too many bytes, those of them that were left first."""
 
-    def __init__(self, directory: Path, owned: Callable[[], Collection[TaskId]]) -> None:
+    def __init__(
+        self, directory: Path, owned: Callable[[], Collection[TaskId]], most_unused_bytes: int | None = None
+    ) -> None:
         self._directory = directory
         self._owned = owned
+        self._most_unused_bytes = most_unused_bytes
 
     def run(self) -> None:
         """One round; a directory that cannot be removed is logged and tried again."""
         if not self._directory.is_dir():
             return
+        now = time.time()  # noqa: TID251 - compared with files
+        room = self._most_unused_bytes
+        for left in sorted(self._left(now - AT_REST), reverse=True):
+            room = None if room is None else room - left.bytes
+            if now - left.changed >= CLEANUP_DELAY:
+                self._remove(left.path, f"its task has not been here for {CLEANUP_DELAY:.0f} s")
+            elif room is not None and room < 0:
+                self._remove(left.path, f"tasks that moved away may leave {self._most_unused_bytes} bytes")
+
+    def _left(self, before: float) -> Iterator[_Left]:
+        """What tasks left that are not here; and the remains of what was removed or downloaded, which is very old."""
         owned = {str(task_id) for task_id in self._owned()}
-        for directory in sorted(self._directory.iterdir()):
-            if directory.name in owned or not _is_task(directory.name):
-                continue
+        for path in self._directory.iterdir():
             try:
-                if _unused(directory):
-                    log.info("removing %s: its task has not been here for %.0f s", directory, CLEANUP_DELAY)
-                    shutil.rmtree(directory)
-            except OSError as error:  # in use by another process, whose files come and go, or not ours to remove
-                log.warning("cannot clean up %s: %s", directory, error)
+                if path.name in owned or not (_is_task(path.name) or path.name.endswith(_REMAINS)):
+                    continue
+                # Looking at the lock of a database that this very process has open would take it away.
+                if (changed := _changed(path)) < before and not _in_use(path):
+                    yield _Left(changed, sum(file.stat().st_size for file in path.rglob("*")), path)
+            except OSError as error:  # in use by another process, whose files come and go, or not ours to look at
+                log.warning("cannot clean up %s: %s", path, error)
+
+    def _remove(self, path: Path, reason: str) -> None:
+        """Out of the way at once: the task may come back while its files are deleted one by one."""
+        if path.name in {str(task_id) for task_id in self._owned()}:
+            return
+        try:
+            log.info("removing %s: %s", path, reason)
+            remains = path if path.name.endswith(_REMAINS) else path.rename(path.with_name(f"{path.name}{_REMAINS}"))
+            shutil.rmtree(remains)
+        except OSError as error:
+            log.warning("cannot clean up %s: %s", path, error)
+
+
+class _Left(NamedTuple):
+    """A directory that no task here uses."""
+
+    #: Seconds since the epoch, as files have them.
+    changed: float
+    bytes: int
+    path: Path
 
 
 class TopicWatch:
@@ -119,17 +160,18 @@ def _is_task(name: str) -> bool:
     return True
 
 
-def _unused(directory: Path) -> bool:
-    """Whether nobody changed it lately and no process has its database open."""
-    files = [directory, *directory.rglob("*")]
-    if time.time() - max(file.stat().st_mtime for file in files) < CLEANUP_DELAY:  # noqa: TID251 - compared with files
-        return False
+def _changed(directory: Path) -> float:
+    return max(file.stat().st_mtime for file in [directory, *directory.rglob("*")])
+
+
+def _in_use(directory: Path) -> bool:
+    """Whether a process has its database open."""
     lock = directory / "rocksdb" / "LOCK"
     if not lock.exists():
-        return True
+        return False
     with lock.open("r+") as handle:
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            return False
-    return True
+            return True
+    return False

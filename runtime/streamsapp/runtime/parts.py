@@ -130,7 +130,8 @@ class Parts:
         )
 
     def _periodic_threads(self, config: StreamsConfig, admin: TopicAdmin) -> list[PeriodicThread]:
-        cleanup = Cleanup(self.owned.application_directory, lambda: list(self.owned.all))
+        limit = None if config.remote_state is None else config.remote_state.max_unused_bytes
+        cleanup = Cleanup(self.owned.application_directory, lambda: list(self.owned.all), limit)
         topics = TopicWatch(admin, lambda: self.life.layout)
         name, failures = config.client_id, self.failures
         return [

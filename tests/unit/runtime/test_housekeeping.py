@@ -34,9 +34,9 @@ def task_directory(root: Path, name: str, *, old: bool = True) -> Path:
     return root / name
 
 
-def age(directory: Path) -> None:
+def age(directory: Path, at: float = LONG_AGO) -> None:
     for path in [*directory.rglob("*"), directory]:
-        os.utime(path, (LONG_AGO, LONG_AGO), follow_symlinks=False)
+        os.utime(path, (at, at), follow_symlinks=False)
 
 
 def clean(root: Path, *owned: TaskId) -> None:
@@ -82,6 +82,44 @@ def test_keeps_what_is_not_a_tasks_directory(tmp_path: Path) -> None:
     clean(tmp_path)
 
     assert other.exists()
+
+
+def test_keeps_no_more_bytes_than_are_allowed_of_those_that_were_left_first(tmp_path: Path) -> None:
+    ages = {"0_1": 500, "0_2": 400, "0_3": 300, "0_4": 10}
+    for name, seconds in ages.items():
+        directory = task_directory(tmp_path, name)
+        (directory / "rocksdb" / "000008.sst").write_bytes(bytes(1_000_000))
+        age(directory, time.time() - seconds)
+
+    Cleanup(tmp_path, lambda: (), most_unused_bytes=2_100_000).run()
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0_2", "0_3", "0_4"]
+
+
+def test_a_directory_that_was_left_a_moment_ago_is_kept_however_large(tmp_path: Path) -> None:
+    directory = task_directory(tmp_path, "0_1", old=False)
+    (directory / "rocksdb" / "000008.sst").write_bytes(bytes(1_000_000))
+
+    Cleanup(tmp_path, lambda: (), most_unused_bytes=1).run()
+
+    assert directory.exists()
+
+
+def test_what_a_killed_process_left_half_done_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    old, new = task_directory(tmp_path, "sample.part"), task_directory(tmp_path, "0_2.part", old=False)
+
+    clean(tmp_path)
+
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_a_directory_whose_task_comes_back_meanwhile_is_kept(tmp_path: Path) -> None:
+    directory = task_directory(tmp_path, "0_1")
+    answers = iter([(), (TaskId(0, 1),)])
+
+    Cleanup(tmp_path, lambda: next(answers)).run()
+
+    assert directory.exists()
 
 
 LOCKS = """
