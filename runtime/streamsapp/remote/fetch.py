@@ -78,7 +78,6 @@ class _Fetch:
         self._downloads = downloads
         #: What is there already and verified, of a snapshot that was given up: the one before has most of it too.
         self._verified: dict[tuple[str, int, str], Path] = {}
-        self._stopped = False
         self._look_ups = _LOOK_UPS
 
     def run(self) -> Snapshot | None:
@@ -147,11 +146,9 @@ class _Fetch:
 
     def _download(self, snapshot: Snapshot, part: Path, newest: int) -> None:
         part.mkdir(exist_ok=True)  # by this call: leftovers of others are gone
-        self._stopped = False
 
         def download(file: SnapshotFile) -> None:
-            if not self._stopped:
-                self._bring(file, part / file.name)
+            self._bring(file, part / file.name)
 
         with ThreadPoolExecutor(self._downloads, "snapshot-download") as pool:
             try:
@@ -162,8 +159,6 @@ class _Fetch:
                 raise SnapshotInvalidError(f"its file is missing: {error}") from error
             except ObjectDamagedError as error:
                 raise SnapshotInvalidError(f"its file is damaged: {error}") from error
-            finally:
-                self._stopped = True
 
     def _bring(self, file: SnapshotFile, target: Path) -> None:
         """One file, verified while others are on their way."""
