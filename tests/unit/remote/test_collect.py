@@ -125,8 +125,8 @@ def test_what_a_superseded_writer_left_is_collected(objects: MemoryObjects, owne
     objects.upload(f"{chain.folder}{name}", checkpoint(tmp_path / "z", {77: b"z"}) / "000077.sst")
     owner.publish()
 
-    assert collect(chain, 3, 61).files == 0
-    assert collect(chain, 3, 60).files == 1
+    assert collect(chain, 9, 61).files == 0
+    assert collect(chain, 9, 60).files == 1
     assert tables(objects) == [1, 2, 3, 4]
 
 
