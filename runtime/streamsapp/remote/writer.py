@@ -38,6 +38,9 @@ from streamsapp.remote.snapshot import (
 
 log = logging.getLogger(__name__)
 
+#: Snapshots until the writer looks again whether the objects it relies on are still there.
+_CHECK_EVERY = 20
+
 #: What a checkpoint holds besides: a log, which is empty because a checkpoint flushes, and settings of the bindings.
 _NOT_NEEDED = re.compile(r"[0-9]+\.log|rocksdict-config\.json")
 
@@ -78,6 +81,8 @@ class SnapshotWriter:
         self._hashes: dict[_Identity, str] = {}
         #: For the next snapshot; a try that failed leaves them here.
         self._uploaded: set[str] = set()
+        #: Snapshots from now; the first one looks: what a claim repeats was written by others.
+        self._until_check = 0
 
     @property
     def epoch(self) -> int | None:
@@ -111,7 +116,8 @@ class SnapshotWriter:
         """
         began = last = self.confirm()
         paths = list(_files_of(directory))
-        while ((files := self._store(paths, last, moved)), content.stores, content.inputs) != _content(last):
+        lost = self._lost(last)
+        while ((files := self._store(paths, last, lost, moved)), content.stores, content.inputs) != _content(last):
             self._append(last, content, files)
             # An old number is free again once it was collected: it is the newest one that counts.
             last = self.confirm()
@@ -131,6 +137,21 @@ class SnapshotWriter:
             self._last = self._own_next(self._last)
             self._uploaded.clear()
         return self._last
+
+    def _lost(self, last: Snapshot) -> set[str]:
+        """Objects of the last snapshot that are gone or cut off, by no doing of ours; looked for now and then."""
+        self._until_check -= 1
+        if self._until_check >= 0:
+            return set()
+        self._until_check = _CHECK_EVERY
+        there = {info.key: info.size for info in self._chain.objects.list(f"{self._chain.folder}files/")}
+        lost = {file.object for file in last.files if there.get(self._chain.file_key(file)) != file.size}
+        if lost:
+            log.warning(
+                "task %s: %d objects of its snapshot %d were deleted or cut off, such as %s; they are uploaded again",
+                self._chain.task_id, len(lost), last.number, min(lost),
+            )  # fmt: skip
+        return lost
 
     def _append(self, last: Snapshot, content: SnapshotContent, files: tuple[SnapshotFile, ...]) -> None:
         now = timestamp(self._clock.now_ms())
@@ -186,9 +207,9 @@ class SnapshotWriter:
             files=(),
         )
 
-    def _store(self, paths: list[Path], last: Snapshot, moved: Moved) -> tuple[SnapshotFile, ...]:
+    def _store(self, paths: list[Path], last: Snapshot, lost: set[str], moved: Moved) -> tuple[SnapshotFile, ...]:
         """The files as the next snapshot has them; those that the last one does not have are uploaded."""
-        known = {file.content: file for file in last.files}
+        known = {file.content: file for file in last.files if file.object not in lost}
         hashes: dict[_Identity, str] = {}
 
         def store(path: Path) -> SnapshotFile:

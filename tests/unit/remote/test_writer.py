@@ -363,6 +363,37 @@ def test_a_retry_uploads_only_what_is_missing_and_nothing_was_published_meanwhil
     assert stored(objects, snapshot) == saved_files(directory)
 
 
+def test_what_was_deleted_or_cut_off_is_uploaded_again_by_the_next_owner(
+    objects: MemoryObjects, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = checkpoint(tmp_path / "1", {8: b"eight", 9: b"nine", 10: b"ten"})
+    before = published(claimed(objects, "pod-1"), directory, 10)
+    keys = {file.name: f"orders/0_3/{file.object}" for file in before.files}
+    del objects.objects[keys["000008.sst"]]
+    objects.objects[keys["000009.sst"]] = b"nin"
+    heir = claimed(objects, "pod-2")
+    objects.calls.clear()
+
+    snapshot = published(heir, directory, 10)
+
+    assert stored(objects, snapshot) == saved_files(directory)
+    assert len(objects.asked("upload")) == 2
+    assert "task 0_3: 2 objects of its snapshot 3 were deleted or cut off" in caplog.text
+
+
+def test_an_owner_finds_what_was_deleted_some_snapshots_later(objects: MemoryObjects, tmp_path: Path) -> None:
+    writer = claimed(objects)
+    first = checkpoint(tmp_path / "0", {8: b"eight"})
+    snapshot = published(writer, first, 1)
+    (key,) = [key for key in objects.objects if key.endswith("-000008.sst")]
+    del objects.objects[key]
+
+    for number in range(2, 25):
+        snapshot = published(writer, checkpoint(tmp_path / str(number), {8: b"eight"}, links=first), number)
+
+    assert stored(objects, snapshot) == saved_files(first)
+
+
 def test_tells_how_many_bytes_were_sent(objects: MemoryObjects, tmp_path: Path) -> None:
     sent: list[int] = []
     directory = checkpoint(tmp_path / "1", {8: b"eight"})
