@@ -72,8 +72,10 @@ class Chain:
         return (numbers[0] if numbers else 0), next(self.valid(numbers), None)
 
     def append(self, snapshot: Snapshot) -> None:
-        """Raises ``ObjectExistsError`` if there is one of this number."""
-        self.objects.put_new(self.manifest_key(snapshot.number), encode(snapshot))
+        """Raises ``ObjectExistsError`` if there is one of this number. What nobody could read is not written."""
+        data = encode(snapshot)
+        decode(data, self.application_id, self.task_id, snapshot.number)
+        self.objects.put_new(self.manifest_key(snapshot.number), data)
 
     def manifest_key(self, number: int) -> str:
         return f"{self.folder}manifests/{number:016d}.json"

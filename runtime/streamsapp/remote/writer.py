@@ -81,7 +81,9 @@ class SnapshotWriter:
         self._hashes: dict[_Identity, str] = {}
         #: For the next snapshot; a try that failed leaves them here.
         self._uploaded: set[str] = set()
-        #: Snapshots from now; the first one looks: what a claim repeats was written by others.
+        #: Objects of earlier snapshots that no later one may rely on.
+        self._lost: set[str] = set()
+        #: Snapshots until they are looked for; the first one does: what a claim repeats was written by others.
         self._until_check = 0
 
     @property
@@ -116,8 +118,8 @@ class SnapshotWriter:
         """
         began = last = self.confirm()
         paths = list(_files_of(directory))
-        lost = self._lost(last)
-        while ((files := self._store(paths, last, lost, moved)), content.stores, content.inputs) != _content(last):
+        self._look_for_lost(last)
+        while ((files := self._store(paths, last, moved)), content.stores, content.inputs) != _content(last):
             self._append(last, content, files)
             # An old number is free again once it was collected: it is the newest one that counts.
             last = self.confirm()
@@ -138,20 +140,20 @@ class SnapshotWriter:
             self._uploaded.clear()
         return self._last
 
-    def _lost(self, last: Snapshot) -> set[str]:
+    def _look_for_lost(self, last: Snapshot) -> None:
         """Objects of the last snapshot that are gone or cut off, by no doing of ours; looked for now and then."""
         self._until_check -= 1
         if self._until_check >= 0:
-            return set()
-        self._until_check = _CHECK_EVERY
+            return
         there = {info.key: info.size for info in self._chain.objects.list(f"{self._chain.folder}files/")}
         lost = {file.object for file in last.files if there.get(self._chain.file_key(file)) != file.size}
+        self._lost |= lost
+        self._until_check = _CHECK_EVERY
         if lost:
             log.warning(
                 "task %s: %d objects of its snapshot %d were deleted or cut off, such as %s; they are uploaded again",
                 self._chain.task_id, len(lost), last.number, min(lost),
             )  # fmt: skip
-        return lost
 
     def _append(self, last: Snapshot, content: SnapshotContent, files: tuple[SnapshotFile, ...]) -> None:
         now = timestamp(self._clock.now_ms())
@@ -207,9 +209,9 @@ class SnapshotWriter:
             files=(),
         )
 
-    def _store(self, paths: list[Path], last: Snapshot, lost: set[str], moved: Moved) -> tuple[SnapshotFile, ...]:
+    def _store(self, paths: list[Path], last: Snapshot, moved: Moved) -> tuple[SnapshotFile, ...]:
         """The files as the next snapshot has them; those that the last one does not have are uploaded."""
-        known = {file.content: file for file in last.files if file.object not in lost}
+        known = {file.content: file for file in last.files if file.object not in self._lost}
         hashes: dict[_Identity, str] = {}
 
         def store(path: Path) -> SnapshotFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
 import pytest
 
 from checkpoints import a_snapshot, chain_of
@@ -38,7 +39,7 @@ def test_other_keys_beside_the_manifests_are_none(name: str) -> None:
 
 def test_an_application_whose_name_starts_alike_has_a_chain_of_its_own() -> None:
     objects = MemoryObjects()
-    chain_of(objects, "orders-audit").append(a_snapshot())
+    chain_of(objects, "orders-audit").append(msgspec.structs.replace(a_snapshot(), application_id="orders-audit"))
 
     assert chain_of(objects, "orders").numbers() == []
 
@@ -50,6 +51,14 @@ def test_a_number_is_appended_once() -> None:
     with pytest.raises(ObjectExistsError):
         chain.append(a_snapshot())
     assert chain.read(2) == a_snapshot()
+
+
+def test_what_could_not_be_read_again_is_not_appended() -> None:
+    objects = MemoryObjects()
+
+    with pytest.raises(SnapshotInvalidError, match="instance"):
+        chain_of(objects).append(msgspec.structs.replace(a_snapshot(), instance="x" * 2000))
+    assert objects.objects == {}
 
 
 def test_a_damaged_manifest_keeps_its_number_and_the_one_before_is_the_newest_that_can_be_used(

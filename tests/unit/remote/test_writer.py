@@ -381,6 +381,20 @@ def test_what_was_deleted_or_cut_off_is_uploaded_again_by_the_next_owner(
     assert "task 0_3: 2 objects of its snapshot 3 were deleted or cut off" in caplog.text
 
 
+def test_what_was_found_deleted_is_remembered_when_the_upload_fails(objects: MemoryObjects, tmp_path: Path) -> None:
+    directory = checkpoint(tmp_path / "1", {8: b"eight"})
+    before = published(claimed(objects, "pod-1"), directory, 10)
+    for file in before.files:
+        del objects.objects[f"orders/0_3/{file.object}"]
+    heir = claimed(objects, "pod-2")
+    objects.before = Faults("upload", times=4)
+    with pytest.raises(ObjectStoreError):
+        heir.publish(directory, content_of(10))
+    objects.before = lambda operation, key: None
+
+    assert stored(objects, published(heir, directory, 10)) == saved_files(directory)
+
+
 def test_an_owner_finds_what_was_deleted_some_snapshots_later(objects: MemoryObjects, tmp_path: Path) -> None:
     writer = claimed(objects)
     first = checkpoint(tmp_path / "0", {8: b"eight"})
