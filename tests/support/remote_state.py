@@ -138,7 +138,9 @@ def task(instance: StreamsRuntime, task_id: str = "0_0") -> dict[str, Any]:
 
 def metric(instance: StreamsRuntime, name: str) -> float:
     """A measured value, summed over tasks."""
-    return sum(sample.value for sample in instance.samples() if sample.name == name)
+    found = [sample.value for sample in instance.samples() if sample.name == name]
+    assert found, f"there is no metric {name}"
+    return sum(found)
 
 
 def record(state_dir: Path, application_id: str, task_id: str = "0_0") -> dict[str, Any]:

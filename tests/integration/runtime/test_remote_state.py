@@ -87,7 +87,7 @@ def test_a_restart_on_the_same_disk_uses_it_and_downloads_nothing(instances: Ins
     remote.feed()
     remote.counted()
 
-    assert metric(instance, "kafka_stream_metrics_snapshot_downloaded_bytes_total") == 0
+    assert metric(instance, "kafka_stream_snapshot_downloaded_bytes_total") == 0
     assert instance.close(30)
     assert record(remote.config().state_dir, remote.application_id)["epoch"] is None
     remote.assert_exact()

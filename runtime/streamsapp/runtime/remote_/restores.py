@@ -58,7 +58,6 @@ class Restores:
         clock: Clock,
         *,
         exactly_once: bool,
-        patience: float = PATIENCE,
     ) -> None:
         self._remote = remote
         self._changelogs = changelogs
@@ -66,7 +65,6 @@ class Restores:
         self._rates = rates
         self._clock = clock
         self._exactly_once = exactly_once
-        self._patience = patience
         self.workers = Workers(name, THREADS)
         self._jobs: dict[TaskId, Job] = {}
         #: Stores that have begun with a snapshot: one that could not be used is not fetched again.
@@ -170,7 +168,7 @@ class Restores:
         self, chain: Chain, task: StreamTask, facts: ChangelogFacts, directory: Path, job: Job
     ) -> Snapshot | None:
         """The snapshot that is in the directory now; ``None`` leaves everything to the changelog."""
-        progress = _Progress(RestoreTiming(self._clock.monotonic()), self._clock, self._patience, job)
+        progress = _Progress(RestoreTiming(self._clock.monotonic()), self._clock, job)
         gaps: list[Gap] = []
 
         def objection(snapshot: Snapshot) -> str | None:
@@ -210,7 +208,7 @@ class Restores:
             except ObjectStoreError as error:
                 if progress.ended():
                     log.warning("task %s: no snapshot within %.0f s: %s; its changelog is read instead",
-                                task.id, self._patience, error)  # fmt: skip
+                                task.id, PATIENCE, error)  # fmt: skip
                     return None
             progress.pause()
 
@@ -230,10 +228,9 @@ class Restores:
 class _Progress:
     """A fetch under way; what it moves is what keeps it going."""
 
-    def __init__(self, timing: RestoreTiming, clock: Clock, patience: float, job: Job) -> None:
+    def __init__(self, timing: RestoreTiming, clock: Clock, job: Job) -> None:
         self.timing = timing
         self._clock = clock
-        self._patience = patience
         self._job = job
         self._last = timing.began
         self._lock = threading.Lock()
@@ -247,7 +244,7 @@ class _Progress:
             self._last = self._clock.monotonic()
 
     def ended(self) -> bool:
-        return self._job.cancelled.is_set() or self._clock.monotonic() - self._last > self._patience
+        return self._job.cancelled.is_set() or self._clock.monotonic() - self._last > PATIENCE
 
     def pause(self) -> None:
         self._job.cancelled.wait(PAUSE)

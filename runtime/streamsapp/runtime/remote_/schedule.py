@@ -124,4 +124,4 @@ class Schedule(Generic[T]):
             ended = self._changed.wait_for(
                 lambda: self._closed or all(entry.removed or entry.served >= asked for entry, asked in wanted), timeout
             )
-            return ended and not self._closed and all(entry.removed or entry.well for entry, _ in wanted)
+            return ended and not self._closed and all(entry.well for entry, _ in wanted)

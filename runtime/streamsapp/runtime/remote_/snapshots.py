@@ -33,7 +33,7 @@ FIRST_PAUSE, LONGEST_PAUSE, REMINDER = 1.0, 60.0, 60.0
 #: When to look again at a task that stands at no commit just now, in seconds.
 SOON = 0.2
 
-#: Spreads numbers 0, 1, 2, ... evenly over the interval, however many there are.
+#: Spreads numbers 1, 2, 3, ... evenly over the interval, however many there are.
 _GOLDEN = 0.618034
 
 
@@ -57,7 +57,7 @@ class Snapshots:
         self._failures = failures
         self._clock = clock
         self._schedule: Schedule[TaskSnapshots] = Schedule(clock)
-        self._spread = count()
+        self._spread = count(1)
         self._outage = _Outage(clock)
         self.threads = [
             threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True) for number in range(1, THREADS + 1)
@@ -153,11 +153,11 @@ class Snapshots:
 
     def _fenced(self, entry: Entry[TaskSnapshots], error: SnapshotFencedError) -> None:
         """Who lost the task otherwise has nothing more to stop."""
-        task = entry.work.task
-        if not entry.removed:
+        task, left = entry.work.task, entry.removed
+        self._schedule.give_back(entry, pause=LONGEST_PAUSE, well=False)
+        if not left:
             self._schedule.remove(task.id)
             self._failures.put(ThreadFailure(threading.current_thread().name, error, task.id))
-        self._schedule.give_back(entry, pause=LONGEST_PAUSE, well=False)
 
 
 class _Outage:

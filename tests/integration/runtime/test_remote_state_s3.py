@@ -1,0 +1,80 @@
+"""Instances lose their disks while the S3 server comes and goes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from instances import Instances, eventually
+from remote_state import Remote, metric, task
+from s3_server import S3Server
+from streamsapp.record import TaskId
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.open import open_store
+from streamsapp.runtime.client_state import ClientState
+from streamsapp.runtime.remote_ import restores
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[S3Server]:
+    with S3Server(tmp_path / "s3") as running:
+        yield running
+
+
+def newest_input(remote: Remote) -> int:
+    """How far the newest snapshot read the input."""
+    _, snapshot = Chain(open_store(remote.remote), remote.application_id, TaskId(0, 0)).newest()
+    return 0 if snapshot is None else sum(each.offset for each in snapshot.inputs)
+
+
+def test_every_instance_is_killed_and_loses_its_disk_while_the_server_restarts_and_counts_are_exact(
+    instances: Instances, server: S3Server
+) -> None:
+    remote = Remote(instances, remote=server.config(snapshot_interval=0.5))
+    remote.feed(20_000)
+    process = remote.process()
+    eventually(lambda: process.assert_running() and newest_input(remote) > 4_000)
+    server.stop()
+    remote.feed(5_000)
+    process.assert_running()
+    process.kill()
+    remote.lose_disk()
+    server.start()
+
+    process = remote.process()
+    remote.counted(process.assert_running)
+    assert process.close() == 0
+
+    assert "begins with snapshot" in process.log.read_text()
+    remote.assert_exact()
+    assert remote.local_counts() == remote.truth
+
+
+def test_without_the_server_an_instance_begins_with_the_changelog_and_takes_snapshots_later(
+    instances: Instances, server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(restores, "PATIENCE", 1.0)
+    remote = Remote(instances, remote=server.config(snapshot_interval=0.5))
+    first = remote.start()
+    remote.feed()
+    remote.counted()
+    assert first.close(30)
+    remote.lose_disk()
+    server.stop()
+
+    second = remote.start()
+    eventually(lambda: task(second).get("stores", [{}])[0].get("mode") == "restoring")
+    eventually(lambda: second.state is ClientState.RUNNING, patience=60)
+    remote.feed()
+    remote.counted()
+    assert "its changelog is read instead" in caplog.text
+    server.start()
+
+    eventually(lambda: newest_input(remote) == 6_000, patience=60)
+    assert metric(second, "kafka_stream_task_snapshot_total") > 0
+    assert second.close(30)
+    remote.assert_exact()
