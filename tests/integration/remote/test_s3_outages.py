@@ -76,6 +76,21 @@ def test_a_download_goes_on_through_a_restart_of_the_server(own_s3_server: S3Ser
     assert target.read_bytes() == source.read_bytes()
 
 
+def test_an_upload_that_was_given_up_leaves_no_parts_to_pay_for(own_s3_server: S3Server, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(bytes(SIZE))
+    left = [SIZE // 2]
+
+    def give_up(count: int) -> None:
+        left[0] -= count
+        if left[0] < 0:
+            raise InterruptedError("given up")
+
+    with pytest.raises(ObjectStoreError, match="given up"):
+        S3Store(own_s3_server.config()).upload("a/b", source, give_up)
+    assert "Uploads" not in own_s3_server.client().list_multipart_uploads(Bucket=BUCKET)
+
+
 def test_small_calls_wait_for_a_server_that_restarts(own_s3_server: S3Server) -> None:
     store = S3Store(own_s3_server.config())
     store.put_new("a", b"x")
@@ -99,7 +114,7 @@ def test_every_call_says_that_the_server_is_out_of_reach_and_where_it_was_sought
             ObjectStoreError, match=f"s3://{BUCKET}/pre.* at {own_s3_server.endpoint}.*is it up"
         ) as caught:
             call()
-        assert time.monotonic() - began < 2, name
+        assert time.monotonic() - began < 5, name
         assert not isinstance(caught.value, UnfitObjectStoreError)
     assert not (tmp_path / "target").exists()
 
