@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+from streamsapp.errors import StreamsError
 from streamsapp.remote.chain import Chain
 from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
@@ -58,18 +60,20 @@ def read_manifests(chain: Chain, *, every: bool) -> Verification:
 
 def verify_files(verifications: Iterable[Verification], moved: Moved = unobserved, *, downloads: int = 4) -> None:
     """Download and hash every file; what is wrong is added to the faults."""
-    with tempfile.TemporaryDirectory(prefix="streamsapp-verify-") as name, ThreadPoolExecutor(downloads) as pool:
+    try:
+        with tempfile.TemporaryDirectory(prefix="streamsapp-verify-") as folder:
+            _verify_files(verifications, Path(folder), moved, downloads)
+    except OSError as error:
+        raise StreamsError(f"no room to download a file of a snapshot to: {error}; set TMPDIR to a folder") from error
+
+
+def _verify_files(verifications: Iterable[Verification], folder: Path, moved: Moved, downloads: int) -> None:
+    with ThreadPoolExecutor(downloads) as pool:
         for verification in verifications:
-            chain = verification.chain
-
-            def fault(file: SnapshotFile, chain: Chain = chain) -> str | None:
-                return _fault(chain, file, Path(name), moved)
-
-            files = verification.files
-            found = zip(files.items(), pool.map(fault, files), strict=True)
-            verification.faults.extend(
-                _lines(chain, ((file, numbers, text) for (file, numbers), text in found if text))
-            )
+            chain, files = verification.chain, verification.files
+            texts = pool.map(partial(_fault, chain, folder, moved), files)
+            found = ((file, numbers, text) for (file, numbers), text in zip(files.items(), texts, strict=True) if text)
+            verification.faults.extend(_lines(chain, found))
 
 
 def _lines(chain: Chain, found: Iterable[tuple[SnapshotFile, list[int], str]]) -> Iterator[str]:
@@ -80,7 +84,7 @@ def _lines(chain: Chain, found: Iterable[tuple[SnapshotFile, list[int], str]]) -
             yield f"snapshot {number} of task {chain.task_id}: {file.name}: {text}"
 
 
-def _fault(chain: Chain, file: SnapshotFile, folder: Path, moved: Moved) -> str | None:
+def _fault(chain: Chain, folder: Path, moved: Moved, file: SnapshotFile) -> str | None:
     target = folder / uuid4().hex
     try:
         chain.objects.download(chain.file_key(file), target, file.size, moved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -217,3 +218,13 @@ def test_a_store_that_is_out_of_reach_is_a_failure(tmp_path: Path, capsys: pytes
 
     assert remote.run("list") == 1
     assert "not-mounted" in capsys.readouterr().err
+
+
+def test_a_machine_without_room_for_a_file_is_told_where_to_make_some(
+    remote: Remote, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote.publish(TASKS[0])
+    monkeypatch.setattr(tempfile, "tempdir", str(remote.folder / "nowhere"))
+
+    assert remote.run("verify") == 1
+    assert "set TMPDIR" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -226,6 +227,35 @@ def test_a_snapshot_of_as_many_files_as_allowed_fits_into_the_limit_of_documents
 def test_noise_is_refused(noise: bytes) -> None:
     with pytest.raises(SnapshotInvalidError):
         decoded(noise)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The way to every value in a document."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(deeper for key, child in inner for deeper in places(child, (*path, key)))]
+
+
+PLACES = places(msgspec.to_builtins(a_snapshot(), builtin_types=[]))[1:]
+
+
+@given(st.sampled_from(PLACES), anything)
+def test_whatever_is_put_anywhere_is_refused_or_harmless(place: tuple[Any, ...], value: Any) -> None:
+    def put(document: Any) -> None:
+        for key in place[:-1]:
+            document = document[key]
+        document[place[-1]] = value
+
+    with suppress(SnapshotInvalidError):
+        snapshot = decoded(forged(put))
+        assert all(is_file_name(file.name) and file.object.startswith("files/1-") for file in snapshot.files)
+        assert decoded(encode(snapshot)) == snapshot
 
 
 @given(st.integers(min_value=0, max_value=4_000_000_000_000))
