@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import boto3
@@ -34,6 +35,8 @@ class S3Server:
         self.port = _free_port()
         self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = RLock()
+        self._closed = False
         self.objects.mkdir(parents=True)
         self.credentials.mkdir()
         self._options = self._certificate() if tls else []
@@ -45,7 +48,9 @@ class S3Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        with self._lock:
+            self._closed = True
+            self.stop()
 
     def rotate(self, access_key: str, secret_key: str) -> None:
         """Other credentials: in the secret at once, in the server when it starts next."""
@@ -54,7 +59,12 @@ class S3Server:
         self._keys = (access_key, secret_key)
 
     def start(self) -> None:
-        """Returns when it answers."""
+        """Returns when it answers. Does nothing after the end: a thread of a test that failed may come too late."""
+        with self._lock:
+            if not self._closed:
+                self._start()
+
+    def _start(self) -> None:
         access, secret = self._keys
         command = [str(versitygw.executable()), "--quiet", "--keep-alive", "--port", f"127.0.0.1:{self.port}"]
         environment = {**os.environ, "ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret}
