@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from memory_objects import MemoryObjects
 from streamsapp.record import TaskId
 from streamsapp.remote.chain import Chain
 from streamsapp.remote.objects import ObjectStore
@@ -86,3 +87,22 @@ def a_snapshot(number: int = 2, files: tuple[SnapshotFile, ...] | None = None) -
         inputs=content.inputs,
         files=files,
     )
+
+
+def claimed(objects: ObjectStore, instance: str = "pod-1") -> SnapshotWriter:
+    """A writer that owns the task."""
+    writer = writer_of(objects, instance)
+    writer.claim()
+    return writer
+
+
+def published(writer: SnapshotWriter, directory: Path, offset: int) -> Snapshot:
+    """What became of a checkpoint that is not the last one again."""
+    snapshot = writer.publish(directory, content_of(offset))
+    assert snapshot is not None
+    return snapshot
+
+
+def stored(objects: MemoryObjects, snapshot: Snapshot) -> dict[str, bytes]:
+    """The files of a snapshot as the object store has them."""
+    return {file.name: objects.objects[f"orders/0_3/{file.object}"] for file in snapshot.files}
