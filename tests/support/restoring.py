@@ -5,7 +5,7 @@ Called by the tests of the runtime.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -17,6 +17,7 @@ from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
+from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Preparer
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
@@ -109,6 +110,15 @@ class FakeAdmin:
 
     def __init__(self, consumer: FakeConsumer) -> None:
         self.logs = consumer.logs
+        #: Of topics that were deleted and created again.
+        self.ids: dict[str, str] = {}
+        self.compacts = True
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {topic: self.ids.get(topic, f"id of {topic}") for topic in topics}
+
+    def only_compacts(self, topic: str) -> bool:
+        return self.compacts
 
     def request_offsets(self, partitions: Iterable[TopicPartition], *, earliest: bool = False) -> Answer:
         asked = list(partitions)
@@ -195,7 +205,7 @@ class StandbyListener(StandbyUpdateListener):
 class Restoring:
     """A restoration thread whose passes the test makes, and tasks for it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, preparer: Callable[[FakeAdmin, MockClock], Preparer] | None = None) -> None:
         self.directory = directory
         self.resources = StateResources(8 << 20)
         self.consumer = FakeConsumer()
@@ -203,13 +213,15 @@ class Restoring:
         self.listener = Listener()
         self.standby_listener = StandbyListener(self.listener)
         self.clock = MockClock()
+        self.admin = FakeAdmin(self.consumer)
         self.thread = RestorationThread(
             "restoration",
             cast(Any, self.consumer),
-            cast(Any, FakeAdmin(self.consumer)),
+            cast(Any, self.admin),
             self.failures,
             RestoreEvents(cast(Any, self.consumer), lambda: self.listener, lambda: self.standby_listener),
             self.clock,
+            NOTHING_TO_PREPARE if preparer is None else preparer(self.admin, self.clock),
         )
 
     def log(self, partition: TopicPartition, *offsets: int, end: int | None = None, low: int = 0) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
-from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.global_.thread import GlobalThread
@@ -54,22 +53,22 @@ def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:
 
 def _task(task: StreamTask, parts: Parts, now_ms: int) -> dict[str, Any]:
     remote = parts.stores.remote
-    snapshot = None if remote is None else figures.newest_snapshot(remote, task)
+    known = None if remote is None else figures.newest_snapshot(remote, task)
     return {
         "id": str(task.id),
         "role": task.role.value,
         "state": task.state.value,
         "stores": [
-            _store(task, store, partition, snapshot, parts, now_ms)
+            _store(task, store, partition, known, parts, now_ms)
             for store, partition in task.plan.all_changelogs.items()
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
-        "restore": None if remote is None else figures.restore_figures(remote, task, snapshot),
+        "restore": None if remote is None else figures.restore_figures(remote, task, known),
     }
 
 
 def _store(
-    task: StreamTask, store: str, changelog: TopicPartition, snapshot: Snapshot | None, parts: Parts, now_ms: int
+    task: StreamTask, store: str, changelog: TopicPartition, known: figures.Known | None, parts: Parts, now_ms: int
 ) -> dict[str, Any]:
     reader = parts.restoration.readers.get(changelog)
     if reader is not None and reader.task is not task:
@@ -86,7 +85,7 @@ def _store(
         "lag": None if seen is None else seen.lag,
         "observedAt": None if seen is None else _iso(seen.observed_at_ms),
         "mode": _mode(task, parts),
-        "snapshot": figures.store_snapshot(snapshot, store),
+        "snapshot": figures.store_snapshot(known, store),
     }
 
 

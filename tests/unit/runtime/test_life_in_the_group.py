@@ -12,6 +12,7 @@ from streamsapp import TaskId, UncaughtExceptionResponse
 from streamsapp.errors import FencedError, ProcessingError
 from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
+from streamsapp.remote.writer import SnapshotFencedError
 from streamsapp.runtime import lifecycle
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.layout import Layout
@@ -155,6 +156,7 @@ def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> 
 
     it.life.drain()
     assert it.membership.asked == ["drain"]
+    assert it.owned.snapshots_asked_for == 1
     for peers, drained in (
         ({"me": Peer(active=frozenset({FIRST}), draining=True), "other": Peer(active=frozenset({SECOND}))}, False),
         ({"me": Peer(draining=True), "other": Peer(active=frozenset({FIRST, SECOND}))}, True),
@@ -201,3 +203,27 @@ def test_nobody_takes_the_place_of_the_global_thread() -> None:
 
     assert it.life.ended
     assert len(it.asked) == 1
+
+
+def test_a_task_that_others_claimed_is_lost_as_after_a_fenced_commit() -> None:
+    it = joined()
+    error = SnapshotFencedError("task 0_1 stops here: pod-7 claimed it")
+
+    with pytest.raises(SnapshotFencedError) as raised:
+        it.life.failed(ThreadFailure("snapshot-1", error, SECOND))
+    it.life.abort(raised.value)
+    it.life.advance(committing=False)
+
+    assert it.asked == []
+    assert it.owned.closed == ["0_0", "0_1"]
+    assert it.membership.asked == ["rejoin"]
+
+
+def test_a_claim_of_others_is_no_news_for_a_task_that_left_already() -> None:
+    it = Life()
+    del it.owned.all[SECOND]
+
+    it.life.failed(ThreadFailure("snapshot-1", SnapshotFencedError("claimed"), SECOND))
+
+    assert it.asked == []
+    assert not it.life.ended

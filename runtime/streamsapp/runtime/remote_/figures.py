@@ -6,11 +6,11 @@ Called on the HTTP server's threads: reads what the snapshot threads publish as 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TaskId
-from streamsapp.remote.snapshot import Snapshot, milliseconds
+from streamsapp.remote.snapshot import Snapshot, milliseconds, timestamp
 from streamsapp.runtime.remote_.remote_state import RemoteState
 from streamsapp.runtime.remote_.task_snapshots import TaskSnapshots
 from streamsapp.tasks.states import TaskRole
@@ -19,25 +19,40 @@ from streamsapp.tasks.stream_task import StreamTask
 _GROUP = "stream-task-metrics"
 
 
-def newest_snapshot(remote: RemoteState, task: StreamTask) -> Snapshot | None:
-    """The newest that is known here: an active task writes them, any other may have begun with one."""
-    written = remote.snapshots.of(task.id)
-    own = None if written is None or task.role is not TaskRole.ACTIVE else written.last
-    return own or remote.restores.snapshots.get(task.id)
+class Known(NamedTuple):
+    """The newest snapshot that is known here."""
+
+    snapshot: Snapshot
+    #: When it was last known to be what the task stood at; it is not old for having not changed.
+    confirmed_at: str | None
 
 
-def store_snapshot(snapshot: Snapshot | None, store: str) -> dict[str, Any] | None:
+def newest_snapshot(remote: RemoteState, task: StreamTask) -> Known | None:
+    """An active task writes them, any other may have begun with one."""
+    written = remote.snapshots.of(task.id) if task.role is TaskRole.ACTIVE else None
+    if written is not None and (last := written.last) is not None:
+        at_ms = written.fresh_at_ms
+        return Known(last, None if at_ms is None else timestamp(at_ms))
+    begun = remote.restores.snapshots.get(task.id)
+    return None if begun is None else Known(begun, None)
+
+
+def store_snapshot(known: Known | None, store: str) -> dict[str, Any] | None:
     """One store's part of a snapshot."""
-    point = None if snapshot is None else snapshot.stores.get(store)
-    if snapshot is None or point is None:
+    if known is None or (point := known.snapshot.stores.get(store)) is None:
         return None
-    return {"epoch": snapshot.epoch, "offset": point.offset, "createdAt": snapshot.created_at}
+    return {
+        "epoch": known.snapshot.epoch,
+        "offset": point.offset,
+        "createdAt": known.snapshot.created_at,
+        "confirmedAt": known.confirmed_at,
+    }
 
 
-def restore_figures(remote: RemoteState, task: StreamTask, snapshot: Snapshot | None) -> dict[str, Any]:
+def restore_figures(remote: RemoteState, task: StreamTask, known: Known | None) -> dict[str, Any]:
     """What restoring a task would take elsewhere, with an empty disk, and what it took here; not known is ``None``."""
     timing = remote.restores.timings.get(task.id)
-    figures: dict[str, Any] = {"predictedSeconds": _rounded(_predicted(remote, task, snapshot))}
+    figures: dict[str, Any] = {"predictedSeconds": _rounded(_predicted(remote, task, known))}
     if timing is not None:
         figures["downloadSeconds"] = _rounded(timing.download_seconds)
         figures["observedSeconds"] = _rounded(timing.observed_seconds)
@@ -46,15 +61,15 @@ def restore_figures(remote: RemoteState, task: StreamTask, snapshot: Snapshot | 
     return figures
 
 
-def _predicted(remote: RemoteState, task: StreamTask, snapshot: Snapshot | None) -> float | None:
+def _predicted(remote: RemoteState, task: StreamTask, known: Known | None) -> float | None:
     """Where the task stands decides, so a replica's is not known before it has read anything."""
     positions = [task.changelog_positions.get(store) for store in task.plan.all_changelogs]
     if None in positions:
         return None
-    points = {} if snapshot is None else snapshot.stores
+    points = {} if known is None else known.snapshot.stores
     begun = sum(point.offset for store, point in points.items() if store in task.plan.all_changelogs)
     records = sum(position for position in positions if position is not None) - begun
-    return remote.rates.predict(0 if snapshot is None else snapshot.total_bytes, max(0, records))
+    return remote.rates.predict(0 if known is None else known.snapshot.total_bytes, max(0, records))
 
 
 def _rounded(seconds: float | None) -> float | None:

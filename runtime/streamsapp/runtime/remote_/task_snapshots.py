@@ -26,7 +26,7 @@ from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
-#: What is no longer needed is looked for with every so many snapshots.
+#: What is no longer needed is looked for with the first snapshot and with every so many.
 COLLECT_EVERY = 10
 
 
@@ -157,7 +157,7 @@ class Taking:
             it.task.id, published.number, published.total_bytes, published.new_bytes, seconds,
         )  # fmt: skip
         chain = self._remote.chain(it.task.id)
-        if figures.published % COLLECT_EVERY == 0:
+        if figures.published % COLLECT_EVERY == 1:
             collected = collect(chain, self._remote.config.retain, self._remote.config.grace)
             if any(collected):
                 log.info("task %s: deleted %d old snapshots and %d of their files, %d bytes", it.task.id, *collected)

@@ -1,0 +1,144 @@
+"""A task's owner with remote state in memory, and tasks elsewhere that begin with its snapshots.
+
+Called by the tests of the runtime.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from memory_objects import MemoryObjects
+from restoring import FakeAdmin, Restoring
+from streamsapp import TaskId, TopicPartition
+from streamsapp.config import RemoteStateConfig
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.objects import ObjectStoreError, unobserved
+from streamsapp.remote.rates import MeasuredRate
+from streamsapp.remote.snapshot import Snapshot
+from streamsapp.remote.writer import SnapshotWriter
+from streamsapp.runtime.preparing import Preparer
+from streamsapp.runtime.remote_.changelog_facts import Changelogs
+from streamsapp.runtime.remote_.local import LocalRecord, LocalState
+from streamsapp.runtime.remote_.prediction import Rates
+from streamsapp.runtime.remote_.restores import Restores
+from streamsapp.runtime.remote_.sample import Sampler
+from streamsapp.runtime.remote_.store import RemoteStore
+from streamsapp.runtime.remote_.task_snapshots import Taking, TaskSnapshots
+from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.testing import MockClock
+
+CHANGELOG = TopicPartition("app-s-changelog", 0)
+IN = TopicPartition("in", 0)
+PATIENCE = 10.0
+
+
+class Owner:
+    """An instance that runs task 0_0 and takes its snapshots when the test says so."""
+
+    def __init__(self, directory: Path, objects: MemoryObjects, name: str = "owner") -> None:
+        self.clock = MockClock(1_700_000_000_000)
+        self.remote = RemoteStore(objects, "app", RemoteStateConfig(url="file:///in-memory"))
+        self.directory = directory
+        self._restoring = Restoring(directory)
+        self.task = self._restoring.task()
+        self.task.stores.open()
+        self.task.state = TaskState.RUNNING
+        self.task.stores.restored({"s": 0}, {IN: (0, "")})
+        self.may_claim = True
+        rate = MeasuredRate()
+        self.taking = Taking(
+            self.remote, unobserved, Sampler(rate, directory, self.clock), self.clock, lambda: self.may_claim
+        )
+        local = LocalState(directory / "0_0")
+        local.write(LocalRecord(topics={"s": f"id of {CHANGELOG.topic}"}))
+        writer = SnapshotWriter(self.chain, name, self.clock)
+        self.snapshots = TaskSnapshots(self.task, writer, local)
+        self.offset = 0
+
+    @property
+    def chain(self) -> Chain:
+        return self.remote.chain(TaskId(0, 0))
+
+    def commit(self, *keys: str) -> None:
+        """Count one input record per key, and commit."""
+        for key in keys:
+            self.task.stores.stores["s"].put(key, "v")
+        self.offset += len(keys)
+        list(self.task.stores.apply(self.task.stores.freeze(), {"s": self.offset}, {IN: (self.offset, "")}))
+
+    def turn(self) -> bool:
+        return self.taking.turn(self.snapshots)
+
+    def publish(self, *keys: str) -> Snapshot:
+        """Commit, and take a snapshot of that."""
+        if self.snapshots.writer.epoch is None:
+            assert self.turn()
+        self.commit(*keys)
+        assert self.turn()
+        last = self.snapshots.last
+        assert last is not None
+        return last
+
+
+class Heir:
+    """A restoration thread elsewhere, whose tasks are prepared by real threads with what the objects have."""
+
+    def __init__(self, directory: Path, objects: MemoryObjects, *, exactly_once: bool = True) -> None:
+        self.remote = RemoteStore(objects, "app", RemoteStateConfig(url="file:///in-memory"))
+        self.exactly_once = exactly_once
+        self.directory = directory
+        self.thread = Restoring(directory, self._make)
+        for thread in self.restores.workers.threads:
+            thread.start()
+
+    def _make(self, admin: FakeAdmin, clock: MockClock) -> Preparer:
+        rates = Rates(MeasuredRate(), MeasuredRate())
+        changelogs = Changelogs(cast(Any, admin), clock)
+        self.restores = Restores(
+            "restore", self.remote, changelogs, self.directory, rates, clock, exactly_once=self.exactly_once
+        )
+        return self.restores
+
+    def close(self) -> None:
+        self.restores.workers.stop()
+        for thread in self.restores.workers.threads:
+            thread.join(PATIENCE)
+
+    def passes_until(self, holds: Callable[[], object]) -> None:
+        """Let the restoration thread go on until it is so."""
+        give_up = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < give_up, self.thread.failed
+            self.thread.passes()
+
+    def restore(self, task: StreamTask) -> None:
+        """Hand over, and go on until it comes back."""
+        self.thread.thread.add(task)
+        self.passes_until(lambda: not self.thread.thread.restored.empty() or not self.thread.failures.empty())
+
+
+class Gate:
+    """Holds up downloads until it is opened."""
+
+    def __init__(self, objects: MemoryObjects) -> None:
+        self.reached = threading.Event()
+        self._open = threading.Event()
+        objects.before = self._wait
+
+    def open(self) -> None:
+        self._open.set()
+
+    def _wait(self, operation: str, key: str) -> None:
+        if operation == "download":
+            self.reached.set()
+            assert self._open.wait(PATIENCE)
+
+
+def away(operation: str, key: str) -> None:
+    """An object store that does not answer."""
+    raise ObjectStoreError("no answer")

@@ -1,0 +1,369 @@
+"""What a new task's directory is prepared with, and what may happen meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_objects import MemoryObjects
+from restoring import keys
+from snapshotting import CHANGELOG, IN, Gate, Heir, Owner, away
+from streamsapp import TaskId
+from streamsapp.remote.fetch import fetch
+from streamsapp.runtime.remote_ import restores
+from streamsapp.runtime.remote_.local import LocalRecord, LocalState
+from streamsapp.tasks.states import TaskRole, TaskState
+
+TASK = TaskId(0, 0)
+
+
+@pytest.fixture
+def objects() -> MemoryObjects:
+    return MemoryObjects()
+
+
+@pytest.fixture
+def owner(tmp_path: Path, objects: MemoryObjects) -> Owner:
+    return Owner(tmp_path / "owner", objects)
+
+
+@pytest.fixture
+def heir(tmp_path: Path, objects: MemoryObjects) -> Iterator[Heir]:
+    made = Heir(tmp_path / "heir", objects)
+    yield made
+    made.close()
+
+
+def local(heir: Heir) -> LocalState:
+    return LocalState(heir.directory / str(TASK))
+
+
+# ---- beginning -----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_begins_with_a_snapshot_and_reads_the_rest_of_its_changelog(owner: Owner, heir: Heir) -> None:
+    snapshot = owner.publish("a", "b", "c")
+    heir.thread.log(CHANGELOG, 3, 4)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert heir.thread.restored == [TASK]
+    assert keys(task) == ["3", "4", "a", "b", "c"]
+    assert heir.restores.snapshots[TASK] == snapshot
+    assert heir.thread.listener.told[0] == f"start {CHANGELOG} s 3 5"
+
+
+def test_without_a_snapshot_the_changelog_is_read_from_its_beginning(heir: Heir) -> None:
+    heir.thread.log(CHANGELOG, 0, 1)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["0", "1"]
+
+
+def test_a_replica_begins_with_a_snapshot_too(owner: Owner, heir: Heir) -> None:
+    owner.publish("a")
+    heir.thread.log(CHANGELOG, 1)
+    task = heir.thread.task(role=TaskRole.STANDBY)
+
+    heir.thread.thread.add(task)
+    heir.passes_until(lambda: task.changelog_positions == {"s": 2})
+
+    assert keys(task) == ["1", "a"]
+    assert task.state is TaskState.RUNNING
+
+
+def test_what_it_took_is_compared_with_what_was_predicted(
+    owner: Owner, heir: Heir, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    snapshot = owner.publish("a")
+    heir.restores._rates.download.observe(snapshot.total_bytes * 2, 1.0)
+    heir.restores._rates.replay.observe(2, 1.0)
+    heir.thread.log(CHANGELOG, 1)
+
+    heir.restore(heir.thread.task())
+
+    timing = heir.restores.timings[TASK]
+    assert timing.predicted == pytest.approx(1.0)
+    assert timing.moved_bytes == timing.total_bytes == snapshot.total_bytes
+    assert timing.observed_seconds == 0.0  # by a clock that stands still
+    assert "predicted: 1.0 s" in caplog.text
+
+
+def test_inputs_that_the_group_knows_nothing_of_go_on_where_the_snapshot_stands(owner: Owner, heir: Heir) -> None:
+    owner.publish("a", "b")
+    heir.thread.log(CHANGELOG, end=2)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert task.start_offsets[IN].offset == 2
+
+
+def test_offsets_that_the_group_has_committed_win(owner: Owner, heir: Heir) -> None:
+    owner.publish("a", "b")
+    heir.thread.log(CHANGELOG, end=2)
+    heir.thread.consumer.offsets[IN] = 7
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert task.start_offsets[IN].offset == 7
+
+
+# ---- meanwhile -----------------------------------------------------------------------------------------------------
+
+
+def test_other_tasks_are_restored_while_one_is_downloaded(owner: Owner, heir: Heir, objects: MemoryObjects) -> None:
+    owner.publish("a")
+    gate = Gate(objects)
+    heir.thread.log(CHANGELOG, end=1)
+    heir.thread.log(CHANGELOG._replace(partition=1), 0)
+    slow, fast = heir.thread.task(), heir.thread.task(1)
+
+    heir.thread.thread.add(slow)
+    heir.restore(fast)
+
+    assert heir.thread.restored == [TaskId(0, 1)]
+    assert heir.thread.thread.preparing == {TASK}
+    assert slow.state is TaskState.RESTORING
+    gate.open()
+    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
+    assert keys(slow) == ["a"]
+
+
+def test_a_replica_is_promoted_while_its_snapshot_is_downloaded(
+    owner: Owner, heir: Heir, objects: MemoryObjects
+) -> None:
+    owner.publish("a")
+    gate = Gate(objects)
+    heir.thread.log(CHANGELOG, 1)
+    replica = heir.thread.task(role=TaskRole.STANDBY)
+    heir.thread.thread.add(replica)
+    heir.passes_until(gate.reached.is_set)
+
+    active = replica.recycled(TaskRole.ACTIVE)
+    heir.thread.thread.promote(active)
+    heir.thread.passes(2)
+    assert heir.thread.restored == []
+    gate.open()
+    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
+
+    assert heir.thread.failed == []
+    assert heir.thread.thread.restored.get_nowait() is active
+    assert keys(active) == ["1", "a"]
+
+
+def test_a_task_is_closed_while_its_snapshot_is_downloaded_and_may_come_back(
+    owner: Owner, heir: Heir, objects: MemoryObjects
+) -> None:
+    owner.publish("a")
+    gate = Gate(objects)
+    heir.thread.log(CHANGELOG, end=1)
+    first, second = heir.thread.task(), heir.thread.task()
+    heir.thread.thread.add(first)
+    heir.passes_until(gate.reached.is_set)
+
+    heir.thread.thread.close([first])
+    heir.thread.thread.add(second)
+    heir.thread.passes(2)
+    assert first.state is TaskState.CLOSED
+    assert heir.thread.thread.preparing == {TASK}
+    gate.open()
+    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
+
+    assert heir.thread.thread.restored.get_nowait() is second
+    assert heir.thread.failed == []
+    assert keys(second) == ["a"]
+
+
+# ---- what cannot be used -------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_that_rocksdb_cannot_open_is_not_fetched_twice(
+    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.publish("a")
+    heir.thread.log(CHANGELOG, 0)
+    task = heir.thread.task()
+
+    def breaks_it(*arguments: object) -> object:
+        found = fetch(*arguments)  # type: ignore[arg-type]
+        (heir.directory / "0_0" / "rocksdb" / "CURRENT").write_text("MANIFEST-999999\n")
+        return found
+
+    monkeypatch.setattr(restores, "fetch", breaks_it)
+    heir.restore(task)
+
+    assert heir.thread.restored == [TASK]
+    assert keys(task) == ["0"]
+
+
+def test_a_snapshot_of_a_topic_that_was_created_again_is_not_used(owner: Owner, heir: Heir) -> None:
+    owner.publish("a")
+    heir.thread.log(CHANGELOG, 0, 1)
+    heir.thread.admin.ids[CHANGELOG.topic] = "another"
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["0", "1"]
+    assert local(heir).read().topics == {"s": "another"}
+
+
+def test_a_snapshot_beyond_the_end_of_the_changelog_is_not_used(owner: Owner, heir: Heir) -> None:
+    owner.publish("a", "b", "c")
+    heir.thread.log(CHANGELOG, 0)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["0"]
+
+
+@pytest.mark.parametrize("compacts", [True, False])
+def test_a_gap_between_snapshot_and_changelog_is_an_error_unless_the_topic_deletes_by_policy(
+    owner: Owner, heir: Heir, compacts: bool
+) -> None:
+    owner.publish("a")
+    heir.thread.log(CHANGELOG, 5, low=4)
+    heir.thread.admin.compacts = compacts
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    if compacts:
+        ((failed, error),) = heir.thread.failed
+        assert failed == TASK
+        for told in ("task 0_0", "store s", f"{CHANGELOG} begins at offset 4", "stands at 1", "streamsapp reset"):
+            assert told in error
+    else:
+        assert keys(task) == ["5"]
+
+
+def test_an_object_store_that_does_not_answer_is_waited_for_and_then_left(
+    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.publish("a")
+    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    objects.before = away
+    heir.thread.log(CHANGELOG, 0)
+    task = heir.thread.task()
+
+    heir.thread.thread.add(task)
+    heir.passes_until(lambda: len(objects.asked("probe")) > 2)
+    assert heir.thread.restored == []
+    heir.thread.clock.advance(31_000)
+    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
+
+    assert keys(task) == ["0"]
+
+
+# ---- a local database ----------------------------------------------------------------------------------------------
+
+
+def leave_on_disk(heir: Heir, epoch: int | None) -> None:
+    """An earlier life of the instance left key ``mine`` at offset 1."""
+    heir.thread.leave_on_disk("mine", 1)
+    local(heir).write(LocalRecord(epoch, {"s": f"id of {CHANGELOG.topic}"}))
+    heir.thread.log(CHANGELOG, end=2)
+
+
+@pytest.mark.parametrize("epoch", [None, 1])
+def test_a_local_database_is_used_that_nobody_else_has_had_since(owner: Owner, heir: Heir, epoch: int | None) -> None:
+    owner.publish("a")
+    leave_on_disk(heir, epoch)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["mine"]
+    assert TASK not in heir.restores.snapshots
+
+
+def test_a_local_database_is_not_used_when_somebody_else_has_claimed_the_task_since(
+    owner: Owner, heir: Heir, tmp_path: Path, objects: MemoryObjects
+) -> None:
+    owner.publish("a")
+    Owner(tmp_path / "next", objects, "next").publish("b")
+    leave_on_disk(heir, epoch=1)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["b"]
+
+
+@pytest.mark.parametrize(("exactly_once", "used"), [(True, ["mine"]), (False, [])])
+def test_who_had_the_task_since_is_unknown_while_the_object_store_is_away(
+    tmp_path: Path, objects: MemoryObjects, exactly_once: bool, used: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restores, "PATIENCE", -1.0)
+    heir = Heir(tmp_path / "heir", objects, exactly_once=exactly_once)
+    objects.before = away
+    leave_on_disk(heir, epoch=1)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == used
+    heir.close()
+
+
+def test_a_local_database_of_a_topic_that_was_created_again_is_not_used(heir: Heir) -> None:
+    leave_on_disk(heir, epoch=None)
+    heir.thread.admin.ids[CHANGELOG.topic] = "another"
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == []
+
+
+def test_a_damaged_local_database_is_replaced_by_a_snapshot(owner: Owner, heir: Heir) -> None:
+    owner.publish("a")
+    leave_on_disk(heir, epoch=None)
+    (heir.directory / "0_0" / "rocksdb" / "CURRENT").write_text("MANIFEST-999999\n")
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["a"]
+
+
+def test_a_record_that_cannot_be_read_is_nobodys(owner: Owner, heir: Heir) -> None:
+    owner.publish("a")
+    leave_on_disk(heir, epoch=1)
+    (heir.directory / "0_0" / "local.json").write_text("{")
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert keys(task) == ["a"]
+
+
+def test_ending_in_good_order_leaves_a_database_that_is_as_good_as_a_replicas(heir: Heir) -> None:
+    leave_on_disk(heir, epoch=None)
+    task = heir.thread.task()
+    heir.restore(task)
+    local(heir).write_epoch(5)
+
+    heir.thread.thread.close([task], clean=True)
+    heir.thread.passes()
+
+    assert local(heir).read().epoch is None
+
+
+def test_what_a_killed_process_left_half_done_is_removed(heir: Heir) -> None:
+    left = heir.directory / "0_0" / "checkpoint.part"
+    left.mkdir(parents=True)
+    heir.thread.log(CHANGELOG, 0)
+
+    heir.restore(heir.thread.task())
+
+    assert not left.exists()

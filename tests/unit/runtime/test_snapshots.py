@@ -1,0 +1,310 @@
+"""Snapshots of active tasks: what is published when, who may, and what becomes of a task that others have claimed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from memory_objects import MemoryObjects
+from snapshotting import IN, PATIENCE, Owner, away
+from streamsapp import TaskId
+from streamsapp.clock import SystemClock
+from streamsapp.errors import StateStoreError
+from streamsapp.record import TopicPartition
+from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
+from streamsapp.remote.writer import SnapshotFencedError
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.remote_ import snapshots, task_snapshots
+from streamsapp.runtime.remote_.snapshots import Snapshots
+
+TASK = TaskId(0, 0)
+
+
+@pytest.fixture
+def objects() -> MemoryObjects:
+    return MemoryObjects()
+
+
+@pytest.fixture
+def owner(tmp_path: Path, objects: MemoryObjects) -> Owner:
+    return Owner(tmp_path / "owner", objects)
+
+
+# ---- one task ------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_turn_claims_and_writes_down_the_epoch(owner: Owner) -> None:
+    assert owner.turn()
+
+    assert owner.chain.numbers() == [1]
+    assert owner.snapshots.local.read().epoch == owner.snapshots.writer.epoch == 1
+
+
+def test_nothing_is_claimed_while_others_may_have_taken_over(owner: Owner) -> None:
+    owner.may_claim = False
+    assert not owner.turn()
+    assert owner.chain.numbers() == []
+
+    owner.may_claim = True
+    assert owner.turn()
+
+
+def test_a_task_that_left_meanwhile_keeps_what_was_written_down_of_it(owner: Owner) -> None:
+    owner.snapshots.release()
+
+    owner.turn()
+
+    assert owner.snapshots.local.read().epoch is None
+
+
+def test_a_snapshot_has_the_offsets_of_its_commit(owner: Owner) -> None:
+    snapshot = owner.publish("a", "b")
+
+    assert {name: point.offset for name, point in snapshot.stores.items()} == {"s": 2}
+    assert snapshot.stores["s"].topic_id == "id of app-s-changelog"
+    assert [(TopicPartition(each.topic, each.partition), each.offset) for each in snapshot.inputs] == [(IN, 2)]
+
+
+def test_what_did_not_change_is_confirmed_without_a_look_at_any_file(owner: Owner, objects: MemoryObjects) -> None:
+    owner.publish("a")
+    before = dict(objects.objects)
+    owner.clock.advance(60_000)
+
+    assert owner.turn()
+
+    assert objects.objects == before
+    assert owner.snapshots.fresh_at_ms == owner.clock.now_ms()
+    assert (owner.snapshots.figures.published, owner.snapshots.figures.unchanged) == (1, 1)
+
+
+def test_what_a_claim_repeats_is_compared_with_what_is_here(
+    owner: Owner, objects: MemoryObjects, tmp_path: Path
+) -> None:
+    """The files of the snapshot may be damaged, and the task restored from its changelog: with the same offsets."""
+    owner.publish("a")
+    heir = Owner(tmp_path / "heir", objects)
+    heir.turn()
+    heir.commit("z")
+
+    assert heir.turn()
+
+    assert heir.snapshots.figures.published == 1
+
+
+def test_a_turn_between_two_slices_of_a_commit_is_none(owner: Owner) -> None:
+    owner.publish("a")
+    owner.task.stores.stores["s"].put("b", "v")
+    owner.task.stores.stores["s"].put("c", "v")
+    steps = owner.task.stores.apply(owner.task.stores.freeze(), {"s": 3}, {IN: (3, "")}, slice_size=1)
+    next(steps)
+
+    assert not owner.turn()
+
+    list(steps)
+    assert owner.turn()
+    assert owner.snapshots.last is not None
+    assert owner.snapshots.last.stores["s"].offset == 3
+
+
+def test_no_copy_is_left_whatever_happens(owner: Owner, objects: MemoryObjects) -> None:
+    owner.publish("a")
+    owner.commit("b")
+    objects.before = away
+    with pytest.raises(ObjectStoreError):
+        owner.turn()
+
+    assert [path.name for path in owner.snapshots.local.directory.glob("*.part")] == []
+
+
+def test_old_snapshots_are_collected_now_and_then(
+    owner: Owner, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_snapshots, "COLLECT_EVERY", 2)
+    for number in range(9):
+        objects.sleep(3600)
+        owner.publish(f"key{number}")
+
+    assert len(owner.chain.numbers()) <= 6
+
+
+def test_how_fast_the_store_is_read_is_measured_with_a_part_of_a_snapshot(owner: Owner, objects: MemoryObjects) -> None:
+    owner.publish("a")
+    sampled = objects.asked("download")
+    owner.publish("b")
+
+    assert sampled
+    assert objects.asked("download") == sampled  # not again so soon
+
+
+# ---- the threads ---------------------------------------------------------------------------------------------------
+
+
+class Threads:
+    """Snapshot threads over the pieces of one owner, by the real clock."""
+
+    def __init__(self, owner: Owner, interval: float = 3600.0) -> None:
+        object.__setattr__(owner.remote.config, "snapshot_interval", interval)
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        restores = SimpleNamespace(local=lambda task_id: owner.snapshots.local)
+        self.snapshots = Snapshots(
+            "snapshot", "owner", owner.remote, owner.taking, cast(Any, restores), self.failures, SystemClock()
+        )
+
+    def start(self) -> None:
+        for thread in self.snapshots.threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self.snapshots.stop()
+        for thread in self.snapshots.threads:
+            if thread.ident is not None:
+                thread.join(PATIENCE)
+
+
+@pytest.fixture
+def threads(owner: Owner) -> Iterator[Threads]:
+    made = Threads(owner)
+    yield made
+    made.stop()
+
+
+def test_a_task_that_starts_to_run_is_claimed_at_once_and_copied_on_demand(owner: Owner, threads: Threads) -> None:
+    threads.start()
+    owner.commit("a")
+    threads.snapshots.own(owner.task)
+
+    assert threads.snapshots.take_all(PATIENCE)
+
+    _, newest = owner.chain.newest()
+    assert newest is not None
+    assert newest.stores["s"].offset == 1
+
+
+def test_snapshots_are_taken_by_themselves_every_interval(owner: Owner) -> None:
+    threads = Threads(owner, interval=0.01)
+    threads.start()
+    threads.snapshots.own(owner.task)
+    done = threading.Event()
+    owner.commit("a")
+
+    for _ in range(1000):
+        it = threads.snapshots.of(TASK)
+        if it is not None and it.figures.unchanged >= 2:
+            done.set()
+            break
+        done.wait(0.01)
+
+    threads.stop()
+    assert done.is_set()
+
+
+def test_a_task_that_others_claimed_is_a_failure_of_this_instance(
+    owner: Owner, threads: Threads, tmp_path: Path, objects: MemoryObjects
+) -> None:
+    threads.start()
+    threads.snapshots.own(owner.task)
+    assert threads.snapshots.take_all(PATIENCE)
+    Owner(tmp_path / "other", objects, "pod-7").turn()
+
+    assert not threads.snapshots.take_all(PATIENCE)
+
+    failure = threads.failures.get(timeout=PATIENCE)
+    assert failure.task_id == TASK
+    assert isinstance(failure.error, SnapshotFencedError)
+    assert "pod-7 claimed it with epoch" in str(failure.error)
+    assert threads.snapshots.of(TASK) is None
+
+
+def test_a_task_that_left_is_nobodys_failure(
+    owner: Owner, threads: Threads, tmp_path: Path, objects: MemoryObjects
+) -> None:
+    threads.snapshots.own(owner.task)
+    entry = threads.snapshots._schedule.take()
+    assert entry is not None
+    threads.snapshots._turn(entry)
+    Owner(tmp_path / "other", objects).turn()
+
+    threads.snapshots.ask()
+    entry = threads.snapshots._schedule.take()
+    assert entry is not None
+    threads.snapshots.release(owner.task)
+    threads.snapshots._turn(entry)
+
+    assert threads.failures.empty()
+
+
+def test_a_store_that_does_not_answer_is_tried_again_and_told_of_once(
+    owner: Owner, threads: Threads, objects: MemoryObjects, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    caplog.set_level("INFO")
+    monkeypatch.setattr(snapshots, "FIRST_PAUSE", 0.001)
+    objects.before = away
+    threads.start()
+    threads.snapshots.own(owner.task)
+    for _ in range(3):
+        assert not threads.snapshots.take_all(PATIENCE)
+    objects.before = lambda operation, key: None
+
+    assert threads.snapshots.take_all(PATIENCE)
+
+    assert caplog.text.count("snapshots have not been written") == 1
+    assert caplog.text.count("snapshots are written again") == 1
+    it = threads.snapshots.of(TASK)
+    assert it is not None
+    assert it.figures.failures >= 3
+
+
+def test_a_store_that_can_never_be_used_ends_the_instance(
+    owner: Owner, threads: Threads, objects: MemoryObjects
+) -> None:
+    def unfit(operation: str, key: str) -> None:
+        raise UnfitObjectStoreError("no conditional writes")
+
+    objects.before = unfit
+    threads.start()
+
+    failure = threads.failures.get(timeout=PATIENCE)
+    assert isinstance(failure.error, UnfitObjectStoreError)
+    assert failure.task_id is None
+
+
+def test_a_task_whose_stores_are_closed_meanwhile_is_no_failure_of_the_threads(owner: Owner, threads: Threads) -> None:
+    threads.start()
+    threads.snapshots.own(owner.task)
+    assert threads.snapshots.take_all(PATIENCE)
+    owner.commit("a")
+    point = owner.task.stores.commit_point
+    owner.task.stores.close()
+    owner.task.stores._standing.point = point  # it was looked at a moment before
+
+    assert not threads.snapshots.take_all(PATIENCE)
+    assert threads.failures.empty()
+    with pytest.raises(StateStoreError):
+        owner.task.stores.checkpoint(owner.directory / "copy")
+
+
+def test_the_first_snapshots_of_tasks_that_came_together_are_spread_over_the_interval(owner: Owner) -> None:
+    threads = Threads(owner, interval=60.0)
+
+    pauses = sorted(threads.snapshots._pause(claiming=True) for _ in range(10))
+
+    assert all(0 < later - earlier < 15 for earlier, later in pairwise(pauses))
+    assert threads.snapshots._pause(claiming=False) == 60.0
+
+
+def test_a_task_that_keeps_nothing_on_disk_has_no_snapshots(owner: Owner, threads: Threads) -> None:
+    stateless = SimpleNamespace(
+        id=TaskId(0, 5), stores=SimpleNamespace(families={}), plan=SimpleNamespace(all_changelogs={})
+    )
+
+    threads.snapshots.own(cast(Any, stateless))
+
+    assert threads.snapshots.tasks == {}
