@@ -89,6 +89,7 @@ class S3Server:
         """It keeps its connections and takes new ones, and answers nothing until it is stopped."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # the signal is taken a moment later, and a request might slip in
 
     def config(self, prefix: str = "", **settings: Any) -> RemoteStateConfig:
         """What an application sets that keeps its state here."""
