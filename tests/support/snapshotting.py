@@ -134,7 +134,7 @@ class Gate:
         self._open.set()
 
     def _wait(self, operation: str, key: str) -> None:
-        if operation == "download":
+        if operation == "download" and not self._open.is_set():
             self.reached.set()
             assert self._open.wait(PATIENCE)
 

@@ -97,15 +97,18 @@ class StreamsRuntime:
     # ---- life --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the threads and return; ``ConfigError`` when a client refuses its properties.
+        """Start the threads and return; ``ConfigError`` when a client refuses its properties, or another instance uses
+        the state directory.
 
         What goes wrong afterwards (no broker, no topic) goes to the uncaught exception handler; see ``wait``.
         """
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._parts is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
-            self._parts = Parts(self._topology, self._config, self._clock, self._state, self._plugins)
-        self._parts.start()
+            parts = Parts(self._topology, self._config, self._clock, self._state, self._plugins)
+            parts.stores.lock()
+            self._parts = parts
+        parts.start()
 
     def close(self, timeout: float | timedelta = 60.0, leave_group: bool = True) -> bool:
         """Commit what was processed and end; whether that was done within ``timeout`` (seconds).

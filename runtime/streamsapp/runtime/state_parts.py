@@ -44,7 +44,8 @@ class StateParts:
     ) -> None:
         """``permitted`` tells whether this instance is a member of its group for sure."""
         self.directory = config.state_dir / config.application_id
-        self._lock = DirectoryLock(self.directory) if _uses_disk(topology) else None
+        self._uses_disk = _uses_disk(topology)
+        self._lock: DirectoryLock | None = None
         self.resources = StateResources(
             config.memory.block_cache + config.memory.write_buffers,
             config.memory.write_buffers,
@@ -91,6 +92,11 @@ class StateParts:
         """All that fill stores or copy them."""
         remote = [] if self.remote is None else self.remote.threads
         return [self.restoration, *([] if self.global_thread is None else [self.global_thread]), *remote]
+
+    def lock(self) -> None:
+        """Before any thread starts: nobody else uses the directory. Raises ``ConfigError`` if somebody does."""
+        if self._uses_disk:
+            self._lock = DirectoryLock(self.directory)
 
     def release(self) -> None:
         """Every store is closed: another instance may have the directory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,6 +64,7 @@ class FakeParts:
             FakeParts.meanwhile.start()
             FakeParts.meanwhile.join(0.05)
         self.state = state
+        self.stores = SimpleNamespace(lock=lambda: None, remote=None)
         self.life = FakeLife()
         self.polling = FakePolling(self)
         self.other = threading.Thread(target=self._other, daemon=True)
@@ -218,3 +220,8 @@ def test_an_instance_is_ready_when_it_runs_and_healthy_before_it_starts(it: Stre
     assert it.healthy() == (True, "state is CREATED")
     assert it.tasks() == []
     assert it.lags() == {}
+
+
+def test_a_snapshot_needs_remote_state(it: StreamsRuntime) -> None:
+    with it, pytest.raises(StreamsError, match="set remote_state"):
+        it.snapshot(timedelta(seconds=1))

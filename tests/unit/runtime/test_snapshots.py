@@ -123,6 +123,21 @@ def test_no_copy_is_left_whatever_happens(owner: Owner, objects: MemoryObjects) 
     assert [path.name for path in owner.snapshots.local.directory.glob("*.part")] == []
 
 
+@pytest.mark.parametrize("reason", ["left", "ended"])
+def test_an_upload_breaks_off_when_the_task_leaves_or_the_instance_ends(
+    owner: Owner, objects: MemoryObjects, reason: str
+) -> None:
+    owner.publish("a")
+    owner.commit("b")
+    if reason == "left":
+        owner.snapshots.release()
+    else:
+        owner.taking._ended = lambda: True
+
+    with pytest.raises(ObjectStoreError, match="task 0_0 has left before its snapshot was complete"):
+        owner.turn()
+
+
 def test_old_snapshots_are_collected_now_and_then(
     owner: Owner, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,6 +23,9 @@ from streamsapp.runtime.remote_.sample import Sampler
 from streamsapp.runtime.remote_.snapshots import Snapshots
 from streamsapp.runtime.remote_.store import RemoteStore
 from streamsapp.runtime.remote_.task_snapshots import Taking
+
+#: How long the threads may take to end, in seconds.
+_END = 3.0
 
 
 class RemoteState:
@@ -55,7 +59,8 @@ class RemoteState:
             clock,
             exactly_once=config.exactly_once,
         )
-        taking = Taking(remote, moved, Sampler(self.rates.download, directory, clock), clock, permitted)
+        sampler = Sampler(self.rates.download, directory, clock)
+        taking = Taking(remote, moved, sampler, clock, permitted, self._stopped.is_set)
         self.snapshots = Snapshots(
             f"{config.client_id}-snapshot", config.client_id, remote, taking, self.restores, failures, clock
         )
@@ -66,7 +71,10 @@ class RemoteState:
         return [*self.snapshots.threads, *self.restores.workers.threads]
 
     def stop(self) -> None:
-        """Every thread returns after what it does now; none is waited for, as a transfer may take long."""
+        """Transfers break off, and the threads return. One that hangs is not waited for: it holds nothing up."""
         self._stopped.set()
         self.snapshots.stop()
         self.restores.workers.stop()
+        until = time.monotonic() + _END
+        for thread in self.threads:
+            thread.join(max(0.0, until - time.monotonic()))

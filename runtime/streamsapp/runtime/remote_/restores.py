@@ -182,7 +182,7 @@ class Restores:
                 gaps.extend(facts.gaps(snapshot, task))
             return fault
 
-        snapshot = self._fetched_by_patience(chain, task, directory, objection, progress)
+        snapshot = self._fetched_by_patience(chain, task, directory, objection, progress, job)
         if snapshot is None:
             self.timings.pop(task.id, None)
             if not job.cancelled.is_set():
@@ -198,6 +198,7 @@ class Restores:
         directory: Path,
         objection: Callable[[Snapshot], str | None],
         progress: _Progress,
+        job: Job,
     ) -> Snapshot | None:
         while True:
             try:
@@ -206,6 +207,8 @@ class Restores:
                     chain, directory, objection, self._remote.config.max_snapshot_bytes, progress.moved, progress.ended
                 )
             except ObjectStoreError as error:
+                if job.cancelled.is_set():
+                    return None
                 if progress.ended():
                     log.warning("task %s: no snapshot within %.0f s: %s; its changelog is read instead",
                                 task.id, PATIENCE, error)  # fmt: skip
@@ -239,6 +242,8 @@ class _Progress:
         self.timing.total_bytes, self.timing.predicted = total, predicted
 
     def moved(self, count: int) -> None:
+        if self._job.cancelled.is_set():
+            raise ObjectStoreError("nobody waits for this snapshot any more")
         with self._lock:
             self.timing.moved_bytes += count
             self._last = self._clock.monotonic()

@@ -10,11 +10,12 @@ import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from streamsapp.clock import Clock
 from streamsapp.record import TopicPartition
 from streamsapp.remote.collect import collect
-from streamsapp.remote.objects import Moved
+from streamsapp.remote.objects import Moved, ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot, StorePoint
 from streamsapp.remote.writer import SnapshotContent, SnapshotWriter
 from streamsapp.runtime.layout import fingerprint
@@ -61,6 +62,11 @@ class TaskSnapshots:
     _released: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def released(self) -> bool:
+        """Whether the task is no longer active here."""
+        return self._released
+
     def release(self) -> None:
         """The task leaves: what its directory is worth is written down by others from now on."""
         with self._lock:
@@ -89,12 +95,15 @@ class Taking:
         sampler: Sampler,
         clock: Clock,
         permitted: Callable[[], bool],
+        ended: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``permitted`` tells whether a task may be claimed now, ``ended`` whether the instance has no more time."""
         self._remote = remote
         self._moved = moved
         self._sampler = sampler
         self._clock = clock
         self._permitted = permitted
+        self._ended = ended
 
     def turn(self, it: TaskSnapshots) -> bool:
         """Claim the task, or have the object store know what it stands at now; whether that was possible. Raises
@@ -136,7 +145,7 @@ class Taking:
             point = it.task.stores.checkpoint(copy)
             if point is None:
                 return False
-            published = it.writer.publish(copy, self._content(it, point), self._moved)
+            published = it.writer.publish(copy, self._content(it, point), partial(self._sent, it))
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         it.compared = True
@@ -146,6 +155,12 @@ class Taking:
             it.figures.reused_files += sum(file.object in before for file in published.files)
             self._note(it, published, self._clock.monotonic() - began)
         return True
+
+    def _sent(self, it: TaskSnapshots, count: int) -> None:
+        """Raises in the middle of an upload that nobody needs any more."""
+        if it.released or self._ended():
+            raise ObjectStoreError(f"task {it.task.id} has left before its snapshot was complete")
+        self._moved(count)
 
     def _note(self, it: TaskSnapshots, published: Snapshot, seconds: float) -> None:
         figures = it.figures
