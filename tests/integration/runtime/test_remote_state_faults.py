@@ -184,7 +184,7 @@ def test_a_changelog_that_lost_what_comes_after_the_snapshot_is_an_error_and_not
     process.kill()
     remote.lose_disk()
     instance = remote.start()
-    remote.counted()
+    eventually(lambda: instance.state is ClientState.RUNNING)
     assert instance.snapshot(20)
     closed(instance)
     process = remote.process()

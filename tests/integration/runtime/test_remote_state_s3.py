@@ -44,6 +44,7 @@ def test_every_instance_is_killed_and_loses_its_disk_while_the_server_restarts_a
     remote.lose_disk()
     server.start()
 
+    remote.feed()
     process = remote.process()
     remote.counted(process.assert_running)
     assert process.close() == 0

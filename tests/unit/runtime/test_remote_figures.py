@@ -1,0 +1,182 @@
+"""What status and metrics say of remote state; and the small parts that its threads are made of."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from memory_objects import MemoryObjects
+from snapshotting import PATIENCE, Owner
+from streamsapp.errors import ConfigError
+from streamsapp.remote.rates import MeasuredRate
+from streamsapp.runtime.directory_lock import DirectoryLock
+from streamsapp.runtime.remote_ import figures
+from streamsapp.runtime.remote_.prediction import Rates, RestoreTiming
+from streamsapp.runtime.remote_.workers import Job, Workers
+from streamsapp.tasks.states import TaskRole
+
+
+class Remote:
+    """The part of remote state that status reads."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self.rates = Rates(MeasuredRate(), MeasuredRate())
+        self.restores = SimpleNamespace(snapshots={}, timings={}, bytes_downloaded=7)
+        self.snapshots = SimpleNamespace(of=self._of, tasks={owner.task.id: owner.snapshots})
+
+    def _of(self, task_id: object) -> object:
+        return self.owner.snapshots if task_id == self.owner.task.id else None
+
+    def known(self) -> figures.Known | None:
+        return figures.newest_snapshot(cast(Any, self), self.owner.task)
+
+    def restore(self) -> dict[str, Any]:
+        return figures.restore_figures(cast(Any, self), self.owner.task, self.known())
+
+    def samples(self) -> dict[str, float]:
+        found = figures.samples(cast(Any, self), self.owner.clock.now_ms())
+        return {sample.name: sample.value for sample in found}
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Remote:
+    return Remote(Owner(tmp_path, MemoryObjects()))
+
+
+def test_a_store_shows_the_newest_snapshot_that_its_task_has_written(remote: Remote) -> None:
+    assert figures.store_snapshot(remote.known(), "s") is None
+    snapshot = remote.owner.publish("a")
+    remote.owner.clock.advance(60_000)
+    assert remote.owner.turn()
+
+    assert figures.store_snapshot(remote.known(), "s") == {
+        "epoch": 1,
+        "offset": 1,
+        "createdAt": snapshot.created_at,
+        "confirmedAt": "2023-11-14T22:14:20.000Z",
+    }
+    assert figures.store_snapshot(remote.known(), "another") is None
+
+
+def test_a_replica_shows_what_it_began_with(remote: Remote) -> None:
+    snapshot = remote.owner.publish("a")
+    remote.owner.task.role = TaskRole.STANDBY
+    assert remote.known() is None
+
+    remote.restores.snapshots[remote.owner.task.id] = snapshot
+
+    assert remote.known() == figures.Known(snapshot, None)
+
+
+def test_a_prediction_is_unknown_until_every_rate_that_counts_is_known(remote: Remote) -> None:
+    snapshot = remote.owner.publish("a")
+    assert remote.restore() == {"predictedSeconds": None}  # where the task stands is unknown
+
+    remote.owner.task.changelog_positions = {"s": 101}
+    assert remote.restore() == {"predictedSeconds": None}
+    remote.rates.download.observe(snapshot.total_bytes, 2.0)
+    assert remote.restore() == {"predictedSeconds": None}
+    remote.rates.replay.observe(100, 0.5)
+    assert remote.restore() == {"predictedSeconds": 2.5}
+
+
+def test_what_a_restore_took_is_shown_beside(remote: Remote) -> None:
+    timing = RestoreTiming(0.0, 1.0, total_bytes=9, moved_bytes=4)
+    remote.restores.timings[remote.owner.task.id] = timing
+    assert remote.restore() == {
+        "predictedSeconds": None,
+        "downloadSeconds": None,
+        "observedSeconds": None,
+        "downloadedBytes": 4,
+        "totalBytes": 9,
+    }
+
+    timing.observed_seconds = 1.25
+
+    assert remote.restore()["observedSeconds"] == 1.25
+    found = remote.samples()
+    assert found["kafka_stream_task_restore_predicted_seconds"] == 1.0
+    assert found["kafka_stream_task_restore_observed_seconds"] == 1.25
+
+
+def test_snapshots_are_counted_and_grow_old(remote: Remote) -> None:
+    assert "kafka_stream_task_snapshot_age_seconds" not in remote.samples()
+    first = remote.owner.publish("a")
+    second = remote.owner.publish("b")
+    remote.owner.clock.advance(5_000)
+
+    found = remote.samples()
+
+    assert found["kafka_stream_task_snapshot_total"] == 2
+    assert found["kafka_stream_task_snapshot_age_seconds"] == 5.0
+    assert found["kafka_stream_task_snapshot_uploaded_bytes_total"] == first.new_bytes + second.new_bytes
+    assert found["kafka_stream_task_snapshot_reused_files_total"] > 0
+    assert found["kafka_stream_snapshot_downloaded_bytes_total"] == 7
+
+
+# ---- parts ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
+    done: list[str] = []
+    ended = threading.Event()
+    workers = Workers("worker", 1)
+
+    def job(name: str) -> Job:
+        return Job(lambda _: done.append(name))
+
+    replica, promoted, cancelled = job("replica"), job("promoted"), job("cancelled")
+    for each in (replica, promoted, cancelled):
+        workers.submit(each, 1)
+    workers.submit(job("active"), 0)
+    workers.submit(promoted, 0)
+    cancelled.cancel()
+    workers.submit(Job(lambda _: ended.set()), 2)
+    workers.threads[0].start()
+
+    assert ended.wait(PATIENCE)
+    assert done == ["active", "promoted", "replica"]
+    workers.stop()
+    workers.threads[0].join(PATIENCE)
+    assert not workers.threads[0].is_alive()
+
+
+def test_a_job_waits_for_the_end_of_the_one_before() -> None:
+    order: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(job: Job) -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        order.append("first")
+
+    first = Job(slow)
+    second = Job(lambda _: order.append("second"), after=first)
+    workers = Workers("worker", 2)
+    for thread in workers.threads:
+        thread.start()
+    workers.submit(first, 1)
+    assert begun.wait(PATIENCE)
+    first.cancel()
+    workers.submit(second, 0)
+    go_on.set()
+
+    assert second.ended.wait(PATIENCE)
+    assert order == ["first", "second"]
+    workers.stop()
+
+
+def test_a_state_directory_has_one_user_at_a_time(tmp_path: Path) -> None:
+    directory = tmp_path / "app"
+    first = DirectoryLock(directory)
+
+    with pytest.raises(ConfigError, match=f"^state_dir: another instance uses {directory}"):
+        DirectoryLock(directory)
+
+    first.release()
+    DirectoryLock(directory).release()
