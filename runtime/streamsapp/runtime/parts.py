@@ -64,7 +64,6 @@ class Parts:
         plugins: Plugins,
     ) -> None:
         self.state = state
-        self._plugins = plugins
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         admin = TopicAdmin(client_properties.admin(config))
         self.membership = GroupMember(config, clock, plugins.assignor)
@@ -77,17 +76,7 @@ class Parts:
         self.tasks = TaskManager(plugins.scheduler)
         self.collector = RecordCollector(_output_capacity(config))
         self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
-        self.owned = TasksLife(
-            config,
-            self.stores.resources,
-            self.consumer,
-            self.feeder,
-            self.tasks,
-            self.restoration,
-            clock,
-            {} if self.global_thread is None else self.global_thread.stores,
-            None if self.stores.remote is None else self.stores.remote.snapshots,
-        )
+        self.owned = self._tasks_life(config, clock)
         self.life = Lifecycle(
             topology,
             config,
@@ -114,6 +103,19 @@ class Parts:
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
         self.periodic = self._periodic_threads(config, admin)
+
+    def _tasks_life(self, config: StreamsConfig, clock: Clock) -> TasksLife:
+        return TasksLife(
+            config,
+            self.stores.resources,
+            self.consumer,
+            self.feeder,
+            self.tasks,
+            self.restoration,
+            clock,
+            {} if self.global_thread is None else self.global_thread.stores,
+            None if self.stores.remote is None else self.stores.remote.snapshots,
+        )
 
     def _polling_thread(self, config: StreamsConfig, clock: Clock) -> PollingThread:
         return PollingThread(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from threading import Lock
 
 import msgspec
 from msgspec import Struct
@@ -35,11 +34,10 @@ class LocalRecord(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
 
 
 class LocalState:
-    """The directory of one task, and what is written down there."""
+    """The directory of one task, and what is written down there: by one thread at a time, whose the task is then."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._lock = Lock()
 
     @property
     def has_database(self) -> bool:
@@ -68,10 +66,9 @@ class LocalState:
     def write(self, record: LocalRecord) -> None:
         """Replaces what was known."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        with self._lock:
-            unseen = self.directory / f"{_NAME}.part"
-            unseen.write_bytes(msgspec.json.encode(record))
-            unseen.replace(self.directory / _NAME)
+        unseen = self.directory / f"{_NAME}.part"
+        unseen.write_bytes(msgspec.json.encode(record))
+        unseen.replace(self.directory / _NAME)
 
     def write_epoch(self, epoch: int | None) -> None:
         """Who writes the database now."""
