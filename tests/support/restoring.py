@@ -207,7 +207,7 @@ class Restoring:
 
     def __init__(self, directory: Path, preparer: Callable[[FakeAdmin, MockClock], Preparer] | None = None) -> None:
         self.directory = directory
-        self.resources = StateResources(8 << 20)
+        self.resources = StateResources(8 << 20, backlog_bytes=0)
         self.consumer = FakeConsumer()
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.listener = Listener()

@@ -50,6 +50,7 @@ class StateParts:
             config.memory.block_cache + config.memory.write_buffers,
             config.memory.write_buffers,
             config.memory.read_cache,
+            config.memory.uncommitted // 4,
         )
         replay = MeasuredRate()
         self.remote = (

@@ -6,6 +6,7 @@ Made by the runtime when it starts; read on every thread that opens or reads a s
 from __future__ import annotations
 
 import resource
+from typing import NamedTuple
 
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager
 
@@ -23,6 +24,17 @@ _GATHERED_FILES = 8
 _ARENA_BYTES = 8 * 1024
 
 
+#: Changelog records that an instance may have to replay after a crash: a second or two of work.
+_BACKLOG_RECORDS = 400_000
+
+
+class BacklogShare(NamedTuple):
+    """How much of a task's committed writes may wait for RocksDB."""
+
+    records: int
+    bytes: int
+
+
 class StateResources:
     """RocksDB's block cache and memtables, and the read cache of the write-back layers.
 
@@ -34,10 +46,13 @@ class StateResources:
         block_cache_bytes: int = 128 * _MIB,
         memtable_bytes: int = 64 * _MIB,
         read_cache_bytes: int = 64 * _MIB,
+        backlog_bytes: int = 64 * _MIB,
+        backlog_records: int = _BACKLOG_RECORDS,
     ) -> None:
         _allow_open_files()
         self.memtable_bytes = min(memtable_bytes, block_cache_bytes)
         self.read_cache_bytes = read_cache_bytes
+        self._backlog = BacklogShare(backlog_records, backlog_bytes)
         self._block_cache = Cache.new_hyper_clock_cache(block_cache_bytes, 0)
         self._memtables = WriteBufferManager.new_write_buffer_manager_with_cache(
             self.memtable_bytes, False, self._block_cache
@@ -52,6 +67,11 @@ class StateResources:
 
     def store_closed(self) -> None:
         self._count_stores(-1)
+
+    def backlog_share(self, stores: int) -> BacklogShare:
+        """What the given number of the open stores may keep waiting."""
+        open_stores = max(1, self._open_stores)
+        return BacklogShare(*(whole * stores // open_stores for whole in self._backlog))
 
     def statistics(self) -> dict[str, int]:
         """Bytes in use, for metrics."""

@@ -5,9 +5,10 @@ A task's owner calls it: the restoration thread opens and restores, a processing
 write::
 
     operator ──► dirty ── freeze ──► frozen ── changelog_records ──► Kafka, commit
-                                       └────── apply, after the commit ──► engine, with the offsets
+                                       └────── apply, after the commit ──► engine: backlog ──► RocksDB, with the offsets
 
-So an engine never holds what Kafka has not committed, and offsets are never ahead of the data they stand for.
+So an engine never holds what Kafka has not committed, and offsets are never ahead of the data they stand for. RocksDB
+gets many commits at once (docs/decisions/0012-backlog.md); closing and copying write what waits first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.backlog import BackloggedStore
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
 from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
 from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueStoreImpl
@@ -47,7 +49,7 @@ class _Slot:
     format: EntryFormat
     layers: WriteBack
     facade: KeyValueStoreImpl
-    engine: RocksDBStore | MemoryStore | None = None
+    engine: BackloggedStore | MemoryStore | None = None
 
     @property
     def family(self) -> str:
@@ -113,6 +115,9 @@ class TaskStores:
         }
         self._database: TaskDatabase | None = None
         self._offsets: dict[str, int] = {}
+        #: What of the offsets and of the metadata RocksDB does not have yet.
+        self._unwritten_offsets: dict[str, int] = {}
+        self._unwritten_metadata: dict[str, bytes] = {}
         self._metadata: dict[str, bytes] = {}
         self._staged_metadata: dict[str, bytes] = {}
         self._standing = Standing()
@@ -175,8 +180,9 @@ class TaskStores:
         *,
         slice_size: int = _SLICE_SIZE,
     ) -> Iterator[None]:
-        """Write a committed epoch to the engines, one bounded write per step. Offsets (the next ones to restore from)
-        and staged metadata come with the last, so replaying from the old offsets repairs whatever a crash leaves.
+        """Hand a committed epoch to the engines. What waits for RocksDB is written when it is much, a bounded write per
+        step; offsets (the next ones to restore from) and staged metadata come with the last, so replaying from the old
+        offsets repairs whatever a crash leaves.
 
         ``inputs`` are the input offsets that were committed with it. No checkpoint falls between two steps.
         """
@@ -197,20 +203,21 @@ class TaskStores:
     def _move(
         self, frozen: FrozenEpoch | None, changelog_offsets: Mapping[str, int], slice_size: int
     ) -> Iterator[None]:
-        batch = self._batch()
-        room = slice_size
         for slot, writes in frozen.slots if frozen is not None else ():
-            items = iter(writes.items())
-            while chunk := list(islice(items, room)):
-                self._stage(slot, batch, chunk)
-                room -= len(chunk)
-                if room == 0:
-                    self._write(batch)
+            if isinstance(slot.engine, BackloggedStore):
+                slot.engine.take_in(writes)
+            elif slot.engine is not None:
+                items = iter(writes.items())
+                while chunk := list(islice(items, slice_size)):
+                    slot.engine.write(chunk)
                     yield
-                    batch, room = self._batch(), slice_size
-        self._finish(batch, changelog_offsets)
+            else:
+                raise StateStoreError(f"task {self._task_id} was closed while its epoch was being applied")
         for slot in self._slots.values():
             slot.layers.drop_frozen()
+        self._take_over(changelog_offsets)
+        if self._backlog_due():
+            yield from self._write_backlog(slice_size)
 
     def revert(self) -> None:
         """Forget all that is not applied, staged metadata included: reads see the last commit again."""
@@ -239,6 +246,7 @@ class TaskStores:
     def flush(self) -> None:
         """Make durable what has been applied and restored."""
         if self._database is not None:
+            self._write_backlog_now()
             self._database.flush()
 
     def checkpoint(self, path: Path) -> CommitPoint | None:
@@ -253,6 +261,7 @@ class TaskStores:
             self._database.flush_data()
             with self._standing.still() as point:
                 if point is not None:
+                    self._write_backlog_now()
                     self._database.checkpoint(path)
                 return point
 
@@ -265,26 +274,33 @@ class TaskStores:
         """Flush what was applied and give the directory back; what was not applied is dropped. Queries end first."""
         self._readers.close()
         for slot in self._slots.values():
-            if slot.engine is not None:
-                self._resources.store_closed()
-            slot.engine = None
             slot.facade.close()
             slot.layers.attach(None)
         with self._copying:
             self._standing.point = None
-            if self._database is not None:
-                database, self._database = self._database, None
-                database.close()
+            try:
+                self._write_backlog_now()
+            finally:
+                self._close_engines()
 
     def wipe(self) -> None:
         """Close, and delete everything on disk."""
         self.close()
         remove(self._directory)
 
-    def _make_engine(self, slot: _Slot) -> RocksDBStore | MemoryStore:
+    def _close_engines(self) -> None:
+        for slot in self._slots.values():
+            if slot.engine is not None:
+                self._resources.store_closed()
+            slot.engine = None
+        if self._database is not None:
+            database, self._database = self._database, None
+            database.close()
+
+    def _make_engine(self, slot: _Slot) -> BackloggedStore | MemoryStore:
         if slot.builder.engine is Engine.MEMORY or self._database is None:
             return MemoryStore(slot.format)
-        return RocksDBStore(self._database, slot.family, slot.format)
+        return BackloggedStore(RocksDBStore(self._database, slot.family, slot.format), slot.format)
 
     def _load_metadata(self, database: TaskDatabase, persistent: Sequence[_Slot]) -> None:
         found = database.metadata()
@@ -297,6 +313,7 @@ class TaskStores:
 
     def _restore_persistent(self, slot: _Slot, records: Sequence[InputRecord], next_offset: int) -> None:
         """In slices; the offset comes after the last, so a crash in between replays what is there already."""
+        self._write_backlog_now()  # of a task that was active here
         engine, database = self._persistent(slot)
         ordered = in_key_order(records)
         for start in range(0, len(ordered), _SLICE_SIZE):
@@ -307,39 +324,70 @@ class TaskStores:
         batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
         database.write(batch)
 
-    def _persistent(self, slot: _Slot) -> tuple[RocksDBStore, TaskDatabase]:
-        if not isinstance(slot.engine, RocksDBStore) or self._database is None:
+    def _persistent(self, slot: _Slot) -> tuple[BackloggedStore, TaskDatabase]:
+        if not isinstance(slot.engine, BackloggedStore) or self._database is None:
             raise StateStoreError(f"state store {slot.builder.name!r} of task {self._task_id} is not open")
         return slot.engine, self._database
 
-    def _batch(self) -> DatabaseBatch | None:
-        return None if self._database is None else self._database.batch()
+    @property
+    def _backlogs(self) -> list[BackloggedStore]:
+        return [slot.engine for slot in self._slots.values() if isinstance(slot.engine, BackloggedStore)]
 
-    def _stage(self, slot: _Slot, batch: DatabaseBatch | None, writes: Sequence[tuple[bytes, Entry]]) -> None:
-        if isinstance(slot.engine, MemoryStore):
-            slot.engine.write(writes)
-        elif isinstance(slot.engine, RocksDBStore) and batch is not None:
-            slot.engine.stage(batch, writes)
-        else:
-            raise StateStoreError(f"task {self._task_id} was closed while its epoch was being applied")
-
-    def _write(self, batch: DatabaseBatch | None) -> None:
-        if batch is not None and self._database is not None:
-            self._database.write(batch)
-
-    def _finish(self, batch: DatabaseBatch | None, changelog_offsets: Mapping[str, int]) -> None:
+    def _take_over(self, changelog_offsets: Mapping[str, int]) -> None:
+        """The commit is in the engines: so are its offsets and the staged facts."""
         staged = dict(self._staged_metadata)
-        if batch is not None:
-            for store, offset in changelog_offsets.items():
-                slot = self._slots[store]
-                if isinstance(slot.engine, RocksDBStore):
-                    batch.put_metadata(offset_key(slot.family), _offset_value(offset))
-            for key, value in staged.items():
-                batch.put_metadata(_TASK_PREFIX + key.encode(), value)
-            self._write(batch)
         self._offsets.update(changelog_offsets)
+        self._unwritten_offsets.update(changelog_offsets)
         self._metadata.update(staged)
+        self._unwritten_metadata.update(staged)
         self._staged_metadata.clear()
+
+    def _backlog_due(self) -> bool:
+        """Whether what waits is as much as may be replayed after a crash, or may be kept in memory, or is in the way of
+        those who iterate."""
+        bytes_waiting = records = 0
+        scanned = False
+        for slot in self._slots.values():
+            if isinstance(slot.engine, BackloggedStore):
+                bytes_waiting += slot.engine.entries * slot.layers.entry_bytes
+                records += slot.engine.records
+                scanned = slot.engine.take_scanned() or scanned
+        share = self._resources.backlog_share(len(self._slots))
+        return scanned or records > share.records or bytes_waiting > share.bytes
+
+    def _write_backlog_now(self) -> None:
+        if self._unwritten_offsets or self._unwritten_metadata or any(each.entries for each in self._backlogs):
+            for _ in self._write_backlog(_SLICE_SIZE):
+                pass
+
+    def _write_backlog(self, slice_size: int) -> Iterator[None]:
+        database = self._database
+        if database is None:
+            return
+        batch, room = database.batch(), slice_size
+        for engine in self._backlogs:
+            waiting = iter(engine.in_order())
+            while chunk := list(islice(waiting, room)):
+                engine.stage(batch, chunk)
+                room -= len(chunk)
+                if room == 0:
+                    database.write(batch)
+                    yield
+                    batch, room = database.batch(), slice_size
+        database.write(self._facts(batch))
+        self._unwritten_offsets.clear()
+        self._unwritten_metadata.clear()
+        for engine in self._backlogs:
+            engine.written()
+
+    def _facts(self, batch: DatabaseBatch) -> DatabaseBatch:
+        for store, offset in self._unwritten_offsets.items():
+            slot = self._slots[store]
+            if isinstance(slot.engine, BackloggedStore):
+                batch.put_metadata(offset_key(slot.family), _offset_value(offset))
+        for key, value in self._unwritten_metadata.items():
+            batch.put_metadata(_TASK_PREFIX + key.encode(), value)
+        return batch
 
     def _slot_statistics(self, slot: _Slot) -> dict[str, int]:
         layers = slot.layers
@@ -350,7 +398,7 @@ class TaskStores:
             "uncommitted_entries": layers.uncommitted_entries,
             "written_keys": layers.written_keys,
         }
-        if isinstance(slot.engine, RocksDBStore):
+        if isinstance(slot.engine, BackloggedStore):
             figures.update(slot.engine.statistics())
         return figures
 

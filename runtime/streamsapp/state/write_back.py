@@ -25,6 +25,7 @@ from sortedcontainers import SortedList
 from streamsapp.errors import StateStoreError
 from streamsapp.state.committed import Committed
 from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
+from streamsapp.state.merging import merged
 from streamsapp.state.resources import StateResources
 
 #: What an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
@@ -135,7 +136,7 @@ class WriteBack:
         # the other way round it could be seen in neither.
         overlay = self._overlay(start, end, reverse)
         committed = self._engine().scan(start, end, reverse=reverse)
-        return _merge(committed, overlay, reverse) if overlay else committed
+        return merged(committed, overlay, reverse) if overlay else committed
 
     def peek(self, key: bytes, *, committed: bool) -> Entry:
         """An entry for a thread that does not hold the task; leaves no trace in the caches. ``committed`` reads the
@@ -153,7 +154,7 @@ class WriteBack:
         """Entries with ``start <= key < end`` in byte order, for a thread that does not hold the task."""
         overlay = [] if committed else self._peek_overlay(start, end)
         found = self._engine().scan(start, end, reverse=False)
-        return _merge(found, overlay, False) if overlay else found
+        return merged(found, overlay, False) if overlay else found
 
     def _peek_overlay(self, start: bytes, end: bytes | None) -> list[tuple[bytes, Entry]]:
         # Like ``_overlay``, but the epochs' order of keys is the processing thread's to keep. ``list`` copies the keys
@@ -220,6 +221,11 @@ class WriteBack:
         return self.uncommitted_entries * self._entry_bytes
 
     @property
+    def entry_bytes(self) -> int:
+        """An estimate of what an entry occupies."""
+        return self._entry_bytes
+
+    @property
     def cached_entries(self) -> int:
         return len(self._live) + len(self._old)
 
@@ -271,24 +277,3 @@ class WriteBack:
 
 def _size(key: bytes, entry: Entry) -> int:
     return _ENTRY_OVERHEAD + len(key) + sys.getsizeof(entry[0])
-
-
-def _merge(
-    committed: Iterator[tuple[bytes, Entry]], overlay: list[tuple[bytes, Entry]], reverse: bool
-) -> Iterator[tuple[bytes, Entry]]:
-    """Both in the same order; the overlay wins, its deletions hide."""
-    position, end = 0, len(overlay)
-    for key, entry in committed:
-        while position < end and overlay[position][0] != key and (overlay[position][0] < key) != reverse:
-            if overlay[position][1][0] is not None:
-                yield overlay[position]
-            position += 1
-        if position < end and overlay[position][0] == key:
-            if overlay[position][1][0] is not None:
-                yield overlay[position]
-            position += 1
-        else:
-            yield key, entry
-    for item in islice(overlay, position, None):
-        if item[1][0] is not None:
-            yield item

@@ -86,7 +86,7 @@ def opened(directory: Path, memory: int = 32 << 20) -> TaskStores:
         TaskId(0, 0),
         directory,
         builders,
-        StateResources(memory),
+        StateResources(memory, backlog_bytes=1 << 15),
         default_key_serde=BYTES,
         default_value_serde=BYTES,
         context_timestamp=lambda: 0,

@@ -17,12 +17,12 @@ from task_parts import raw
 IN = TopicPartition("in", 0)
 
 
-def open_stores(directory: Path) -> TaskStores:
+def open_stores(directory: Path, backlog_bytes: int = 0) -> TaskStores:
     stores = TaskStores(
         TaskId(0, 0),
         directory,
         [StoreBuilder("s", StoreKind.KEY_VALUE, Engine.ROCKSDB)],
-        StateResources(8 << 20),
+        StateResources(8 << 20, backlog_bytes=backlog_bytes),
         default_key_serde=Serdes.string(),
         default_value_serde=Serdes.string(),
         context_timestamp=lambda: 0,

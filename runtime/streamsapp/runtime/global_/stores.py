@@ -18,11 +18,11 @@ from typing import Any, NoReturn
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.record import TaskId, TopicPartition
+from streamsapp.state.backlog import BackloggedStore
 from streamsapp.state.entries import Cell, Entry, EntryFormat
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import RocksDBStore
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.state.write_back import WriteBack
 from streamsapp.topology.nodes import GlobalStore
@@ -121,7 +121,7 @@ class GlobalStores(TaskStores):
             layers.attach(None)
         super().close()
 
-    def _make_engine(self, slot: Any) -> RocksDBStore | MemoryStore:
+    def _make_engine(self, slot: Any) -> BackloggedStore | MemoryStore:
         engine = super()._make_engine(slot)
         self._direct[slot.builder.name].attach(engine)
         return engine

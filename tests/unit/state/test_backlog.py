@@ -1,0 +1,141 @@
+"""What waits for RocksDB is committed all the same: read, iterated, copied, and written before it is needed there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamsapp import Serdes, TaskId
+from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+from task_parts import raw
+
+
+def open_stores(directory: Path, **resources: int) -> TaskStores:
+    stores = TaskStores(
+        TaskId(0, 0),
+        directory,
+        [StoreBuilder("s", StoreKind.KEY_VALUE, Engine.ROCKSDB)],
+        StateResources(8 << 20, **resources),
+        default_key_serde=Serdes.string(),
+        default_value_serde=Serdes.string(),
+        context_timestamp=lambda: 0,
+    )
+    stores.open()
+    stores.restored({"s": 0}, {})
+    return stores
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> TaskStores:
+    return open_stores(tmp_path / "task")
+
+
+def commit(stores: TaskStores, offset: int, **writes: str | None) -> None:
+    for key, value in writes.items():
+        stores.stores["s"].put(key, value)
+    list(stores.apply(stores.freeze(), {"s": offset}))
+
+
+def waiting(stores: TaskStores) -> int:
+    return stores.statistics()["s"]["backlog_entries"]
+
+
+def in_rocksdb(stores: TaskStores, directory: Path) -> dict[str, str]:
+    """What a crash now would leave: a copy of the files, opened elsewhere."""
+    stores.checkpoint(directory / "rocksdb")
+    copy = open_stores(directory)
+    found = dict(copy.stores["s"].all())
+    copy.close()
+    return found
+
+
+def test_commits_wait_and_are_read_as_if_they_did_not(stores: TaskStores) -> None:
+    commit(stores, 2, a="1", b="1")
+    commit(stores, 4, b="2", c="2")
+    stores.stores["s"].put("d", "3")
+    stores.revert()  # and empties the caches
+
+    assert waiting(stores) == 3
+    assert [stores.stores["s"].get(key) for key in "abcd"] == ["1", "2", "2", None]
+    assert dict(stores.stores["s"].all()) == {"a": "1", "b": "2", "c": "2"}
+    assert [key for key, _ in stores.stores["s"].reverse_range("a", "b")] == ["b", "a"]
+    assert stores.views["s"].get(b"b", committed=True)[0] == "2"
+
+
+def test_a_deletion_that_waits_hides_what_rocksdb_has(tmp_path: Path) -> None:
+    commit(open_it := open_stores(tmp_path / "task"), 2, a="1", b="1")
+    open_it.close()
+
+    stores = open_stores(tmp_path / "task")
+    commit(stores, 3, a=None)
+    stores.revert()
+
+    assert waiting(stores) == 1
+    assert stores.stores["s"].get("a") is None
+    assert dict(stores.stores["s"].all()) == {"b": "1"}
+    stores.close()
+
+
+def test_closing_writes_what_waits_with_its_offset(tmp_path: Path) -> None:
+    stores = open_stores(tmp_path / "task")
+    commit(stores, 2, a="1", b="1")
+    stores.put_metadata("fact", b"x")
+    commit(stores, 3, a="2")
+    stores.close()
+
+    again = open_stores(tmp_path / "task")
+    assert again.changelog_offset("s") == 3
+    assert again.get_metadata("fact") == b"x"
+    assert dict(again.stores["s"].all()) == {"a": "2", "b": "1"}
+    again.close()
+
+
+def test_a_copy_has_what_waits(stores: TaskStores, tmp_path: Path) -> None:
+    commit(stores, 2, a="1", b="1")
+
+    assert in_rocksdb(stores, tmp_path / "copy") == {"a": "1", "b": "1"}
+
+
+def test_a_replica_that_was_active_writes_what_waits_before_it_follows_the_changelog(stores: TaskStores) -> None:
+    commit(stores, 2, a="1", b="1")
+
+    stores.restore("s", [raw(2, key=b"a", value=b"9")], 3)
+
+    assert waiting(stores) == 0
+    assert dict(stores.stores["s"].all()) == {"a": "9", "b": "1"}
+
+
+@pytest.mark.parametrize("tight", [{"backlog_bytes": 0}, {"backlog_records": 0}])
+def test_what_waits_is_written_when_it_becomes_much(tmp_path: Path, tight: dict[str, int]) -> None:
+    stores = open_stores(tmp_path / "task", **tight)
+
+    commit(stores, 2, a="1", b="1")
+
+    assert waiting(stores) == 0
+    stores.close()
+
+
+def test_a_store_that_is_iterated_keeps_nothing_waiting_after_the_next_commit(stores: TaskStores) -> None:
+    commit(stores, 1, a="1")
+    assert waiting(stores) == 1
+    list(stores.stores["s"].all())
+
+    commit(stores, 2, b="1")
+    assert waiting(stores) == 0
+
+    commit(stores, 3, c="1")
+    assert waiting(stores) == 1
+
+
+def test_the_same_keys_again_and_again_count_for_what_a_crash_would_replay(tmp_path: Path) -> None:
+    stores = open_stores(tmp_path / "task", backlog_records=5)
+    for offset in range(1, 6):
+        commit(stores, offset, a=str(offset))
+        assert waiting(stores) == 1
+
+    commit(stores, 6, a="6")
+    assert waiting(stores) == 0
+    stores.close()
