@@ -16,7 +16,7 @@ from which the missing tail is replayed. RocksDB is never ahead of Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 
 from confluent_kafka import KafkaException
@@ -26,7 +26,6 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, ExactlyOnceProducer
 from streamsapp.membership.api import Membership
-from streamsapp.record import TopicPartition
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd, TaskManager
@@ -98,26 +97,23 @@ class Commit:
 
     def _write_changelog(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
         """Send the last value per key of every logged store, counting the records per store."""
-        if epoch.frozen is None:
-            return
         changelogs = epoch.task.plan.changelogs
-        records = self._counted(epoch, changelogs, written)
-        while batch := list(islice(records, SLICE)):
-            while batch:
-                batch = self._producer.send(batch)
-                self._producer.poll()
-                yield
-
-    @staticmethod
-    def _counted(
-        epoch: TaskEpoch, changelogs: Mapping[str, TopicPartition], written: dict[str, int]
-    ) -> Iterator[OutputRecord]:
-        assert epoch.frozen is not None
-        for store, key, value, timestamp in epoch.frozen.changelog_records():
+        for store, writes, raw in epoch.frozen.changelogs() if epoch.frozen is not None else ():
             changelog = changelogs.get(store)
-            if changelog is not None:
-                written[store] = written.get(store, 0) + 1
-                yield (changelog.topic, value, key, changelog.partition, None, None, timestamp, None)
+            if changelog is None:
+                continue
+            written[store] = len(writes)
+            topic, partition = changelog.topic, changelog.partition
+            entries = iter(writes.items())
+            while chunk := list(islice(entries, SLICE)):
+                batch: list[OutputRecord] = [
+                    (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
+                    for key, (stored, timestamp) in chunk
+                ]
+                while batch:
+                    batch = self._producer.send(batch)
+                    self._producer.poll()
+                    yield
 
     def _commit_offsets(self, epochs: list[TaskEpoch]) -> Iterator[None]:
         """Commit; what the broker cannot take now is tried again until the task time-out."""

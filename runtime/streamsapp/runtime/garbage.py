@@ -13,7 +13,7 @@ import gc
 import threading
 
 #: Allocations before the youngest generation is looked at, and rounds before the older ones are.
-RELAXED = (100_000, 50, 100)
+RELAXED = (500_000, 50, 100)
 
 _lock = threading.Lock()
 _instances = 0

@@ -10,14 +10,11 @@ Read on processing threads and by queries; taken in and written by the owner of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
 
 from streamsapp.record import InputRecord
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.merging import merged
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
-
-_key = itemgetter(0)
 
 
 class BackloggedStore:
@@ -43,9 +40,10 @@ class BackloggedStore:
         self._waiting = {**self._waiting, **writes}
         self.records += len(writes)
 
-    def in_order(self) -> list[tuple[bytes, Entry]]:
+    def in_order(self) -> Iterator[tuple[bytes, Entry]]:
         """All that wait, by key: RocksDB takes neighbours faster."""
-        return sorted(self._waiting.items(), key=_key)
+        waiting = self._waiting
+        return zip(keys := sorted(waiting), map(waiting.__getitem__, keys), strict=True)
 
     def stage(self, batch: DatabaseBatch, writes: Sequence[tuple[bytes, Entry]]) -> None:
         """Add some of them to a batch."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
@@ -72,13 +73,18 @@ class FrozenEpoch:
     def entries(self) -> int:
         return sum(len(writes) for _, writes in self.slots)
 
-    def changelog_records(self) -> Iterator[tuple[str, bytes, bytes | None, int]]:
-        """``(store, key, value, timestamp)`` to produce before the commit; serialised here, on the polling thread."""
+    def changelogs(self) -> Iterator[tuple[str, Mapping[bytes, Entry], Callable[[Any], bytes]]]:
+        """What to produce before the commit: each logged store, its writes, and what serialises those that are not
+        deletions."""
         for slot, writes in self.slots:
             if slot.logged:
-                name, raw = slot.builder.name, slot.format.raw
-                for key, (stored, timestamp) in writes.items():
-                    yield name, key, None if stored is None else raw(stored), timestamp
+                yield slot.builder.name, writes, slot.format.raw
+
+    def changelog_records(self) -> Iterator[tuple[str, bytes, bytes | None, int]]:
+        """The same one by one: ``(store, key, value, timestamp)``."""
+        for name, writes, raw in self.changelogs():
+            for key, (stored, timestamp) in writes.items():
+                yield name, key, None if stored is None else raw(stored), timestamp
 
 
 class TaskStores:
@@ -368,7 +374,7 @@ class TaskStores:
             return
         batch, room = database.batch(), slice_size
         for engine in self._backlogs:
-            waiting = iter(engine.in_order())
+            waiting = engine.in_order()
             while chunk := list(islice(waiting, room)):
                 engine.stage(batch, chunk)
                 room -= len(chunk)
