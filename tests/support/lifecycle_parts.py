@@ -31,7 +31,8 @@ REPLACE, SHUT_DOWN = UncaughtExceptionResponse.REPLACE_THREAD, UncaughtException
 class FakeProducer:
     """Remembers whether it was started and closed."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, reports: bool = True) -> None:
+        self.reports = reports
         self.started = self.closed = False
 
     def start(self) -> None:

@@ -83,13 +83,14 @@ class GroupOffsets(Protocol):
 class RecordProducer:
     """Sends records; a failed delivery is reported by ``on_failure`` or fails the next call."""
 
-    def __init__(self, properties: ClientProperties, on_failure: OnFailure) -> None:
+    def __init__(self, properties: ClientProperties, on_failure: OnFailure, *, reports: bool = True) -> None:
+        """``reports``: whether to be told what became of each record. The client takes the interpreter for every record
+        to tell, and waits for it whenever another thread works."""
         self._on_failure = on_failure
         self._failure: Exception | None = None
+        callbacks = {"error_cb": self._on_error} | ({"on_delivery": self._delivered} if reports else {})
         try:
-            self._producer = Producer(
-                {**properties, "on_delivery": self._delivered, "error_cb": self._on_error}, logger=log
-            )
+            self._producer = Producer({**properties, **callbacks}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
         self._produce: Callable[..., None] = self._producer.produce
@@ -203,8 +204,9 @@ class ExactlyOnceProducer(RecordProducer):
 
     transactional = True
 
-    def __init__(self, properties: ClientProperties, on_failure: OnFailure, clock: Clock) -> None:
-        super().__init__(properties, on_failure)
+    def __init__(self, properties: ClientProperties, on_failure: OnFailure, clock: Clock, *, reports: bool) -> None:
+        """Without ``reports`` a record that cannot be written loses the transaction and does not say why."""
+        super().__init__(properties, on_failure, reports=reports)
         self._clock = clock
         self._times_out_after = float(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
         self._open = False

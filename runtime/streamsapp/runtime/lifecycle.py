@@ -91,7 +91,7 @@ class Lifecycle:
         self._handler = handler
         self._production = ProductionFailures(config, collector, clock)
         self._delivery_timeout = config.session_timeout_ms / 1000 - DELIVERY_MARGIN
-        self.producer = self._make_producer()
+        self.producer = self._make_producer(reports=False)
         self.layout: Layout | None = None
         #: What ended the instance, if anything did.
         self.error: BaseException | None = None
@@ -354,7 +354,7 @@ class Lifecycle:
             raise StreamsError("tasks did not stop to be revived; a processor hangs")
         self.producer.close()
         self._collector.reset(self._tasks.abandon_commit())
-        self.producer = self._make_producer()
+        self.producer = self._make_producer(reports=True)
         self.producer.start()
         disowned, self._disowned = self._disowned, False
         (self._life.close if disowned else self._life.revive)(self._life.active)
@@ -387,10 +387,13 @@ class Lifecycle:
         self.producer.close()
         self._membership.leave(stay=not leave_group)
 
-    def _make_producer(self) -> AtLeastOnceProducer | ExactlyOnceProducer:
+    def _make_producer(self, *, reports: bool) -> AtLeastOnceProducer | ExactlyOnceProducer:
+        """``reports``: under exactly once, whether the producer shall tell why a transaction is lost: one that replaces
+        another does, so that a record which cannot be written is named when it comes again."""
         on_failure = self._production.failed
         if not self._config.exactly_once:
             properties = client_properties.producer(self._config, delivery_timeout=self._delivery_timeout)
             return AtLeastOnceProducer(properties, on_failure)
         transactional_id = self._membership.transactional_id
-        return ExactlyOnceProducer(client_properties.producer(self._config, transactional_id), on_failure, self._clock)
+        properties = client_properties.producer(self._config, transactional_id)
+        return ExactlyOnceProducer(properties, on_failure, self._clock, reports=reports)

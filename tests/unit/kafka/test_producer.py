@@ -121,7 +121,7 @@ class Producing:
         self.answer: Exception | None = None
         properties = {"transaction.timeout.ms": TIMES_OUT_AFTER_MS}
         self.producer: AtLeastOnceProducer | ExactlyOnceProducer = (
-            ExactlyOnceProducer(cast(Any, properties), self._failed, self.clock)
+            ExactlyOnceProducer(cast(Any, properties), self._failed, self.clock, reports=True)
             if exactly_once
             else AtLeastOnceProducer({}, self._failed)
         )
@@ -310,6 +310,15 @@ def test_a_transaction_that_cannot_be_aborted_does_not_keep_the_producer_from_cl
     once.producer.close()
 
     assert "left to the broker" in caplog.text
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_a_transactional_producer_is_told_of_single_records_only_where_it_wants_to(
+    client: FakeClient, *, reports: bool
+) -> None:
+    ExactlyOnceProducer({}, Producing(client)._failed, MockClock(), reports=reports)
+
+    assert ("on_delivery" in client.properties) is reports
 
 
 def test_a_commit_of_nothing_makes_no_transaction(once: Producing) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -71,6 +71,7 @@ def test_a_lost_transaction_revives_all_tasks_without_asking_anybody() -> None:
 
     assert it.owned.revived == ["0_0", "0_1"]
     assert it.asked == []
+    assert cast(Any, it.life.producer).reports  # if the reason was a record, it will be named
 
 
 def test_a_failure_of_a_thread_without_a_task_revives_all_tasks() -> None:

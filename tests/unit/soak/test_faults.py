@@ -7,13 +7,18 @@ from itertools import pairwise
 
 import pytest
 
-from faults import AT_LEAST_ONCE, BROKER, EXACTLY_ONCE, SESSION, Fault, Kind, Plan, make_plan
+from faults import AT_LEAST_ONCE, BROKER, EVERYBODY, EXACTLY_ONCE, OBJECTS, S3, SESSION, Fault, Kind, Plan, make_plan
 
 SEEDS = range(1, 201)
 
 
-def plans(guarantee: str | None = None, instances: int = 3, *, broker_restarts: bool = False) -> list[Plan]:
-    return [make_plan(seed, guarantee, instances, broker_restarts=broker_restarts) for seed in SEEDS]
+REMOTE = {Kind.WIPE, Kind.WIPE_ALL, Kind.RESTART_S3, Kind.FREEZE_S3, Kind.FLIP, Kind.DELETE}
+
+
+def plans(
+    guarantee: str | None = None, instances: int = 3, *, broker_restarts: bool = False, remote: bool = False
+) -> list[Plan]:
+    return [make_plan(seed, guarantee, instances, broker_restarts=broker_restarts, remote=remote) for seed in SEEDS]
 
 
 def test_a_seed_always_makes_the_same_plan() -> None:
@@ -27,9 +32,26 @@ def test_seeds_take_turns_between_the_guarantees_unless_one_is_given() -> None:
 
 
 def test_every_kind_of_fault_happens() -> None:
-    happened = Counter(fault.kind for plan in plans() for fault in plan.faults)
+    happened = Counter(fault.kind for plan in plans(remote=True) for fault in plan.faults)
 
     assert happened.keys() == set(Kind)
+
+
+def test_disks_and_the_object_store_are_hurt_with_remote_state_only() -> None:
+    assert {plan.snapshot_interval for plan in plans()} == {0.0}
+    assert {fault.kind for plan in plans() for fault in plan.faults} == set(Kind) - REMOTE
+    assert {plan.snapshot_interval for plan in plans(remote=True)} == {1.0, 2.0}
+
+
+def test_all_disks_are_wiped_at_once_only_when_everybody_is_there_and_often_without_the_object_store() -> None:
+    without_s3 = 0
+    for plan in plans(remote=True):
+        for fault in plan.faults:
+            if fault.kind is Kind.WIPE_ALL:
+                hurt = [each for each in plan.faults if each.at < fault.until and fault.at < each.until]
+                assert {each.target for each in hurt} <= {EVERYBODY, BROKER, S3, OBJECTS}
+                without_s3 += any(each.target == S3 for each in hurt)
+    assert without_s3 > 10
 
 
 def test_stops_and_cuts_are_well_below_or_well_above_the_session() -> None:
@@ -45,20 +67,20 @@ def test_stops_and_cuts_are_well_below_or_well_above_the_session() -> None:
 
 
 def test_a_victim_is_left_alone_until_its_fault_is_undone() -> None:
-    for plan in plans():
+    for plan in [*plans(), *plans(remote=True)]:
         for victim in {fault.target for fault in plan.faults}:
             faults = [fault for fault in plan.faults if fault.target == victim]
             assert all(before.until <= after.at for before, after in pairwise(faults)), plan
 
 
 def test_only_instances_that_are_there_are_hurt_and_some_always_stay() -> None:
-    for plan in plans():
+    for plan in [*plans(), *plans(remote=True)]:
         present = set(plan.instances)
         for fault in plan.faults:
             if fault.kind is Kind.ADD:
                 assert fault.target not in present
                 present.add(fault.target)
-            elif fault.target != BROKER:
+            elif fault.target not in (BROKER, S3, OBJECTS, EVERYBODY):
                 assert fault.target in present
             if fault.kind is Kind.REMOVE:
                 present.remove(fault.target)
