@@ -12,7 +12,7 @@ help:
 	@echo 'make test    every check and every test, on a real broker'
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
-	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both'
+	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
 	@echo 'make lock    resolves the dependencies anew into requirements.lock (needs uv)'
 	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
 
@@ -34,8 +34,8 @@ bench: setup
 
 # A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.
 soak: setup
-	@PYTHONPATH=tests/soak:tests/support $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
-		$(if $(GUARANTEE),--guarantee $(GUARANTEE))
+	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
+		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote)
 
 # Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for.
 lock:

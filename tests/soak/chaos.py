@@ -5,9 +5,11 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeAlias
 
-from faults import SESSION, Fault, Kind, Plan
+from damage import Damage
+from faults import S3, SESSION, Fault, Kind, Plan
 from fleet import Fleet, Instance
 from gaps import Disturbance
 from load import Load
@@ -21,6 +23,12 @@ _UNDER_WAY = 0.1
 _RESTART_AFTER = 1.0
 #: How long the consequences of a fault may concern its victim after it was undone.
 _AFTERMATH = SESSION
+
+_FOR_GOOD = {Kind.ADD, Kind.REMOVE, Kind.FLIP, Kind.DELETE}
+#: Whoever is hurt is in the middle of something, and would go on with it as a zombie.
+_OF_INSTANCES = {Kind.KILL, Kind.TERMINATE, Kind.STOP, Kind.CUT, Kind.CUT_LATE, Kind.WIPE, Kind.WIPE_ALL}
+
+_Deed: TypeAlias = Callable[[str], None]
 
 
 class Chaos:
@@ -36,11 +44,43 @@ class Chaos:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._leaving: list[Instance] = []
         self._hurt: set[str] = set()
+        self._damage = Damage(plan.seed, testbed)
         #: What no fault explains.
         self.findings: list[str] = []
         self.disturbances: list[Disturbance] = []
+        self._doing, self._undoing = self._deeds(testbed, fleet)
         for fault in plan.faults:
             self._at(fault.at, lambda fault=fault: self._begin(fault))  # type: ignore[misc]
+
+    def _deeds(self, testbed: Testbed, fleet: Fleet) -> tuple[dict[Kind, _Deed], dict[Kind, _Deed]]:
+        """What is done to a target, and how it is undone; who was ended is started again."""
+        doing: dict[Kind, _Deed] = {
+            Kind.KILL: lambda name: fleet[name].kill(),
+            Kind.TERMINATE: lambda name: fleet[name].ask_to_end(),
+            Kind.STOP: lambda name: fleet[name].stop(),
+            Kind.CUT: testbed.cut,
+            Kind.CUT_LATE: testbed.cut,
+            Kind.ADD: self._start,
+            Kind.REMOVE: self._remove,
+            Kind.FREEZE_BROKER: lambda _: testbed.freeze(),
+            Kind.RESTART_BROKER: lambda _: testbed.stop_broker(),
+            Kind.WIPE: lambda name: self._wipe([name]),
+            Kind.WIPE_ALL: lambda _: self._wipe(fleet.instances),
+            Kind.RESTART_S3: lambda _: testbed.s3.stop(),
+            Kind.FREEZE_S3: lambda _: testbed.s3.freeze(),
+            Kind.FLIP: lambda _: self._damage.flip(),
+            Kind.DELETE: lambda _: self._damage.delete(),
+        }
+        undoing: dict[Kind, _Deed] = {
+            Kind.STOP: lambda name: fleet[name].go_on(),
+            Kind.CUT: lambda name: testbed.heal(name, held=False),
+            Kind.CUT_LATE: lambda name: testbed.heal(name, held=True),
+            Kind.FREEZE_BROKER: lambda _: testbed.thaw(),
+            Kind.RESTART_BROKER: lambda _: testbed.start_broker(),
+            Kind.RESTART_S3: lambda _: testbed.s3.start(),
+            Kind.FREEZE_S3: lambda _: testbed.s3.thaw(),
+        }
+        return doing, undoing
 
     def run(self) -> None:
         """Until every fault is undone."""
@@ -64,52 +104,54 @@ class Chaos:
 
     def _begin(self, fault: Fault) -> None:
         name, kind = fault.target, fault.kind
-        if name in self._hurt:  # undoing the fault before took longer than planned
+        victims = self._victims(fault)
+        if not self._hurt.isdisjoint(victims):  # undoing the fault before took longer than planned
             self._at(self._now() + _TICK, lambda: self._begin(fault))
             return
-        if kind is Kind.ADD:
-            self._start(name)
-            return
-        if kind is Kind.REMOVE:
-            self._fleet[name].ask_to_end()
-            self._leaving.append(self._fleet[name])
-            return
         begin_ms = time.time() * 1000
-        self._hurt.add(name)
-        if kind is Kind.FREEZE_BROKER:
-            self._testbed.freeze()
-        elif kind is Kind.RESTART_BROKER:
-            self._testbed.stop_broker()
-        elif kind in (Kind.CUT, Kind.CUT_LATE):
+        self._hurt.update(victims)
+        if kind in _OF_INSTANCES:
             self._keep_busy()
-            self._testbed.cut(name)
+        self._doing[kind](name)
+        if kind in _FOR_GOOD:
+            self._hurt.difference_update(victims)
         else:
-            instance = self._fleet[name]
-            self._keep_busy()
-            {Kind.KILL: instance.kill, Kind.TERMINATE: instance.ask_to_end, Kind.STOP: instance.stop}[kind]()
-        self._at(self._now() + fault.lasting, lambda: self._undo(fault, begin_ms))
+            self._at(self._now() + fault.lasting, lambda: self._undo(fault, victims, begin_ms))
 
-    def _undo(self, fault: Fault, begin_ms: float) -> None:
+    def _undo(self, fault: Fault, victims: Collection[str], begin_ms: float) -> None:
         name, kind = fault.target, fault.kind
-        if kind is Kind.FREEZE_BROKER:
-            self._testbed.thaw()
-        elif kind is Kind.RESTART_BROKER:
-            self._testbed.start_broker()
-        elif kind in (Kind.CUT, Kind.CUT_LATE):
-            self._testbed.heal(name, held=kind is Kind.CUT_LATE)
-        elif kind is Kind.STOP:
-            self._fleet[name].go_on()
-        elif kind is Kind.TERMINATE and not self._has_ended(self._fleet[name]):
-            self._at(self._now() + _TICK, lambda: self._undo(fault, begin_ms))
+        if kind is Kind.TERMINATE and not self._has_ended(self._fleet[name]):
+            self._at(self._now() + _TICK, lambda: self._undo(fault, victims, begin_ms))
             return
+        if kind in self._undoing:
+            self._undoing[kind](name)
         else:
-            self._start(name)
-        self._hurt.remove(name)
-        concerned = "" if kind in (Kind.FREEZE_BROKER, Kind.RESTART_BROKER) else name
+            for victim in victims:
+                self._start(victim)
+        self._hurt.difference_update(victims)
+        if name == S3:
+            return  # is no reason to write nothing
+        concerned = name if name in self._fleet.instances else ""
         self.disturbances.append(Disturbance(concerned, begin_ms, (time.time() + _AFTERMATH) * 1000))
 
+    def _victims(self, fault: Fault) -> Collection[str]:
+        if fault.kind is not Kind.WIPE_ALL:
+            return [fault.target]
+        leaving = {instance.name for instance in self._leaving}
+        return [name for name, each in self._fleet.instances.items() if each.runs and name not in leaving]
+
+    def _wipe(self, names: Collection[str]) -> None:
+        for name in names:
+            self._fleet[name].kill()
+        for name in names:
+            self._fleet[name].lose_disk()
+
+    def _remove(self, name: str) -> None:
+        self._fleet[name].ask_to_end()
+        self._leaving.append(self._fleet[name])
+
     def _keep_busy(self) -> None:
-        """Whoever is hurt is in the middle of something, and would go on with it as a zombie."""
+        """Something for everybody to be in the middle of."""
         self._load.burst(_BURST)
         time.sleep(_UNDER_WAY)
 

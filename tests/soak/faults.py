@@ -1,4 +1,4 @@
-"""What happens to the instances and the broker in one soak run, decided by the seed alone.
+"""What happens to the instances, the broker and the object store in one soak run, decided by the seed alone.
 
 Pure; called by the soak driver before a run and when it prints one.
 """
@@ -30,6 +30,10 @@ _PAUSE = (0.2, 4.0)
 _REST = (0.5, 4.0)
 
 BROKER = "broker"
+#: With remote state.
+EVERYBODY = "everybody"
+S3 = "s3"
+OBJECTS = "objects"
 
 
 class Kind(Enum):
@@ -45,6 +49,13 @@ class Kind(Enum):
     REMOVE = "remove"
     FREEZE_BROKER = "freeze"
     RESTART_BROKER = "restart"
+    #: With remote state. Who is wiped comes back with an empty disk.
+    WIPE = "kill -9, wipe"
+    WIPE_ALL = "kill -9, wipe all"
+    RESTART_S3 = "restart S3"
+    FREEZE_S3 = "freeze S3"
+    FLIP = "flip a bit of"
+    DELETE = "delete one of"
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,8 @@ class Plan:
     threads: int
     standby_replicas: int
     faults: tuple[Fault, ...]
+    #: Seconds between snapshots; 0 without remote state.
+    snapshot_interval: float = 0.0
 
     def before(self, second: float) -> Plan:
         """The same run with the faults that begin before it is so old."""
@@ -94,8 +107,14 @@ class Plan:
     def restarts_broker(self) -> bool:
         return any(fault.kind is Kind.RESTART_BROKER for fault in self.faults)
 
+    @property
+    def damages_objects(self) -> bool:
+        return any(fault.target == OBJECTS for fault in self.faults)
 
-def make_plan(seed: int, guarantee: str | None, instances: int, *, broker_restarts: bool = False) -> Plan:
+
+def make_plan(
+    seed: int, guarantee: str | None, instances: int, *, broker_restarts: bool = False, remote: bool = False
+) -> Plan:
     """The plan of a seed; without a ``guarantee`` odd seeds run exactly once and even ones at least once.
 
     A broker that restarts loses markers of transactions (decision 7): exactly once meets that on request only.
@@ -112,24 +131,31 @@ def make_plan(seed: int, guarantee: str | None, instances: int, *, broker_restar
         commit_interval_ms=chosen.choice(intervals),
         threads=chosen.choice((1, 1, 2)),
         standby_replicas=0 if instances == 1 else chosen.choice((0, 1, 1, 1)),
-        faults=tuple(_Chooser(chosen, names, guarantee, restarts).faults()),
+        faults=tuple(_Chooser(chosen, names, guarantee, restarts, remote=remote).faults()),
+        snapshot_interval=chosen.choice((1.0, 2.0)) if remote else 0.0,
     )
 
 
 class _Chooser:
     """Draws one fault after the other; whatever is hurt is left alone until it had time to recover."""
 
-    def __init__(self, chosen: random.Random, names: Sequence[str], guarantee: str, restarts: bool) -> None:
+    def __init__(
+        self, chosen: random.Random, names: Sequence[str], guarantee: str, restarts: bool, *, remote: bool
+    ) -> None:
         self._random = chosen
         self._present = list(names)
         self._absent = [] if len(names) == 1 else list(NAMES[len(names) : len(names) + _LATE_COMERS])
-        self._busy_until = dict.fromkeys([*names, BROKER], 0.0)
+        self._busy_until = dict.fromkeys([*names, BROKER, S3, OBJECTS], 0.0)
         broker = Kind.RESTART_BROKER if restarts else Kind.FREEZE_BROKER
         # Without transactions a broker cannot tell what was sent long ago from what is sent now.
         late = Kind.CUT_LATE if guarantee == EXACTLY_ONCE else Kind.CUT
         self._weights = {
             Kind.KILL: 5, Kind.TERMINATE: 3, Kind.STOP: 5, Kind.CUT: 2, late: 3, Kind.ADD: 2, Kind.REMOVE: 1, broker: 2,
         }  # fmt: skip
+        if remote:
+            self._weights |= {
+                Kind.WIPE: 5, Kind.WIPE_ALL: 8, Kind.RESTART_S3: 3, Kind.FREEZE_S3: 2, Kind.FLIP: 2, Kind.DELETE: 2,
+            }  # fmt: skip
 
     def faults(self) -> list[Fault]:
         found: list[Fault] = []
@@ -148,7 +174,8 @@ class _Chooser:
         kind = self._random.choices(kinds, [self._weights[kind] for kind in kinds])[0]
         target = self._random.choice(self._targets(kind, now))
         fault = Fault(now, kind, target, round(self._lasting(kind), 1))
-        self._busy_until[target] = fault.until + self._random.uniform(*_REST)
+        for each in self._present if kind is Kind.WIPE_ALL else [target]:
+            self._busy_until[each] = fault.until + self._random.uniform(*_REST)
         if kind is Kind.ADD:
             self._absent.remove(target)
             self._present.append(target)
@@ -159,6 +186,12 @@ class _Chooser:
     def _targets(self, kind: Kind, now: float) -> list[str]:
         if kind in (Kind.FREEZE_BROKER, Kind.RESTART_BROKER):
             return [BROKER] if self._busy_until[BROKER] <= now else []
+        if kind in (Kind.RESTART_S3, Kind.FREEZE_S3):
+            return [S3] if self._busy_until[S3] <= now else []
+        if kind in (Kind.FLIP, Kind.DELETE):
+            return [OBJECTS] if self._busy_until[OBJECTS] <= now else []
+        if kind is Kind.WIPE_ALL:
+            return [EVERYBODY] if all(self._busy_until[name] <= now for name in self._present) else []
         if kind is Kind.ADD:
             return self._absent[:1]
         if kind is Kind.REMOVE and len(self._present) <= _LEAST_INSTANCES:
@@ -168,9 +201,9 @@ class _Chooser:
     def _lasting(self, kind: Kind) -> float:
         """Stops, cuts and freezes end well before the session does, or well after it."""
         uniform = self._random.uniform
-        if kind in (Kind.ADD, Kind.REMOVE):
+        if kind in (Kind.ADD, Kind.REMOVE, Kind.FLIP, Kind.DELETE):
             return 0.0
-        if kind in (Kind.KILL, Kind.TERMINATE):
+        if kind in (Kind.KILL, Kind.TERMINATE, Kind.WIPE, Kind.WIPE_ALL, Kind.RESTART_S3, Kind.FREEZE_S3):
             return uniform(0.5, 2 * SESSION)
         if kind is Kind.RESTART_BROKER:
             return uniform(0.5, 2.0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,8 @@ SHUTDOWN_TIMEOUT = 40.0
 _MEMORY = 192 << 20
 #: What a Python program may take until its signals are handled.
 _START = 5.0
+#: How long objects are left to those who may be reading them, in seconds.
+_GRACE = 5.0
 #: For a process to write where its threads are.
 _DUMP = 0.5
 
@@ -79,6 +82,10 @@ class Instance:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def lose_disk(self) -> None:
+        """Everything of a process that was killed; no matter whether it had begun to write."""
+        shutil.rmtree(self.state_directory, ignore_errors=True)
 
     def ask_to_end(self) -> None:
         """SIGTERM."""
@@ -140,7 +147,7 @@ class Fleet:
     def __init__(self, plan: Plan, topics: Topics, testbed: Testbed, directory: Path) -> None:
         ports = dict(zip(plan.names, free_ports(len(plan.names)), strict=True))
         self.instances = {
-            name: Instance(name, _settings(plan, topics, testbed.address_for(name), name, port), directory)
+            name: Instance(name, _settings(plan, topics, testbed, name, port), directory)
             for name, port in ports.items()
         }
 
@@ -172,10 +179,11 @@ class Fleet:
         return problems
 
 
-def _settings(plan: Plan, topics: Topics, broker: str, name: str, http_port: int) -> dict[str, Any]:
+def _settings(plan: Plan, topics: Topics, testbed: Testbed, name: str, http_port: int) -> dict[str, Any]:
     return {
+        "remote_state": _remote_state(plan, testbed) if plan.snapshot_interval else None,
         "application_id": topics.application,
-        "bootstrap_servers": broker,
+        "bootstrap_servers": testbed.address_for(name),
         "processing_guarantee": plan.guarantee,
         "threads": plan.threads,
         "commit_interval_ms": plan.commit_interval_ms,
@@ -190,4 +198,16 @@ def _settings(plan: Plan, topics: Topics, broker: str, name: str, http_port: int
             "consumer.heartbeat.interval.ms": str(int(SESSION * 100)),
             "producer.transaction.timeout.ms": str(int(TRANSACTION_TIMEOUT * 1000)),
         },
+    }
+
+
+def _remote_state(plan: Plan, testbed: Testbed) -> dict[str, Any]:
+    """What is no longer needed is deleted within the run."""
+    config = testbed.s3.config(snapshot_interval=plan.snapshot_interval, grace=_GRACE)
+    return {
+        "url": config.url,
+        "endpoint": config.endpoint,
+        "credentials_dir": str(config.credentials_dir),
+        "snapshot_interval": config.snapshot_interval,
+        "grace": config.grace,
     }

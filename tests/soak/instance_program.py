@@ -16,6 +16,7 @@ from pathlib import Path
 import application
 from streamsapp import StreamsConfig
 from streamsapp.cli.run import run_instance
+from streamsapp.config import RemoteStateConfig
 from streamsapp.http import HttpServer
 
 
@@ -26,7 +27,10 @@ def main(settings: str) -> int:
         datefmt="%H:%M:%S",
     )  # fmt: skip
     given = json.loads(settings)
-    config = StreamsConfig(**{**given["config"], "state_dir": Path(given["config"]["state_dir"])})
+    settings_of = given["config"]
+    if (remote := settings_of["remote_state"]) is not None:
+        remote = RemoteStateConfig(**{**remote, "credentials_dir": Path(remote["credentials_dir"])})
+    config = StreamsConfig(**{**settings_of, "state_dir": Path(settings_of["state_dir"]), "remote_state": remote})
     topology = application.build(config.application_id, given["start"])
     with closing(HttpServer(config.http_port or 0, host="127.0.0.1")) as server:
         return run_instance(topology, config, server, shutdown_timeout=given["shutdown_timeout"])

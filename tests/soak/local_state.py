@@ -18,6 +18,7 @@ class LocalStore(NamedTuple):
     """One store of one task in one instance's directory."""
 
     where: str
+    task: TaskId
     store: str
     partition: int
     position: int
@@ -48,7 +49,7 @@ def _stores_of(task: TaskId, directory: Path, builders: list[StoreBuilder]) -> I
         if position is not None:
             content = {key: _value(value) for key, value in store.all()}
             where = f"{directory.parent.parent.name}'s {name} of task {task}"
-            yield LocalStore(where, name, task.partition, position, content)
+            yield LocalStore(where, task, name, task.partition, position, content)
     stores.close()
 
 

@@ -21,7 +21,8 @@ def main() -> int:
     options = _parse(sys.argv[1:])
     failed = 0
     for seed in range(options.seed, options.seed + options.runs):
-        plan = make_plan(seed, options.guarantee, options.instances, broker_restarts=options.broker_restarts)
+        plan = make_plan(seed, options.guarantee, options.instances, broker_restarts=options.broker_restarts,
+                         remote=options.remote)  # fmt: skip
         failed += not _run(plan, options.keep / f"seed-{seed}")
     print(f"{options.runs - failed} passed, {failed} failed")
     return 1 if failed else 0
@@ -55,6 +56,11 @@ def describe(report: Report, seconds: float) -> str:
         f"{report.records} records, caught up after {report.caught_up_after:.1f} s, ended after "
         f"{report.ended_after:.1f} s, lags compared {report.lags_compared}, longest gap {report.gap or 'none'}"
     )
+    if plan.snapshot_interval:
+        settings += f", snapshots {plan.snapshot_interval:.0f} s"
+        figures += (
+            f", {report.begun_with_snapshots} restores began with a snapshot, {report.snapshots_compared} compared"
+        )
     verdict = "FAILED" if report.findings else "ok"
     faults = "; ".join(map(str, plan.faults)) or "none"
     return f"seed {plan.seed} {plan.guarantee} {verdict} {seconds:.1f} s ({settings}; {figures}) faults: {faults}"
@@ -66,6 +72,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first of them; default: 1")
     parser.add_argument("--guarantee", choices=("both", EXACTLY_ONCE, AT_LEAST_ONCE), default="both")
     parser.add_argument("--instances", type=int, default=3, choices=range(1, len(NAMES) - 1), metavar="N")
+    parser.add_argument(
+        "--remote", action="store_true", help="snapshots on an S3 server, and faults of both and of disks"
+    )
     parser.add_argument("--broker-restarts", action="store_true", help="restart the broker under exactly once too, "
                         "which loses transaction markers (docs/decisions/0007)")  # fmt: skip
     parser.add_argument("--keep", type=Path, metavar="DIR", default=Path(tempfile.gettempdir()) / "streamsapp-soak",

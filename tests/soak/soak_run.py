@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from application import FIRST, PARTITIONS, STORES, TOTALS, Topics
+from bucket import check_chains, check_points, read_bucket
 from chaos import Chaos
 from faults import Plan
 from fleet import Fleet
 from gaps import Gap, longest_gap
 from lag_watch import LagWatch, status_of
 from load import Load
-from local_state import local_stores
+from local_state import LocalStore, local_stores
 from testbed import Testbed, running_testbed
 from topic_reader import Cluster, TopicReader, inputs_of, updates_of
 from verification import Evidence, Update, check_store, most, verify
@@ -46,6 +47,9 @@ class Report:
     caught_up_after: float = 0.0
     #: From SIGTERM to all instances until they had ended.
     ended_after: float = 0.0
+    #: With remote state: tasks whose newest snapshot was restored and compared, and restores that began with one.
+    snapshots_compared: int = 0
+    begun_with_snapshots: int = 0
     lags_compared: int = 0
     largest_lag: int = 0
 
@@ -54,7 +58,7 @@ def run_plan(plan: Plan, directory: Path) -> Report:
     """Run a plan in an empty directory, which keeps logs, state and the broker's data."""
     directory.mkdir(parents=True)
     report = Report(plan)
-    with running_testbed(directory / "kafka", plan.names, restarts=plan.restarts_broker) as testbed:
+    with running_testbed(directory, plan) as testbed:
         run = _Run(plan, testbed, directory, report)
         try:
             run.go()
@@ -103,6 +107,8 @@ class _Run:
             evidence = self._evidence()
             self._found(verify(evidence, exactly_once=self._plan.exactly_once))
             self._found(self._local_state(evidence))
+            if self._plan.snapshot_interval:
+                self._found(self._snapshots(evidence))
             self._report.records = len(evidence.inputs)
             self._report.gap = longest_gap(evidence.sinks[FIRST], chaos.disturbances, chaos.began_ms)
 
@@ -176,12 +182,39 @@ class _Run:
 
     def _local_state(self, evidence: Evidence) -> list[str]:
         """What every instance that took part has on disk."""
-        found: list[str] = []
-        for instance in self._fleet.instances.values():
-            for local in local_stores(self._topics.application, instance.state_directory):
-                changelog = [each for each in evidence.changelogs[local.store] if each.partition == local.partition]
-                found += check_store(local.content, changelog, local.position, local.where)
-        return most(found)
+        application = self._topics.application
+        directories = [instance.state_directory for instance in self._fleet.instances.values()]
+        return most(
+            finding
+            for directory in directories
+            for local in local_stores(application, directory)
+            for finding in _compared(local, evidence)
+        )
+
+    def _snapshots(self, evidence: Evidence) -> list[str]:
+        """What instances with empty disks would begin with now."""
+        application, source = self._topics.application, self._topics.source
+        bucket = read_bucket(self._testbed.s3.config(), application, self._directory / "snapshots")
+        report, plan = self._report, self._plan
+        report.snapshots_compared = len(bucket.restored)
+        report.begun_with_snapshots = sum(
+            instance.log.read_text("utf-8", errors="replace").count("begins with snapshot")
+            for instance in self._fleet.instances.values()
+            if instance.log.exists()
+        )
+        found = check_chains(bucket.chains)
+        found += check_points(bucket.restored, source, exactly_once=plan.exactly_once)
+        found += most(
+            finding for each in bucket.restored for store in each.stores for finding in _compared(store, evidence)
+        )
+        if len(bucket.restored) < _TASKS and not plan.damages_objects:
+            found.append(f"{len(bucket.restored)} of {_TASKS} tasks have a snapshot that can be used")
+        return found
+
+
+def _compared(local: LocalStore, evidence: Evidence) -> list[str]:
+    changelog = [each for each in evidence.changelogs[local.store] if each.partition == local.partition]
+    return check_store(local.content, changelog, local.position, local.where)
 
 
 class _Progress:

@@ -1,4 +1,4 @@
-"""A broker of one soak run, and for each instance a network of its own to it.
+"""A broker of one soak run, for each instance a network of its own to it, and perhaps an object store.
 
 Made and closed by the run, on the driver's main thread. Each instance is given a listener of the broker that is
 advertised at its proxy, so that everything it says to the broker goes through that proxy and nobody else's does.
@@ -10,12 +10,13 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from faults import SESSION
+from faults import SESSION, Plan
 from network import Network, Proxy
+from s3_server import S3Server
 from streamsapp.local.broker import EmbeddedBroker
 
 _HOST = "127.0.0.1"
@@ -24,11 +25,18 @@ _PORTS = range(15_000, 30_000)
 
 
 class Testbed:
-    """A running broker and its proxies."""
+    """A running broker and its proxies, and with remote state an S3 server that instances reach directly."""
 
-    def __init__(self, broker: EmbeddedBroker, proxies: dict[str, Proxy]) -> None:
+    def __init__(self, broker: EmbeddedBroker, proxies: dict[str, Proxy], s3: S3Server | None) -> None:
         self._broker = broker
         self._proxies = proxies
+        self._s3 = s3
+
+    @property
+    def s3(self) -> S3Server:
+        """Only with remote state."""
+        assert self._s3 is not None
+        return self._s3
 
     @property
     def direct(self) -> str:
@@ -69,9 +77,10 @@ class Testbed:
 
 
 @contextmanager
-def running_testbed(directory: Path, names: Sequence[str], *, restarts: bool) -> Iterator[Testbed]:
-    """A broker in ``directory`` that all ``names`` can reach, until the end of the block."""
-    with Network() as network:
+def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
+    """Servers in ``directory`` that all instances of a plan can reach, until the end of the block."""
+    names = plan.names
+    with Network() as network, ExitStack() as stack:
         own, controller, *ports = free_ports(2 + len(names))
         listeners = dict(zip(names, ports, strict=True))
         proxies = {name: network.proxy(port) for name, port in listeners.items()}
@@ -79,12 +88,15 @@ def running_testbed(directory: Path, names: Sequence[str], *, restarts: bool) ->
             **_listeners(own, controller, listeners, proxies),
             "group.min.session.timeout.ms": str(int(SESSION * 1000)),
             # A frozen broker is to keep its registration, a killed one's is to expire soon.
-            "broker.session.timeout.ms": "2000" if restarts else "60000",
+            "broker.session.timeout.ms": "2000" if plan.restarts_broker else "60000",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
-        broker = EmbeddedBroker(directory, own, properties=properties)
+        broker = EmbeddedBroker(directory / "kafka", own, properties=properties)
+        s3: S3Server | None = None
+        if plan.snapshot_interval:
+            s3 = stack.enter_context(S3Server(directory / "s3", port=free_ports(1)[0]))
         with broker:
-            testbed = Testbed(broker, proxies)
+            testbed = Testbed(broker, proxies, s3)
             try:
                 yield testbed
             finally:

@@ -26,13 +26,13 @@ BUCKET = "streams"
 class S3Server:
     """Keeps its objects in a folder, so that they outlive it; speaks TLS with an authority of its own if asked to."""
 
-    def __init__(self, directory: Path, *, tls: bool = False) -> None:
+    def __init__(self, directory: Path, *, tls: bool = False, port: int | None = None) -> None:
         self.directory = directory
         self.objects = directory / "objects"
         #: As a mounted secret has them.
         self.credentials = directory / "credentials"
         self.ca_file: Path | None = None
-        self.port = _free_port()
+        self.port = _free_port() if port is None else port
         self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = RLock()
@@ -86,10 +86,15 @@ class S3Server:
             self._process = None
 
     def freeze(self) -> None:
-        """It keeps its connections and takes new ones, and answers nothing until it is stopped."""
+        """It keeps its connections and takes new ones, and answers nothing until it is thawed or stopped."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # the signal is taken a moment later, and a request might slip in
+
+    def thaw(self) -> None:
+        """It goes on where it was; does nothing if it was stopped meanwhile."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def config(self, prefix: str = "", **settings: Any) -> RemoteStateConfig:
         """What an application sets that keeps its state here."""
