@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.workloads import W1_JSON, W1_STRING, W2, W3, W4, Workload
+from benchmarks.workloads import RESTORES, STEADY, W1_JSON, W1_STRING, W2, W3, W4, Workload
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,10 @@ class Case:
 
     ``sampled``: on the sample, as the system is too slow for the whole. ``every_update``: must write one output record
     per input record. ``reference``: the variant of Kafka Streams that a row of ours is held against. ``base``: the
-    variant of the same system that a row is held against, with one instance instead of two, or at least once instead of
-    exactly once. ``instances``: programs side by side, each with its half of the input.
+    variant of the same system that a row is held against, with one instance instead of two, at least once instead of
+    exactly once, without snapshots instead of with them. ``instances``: programs side by side, each with its half of
+    the input. ``remote``: needs an object store. ``download``: the variant of ``raw-download`` that fetches the same
+    files.
     """
 
     group: str
@@ -29,6 +31,27 @@ class Case:
     sampled: bool = False
     every_update: bool = False
     instances: int = 1
+    remote: bool = False
+    download: str | None = None
+
+
+def _restore_cases(size: str, workload: Workload) -> tuple[Case, ...]:
+    replay, download = f"replay-{size}", f"download-{size}"
+    return (
+        Case("RESTORE", "kafka-streams", replay, workload),
+        Case("RESTORE", "streamsapp", replay, workload, reference=replay),
+        Case(
+            "RESTORE",
+            "streamsapp",
+            f"snapshot-{size}",
+            workload,
+            reference=replay,
+            base=replay,
+            remote=True,
+            download=download,
+        ),
+        Case("RESTORE", "raw-download", download, workload, remote=True),
+    )
 
 
 CASES = (
@@ -58,6 +81,11 @@ CASES = (
     Case("W4", "kafka-streams", "default", W4),
     Case("W4", "quix", "default", W4, sampled=True),
     Case("W4", "streamsapp", "default", W4, reference="default"),
+    *(case for size, workload in RESTORES.items() for case in _restore_cases(size, workload)),
+    Case("RESTORE", "streamsapp", "steady-off", STEADY, every_update=True),
+    Case("RESTORE", "streamsapp", "steady-on", STEADY, base="steady-off", every_update=True, remote=True),
+    Case("RESTORE", "streamsapp", "eos-steady-off", STEADY, every_update=True),
+    Case("RESTORE", "streamsapp", "eos-steady-on", STEADY, base="eos-steady-off", every_update=True, remote=True),
 )
 
 

@@ -6,16 +6,19 @@ Called by ``run.py``.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from benchmarks import launch, verify
 from benchmarks.cases import Case
-from benchmarks.inputs import W4_APPLICATION, Input
+from benchmarks.inputs import Input, restoring
 from benchmarks.measure import Mark, Measurement, Program, measure, run_to_end
+from benchmarks.object_store import ObjectStore
 from benchmarks.systems.job import Job
 from benchmarks.topics import PARTITIONS, PREFIX, Topics
-from benchmarks.workloads import W4
+from benchmarks.workloads import STEADY, first_messages
 
 #: A program that needs longer has failed.
 _TIMEOUT_SECONDS = 1_200.0
@@ -24,16 +27,38 @@ _TIMEOUT_SECONDS = 1_200.0
 class Executor:
     """Runs cases on one broker; ``directory`` takes state and logs, ``commands`` start each system's program."""
 
-    def __init__(self, topics: Topics, directory: Path, commands: dict[str, list[str]]) -> None:
+    def __init__(
+        self, topics: Topics, directory: Path, commands: dict[str, list[str]], objects: ObjectStore | None
+    ) -> None:
         self._topics = topics
         self._directory = directory
         self._commands = commands
+        self._objects = objects
+        #: What every run from snapshots finds in the object store.
+        self._snapshots: set[str] = set()
+
+    def prepare(self, cases: Sequence[Case], given: Input) -> None:
+        """Before the first run of a workload: take the snapshots that runs begin with, then write what comes later."""
+        if not given.tail:
+            return
+        workload = cases[0].workload
+        if any(case.remote for case in cases):
+            assert self._objects is not None
+            case = next(case for case in cases if case.remote)
+            self._start(replace(case, system="streamsapp"), [self._restore_job(case, given, "snapshot")])
+            self._snapshots = self._objects.keys(restoring(workload))
+            shutil.rmtree(self._directory / "state")
+        messages = first_messages(workload, given.records)
+        written = self._topics.fill(given.topic, islice(messages, given.records - given.tail, None))
+        verify.check_written(given.topic, written, given.records)
 
     def run(self, case: Case, inputs: list[Input], number: int) -> Measurement:
         """Measure one run; raises unless its result is right."""
         shutil.rmtree(self._directory / "state", ignore_errors=True)
         try:
-            if case.workload is W4:
+            if case.workload.tail:
+                return self._come_up(case, inputs[0])
+            if case.workload.changelog:
                 return self._restore(case, inputs[0], number)
             return self._process(case, inputs, number)
         finally:
@@ -48,7 +73,9 @@ class Executor:
         for job, each in zip(jobs, inputs, strict=True):
             self._check(case, job, each)
         self._topics.remove(application)
-        return measure(marks)
+        if self._objects is not None:
+            self._objects.keep(application, set())
+        return measure(marks, "LAST" if case.workload is STEADY else "CLOSED")
 
     def _restore(self, case: Case, log: Input, number: int) -> Measurement:
         """Restore the store from its changelog, close, and start once more to count the entries that were kept.
@@ -56,17 +83,35 @@ class Executor:
         Quix writes changelogs in a form of its own, so before its first run it writes one from the same records.
         """
         if case.system == "quix":
-            job = self._job(case, log, f"{W4_APPLICATION}-quix")
+            job = self._job(case, log, f"{restoring(case.workload)}-quix")
             if number == 1:
                 self._start(case, [replace(job, workload="w4-fill")])
                 shutil.rmtree(self._directory / "state")
         else:
-            job = replace(self._job(case, log, W4_APPLICATION), input=f"{W4_APPLICATION}-source")
-            self._topics.ensure(job.input)
+            job = self._restore_job(case, log, case.workload.name)
         marks = self._start(case, [job])
         [checked] = self._start(case, [replace(job, workload="w4-check")])
         verify.check_store(case.system, checked["STORE"].count, log.expected)
         return measure(marks)
+
+    def _come_up(self, case: Case, log: Input) -> Measurement:
+        """From an empty disk until all tasks run, with a snapshot or without; then count the entries that were kept."""
+        if case.remote:
+            assert self._objects is not None
+            self._objects.keep(restoring(case.workload), self._snapshots)
+        job = self._restore_job(case, log, "restore")
+        marks = self._start(case, [job])
+        if case.system != "raw-download":
+            [checked] = self._start(case, [replace(job, workload="w4-check")])
+            verify.check_store(case.system, checked["STORE"].count, log.expected)
+        return measure(marks, "RUNNING")
+
+    def _restore_job(self, case: Case, log: Input, workload: str) -> Job:
+        """The changelog belongs to an application whose source is empty."""
+        application = restoring(case.workload)
+        job = replace(self._job(case, log, application), workload=workload, input=f"{application}-source")
+        self._topics.ensure(job.input)
+        return job
 
     def _check(self, case: Case, job: Job, given: Input) -> None:
         found = verify.check_output(self._topics, job.output, case.workload.found(), given.expected)
@@ -94,4 +139,5 @@ class Executor:
             output=f"{application}-out",
             records=given.records,
             stateDir=str(self._directory / "state" / application),
+            remoteState=self._objects.settings if case.remote and self._objects is not None else {},
         )

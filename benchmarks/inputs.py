@@ -11,22 +11,27 @@ from dataclasses import dataclass
 
 from benchmarks.cases import Case
 from benchmarks.topics import PARTITIONS, PREFIX, Topics
-from benchmarks.workloads import W4, Message, Outcome, Reckoning, Workload, first_messages, half_of
-
-#: The restore workload's application: Kafka Streams and we read the same changelog topic of the same name.
-W4_APPLICATION = f"{PREFIX}w4"
-W4_CHANGELOG = f"{W4_APPLICATION}-store-changelog"
+from benchmarks.workloads import Message, Outcome, Reckoning, Workload, first_messages, half_of
 
 _LEAST_MESSAGES = 1_000
 
 
 @dataclass(frozen=True)
 class Input:
-    """A filled topic: its number of records as the rates count them, and the result they must lead to."""
+    """A filled topic: its number of records as the rates count them, and the result they must lead to.
+
+    ``tail``: so many of the messages are to be written once snapshots were taken.
+    """
 
     topic: str
     records: int
     expected: Outcome
+    tail: int = 0
+
+
+def restoring(workload: Workload) -> str:
+    """The application of a workload that restores: all systems read the same changelog, which is named after it."""
+    return f"{PREFIX}{workload.name}"
 
 
 def fill(topics: Topics, cases: Iterable[Case], scale: float) -> dict[Case, list[Input]]:
@@ -48,8 +53,12 @@ def _fill_kind(topics: Topics, workload: Workload, kind: str, scale: float) -> l
     if kind == "sample":
         return [_fill_topic(topics, workload, topic, first_messages(workload, sample))]
     if kind == "whole":
-        topic = W4_CHANGELOG if workload is W4 else topic
-        return [_fill_topic(topics, workload, topic, first_messages(workload, whole))]
+        if not workload.changelog:
+            return [_fill_topic(topics, workload, topic, first_messages(workload, whole))]
+        tail = round(workload.tail * min(1, scale))
+        topic = f"{restoring(workload)}-store-changelog"
+        filled = _fill_topic(topics, workload, topic, first_messages(workload, whole - tail))
+        return [Input(topic, whole, filled.expected._replace(items=whole), tail)]
     return [
         _fill_topic(
             topics,

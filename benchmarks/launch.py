@@ -26,6 +26,8 @@ def prepare(system: str, cache: Path) -> list[str]:
         return _prepare_kafka_streams(cache)
     if system == "quix":
         return _prepare_quix(cache)
+    if system == "raw-download":
+        return [sys.executable, "-m", "benchmarks.systems.raw_download"]
     return [sys.executable, "-m", "benchmarks.systems.streamsapp_app"]
 
 

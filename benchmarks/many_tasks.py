@@ -90,6 +90,7 @@ def _run(topics: Topics, directory: Path, tasks: int, number: int, records: int,
         output=f"{application}-out",
         records=records,
         stateDir=str(state),
+        remoteState={},
     )
     topics.create(job.output, PARTITIONS)
     state.mkdir()

@@ -1,9 +1,8 @@
 """Runs programs and measures them from outside: wall time, CPU time with children, peak memory.
 
 Called by ``run.py``. A program under test prints a line ``@@ NAME COUNT`` on standard output at each point worth
-noting (``FIRST``, ``HALF``, ``LAST``, ``CLOSED``) and stays alive after ``CLOSED`` until its standard input ends. One
-thread per program reads these lines and takes the figures from ``/proc`` at that moment, so that every system is
-measured by the same code and none spends its own time on it.
+noting (``FIRST``, ``HALF``, ``LAST``, ``RUNNING``, ``CLOSED``) and stays alive until its standard input ends. One thread per program reads these lines and takes the figures from ``/proc`` at that moment, so that every
+system is measured by the same code and none spends its own time on it.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ class Measurement:
 
     The second half has no JIT compilation and no final flush in it; ``None`` where several programs ran side by side.
     ``other_load`` is the share of the machine that everything else took meanwhile, the broker included.
+    ``bytes_per_second`` is that of a download that was part of the run.
     """
 
     seconds: float
@@ -51,6 +51,7 @@ class Measurement:
     second_half_seconds: float | None
     second_half_cpu_seconds: float | None
     other_load: float
+    bytes_per_second: float | None
 
 
 class Program:
@@ -114,16 +115,17 @@ def run_to_end(programs: list[Program], timeout_seconds: float) -> list[dict[str
     return [program.marks for program in programs]
 
 
-def measure(marks: list[dict[str, Mark]]) -> Measurement:
+def measure(marks: list[dict[str, Mark]], end_mark: str = "CLOSED") -> Measurement:
     """Sum over the programs of one run; the clock runs from the earliest first record to the latest end."""
     first = [each["FIRST"] for each in marks]
-    closed = [each["CLOSED"] for each in marks]
+    closed = [each[end_mark] for each in marks]
     begin = min(first, key=lambda mark: mark.at)
     end = max(closed, key=lambda mark: mark.at)
     seconds = end.at - begin.at
     cpu_seconds = sum(mark.cpu_seconds for mark in closed) - sum(mark.cpu_seconds for mark in first)
     machine = end.machine_cpu_seconds - begin.machine_cpu_seconds
     half, last = (marks[0].get("HALF"), marks[0].get("LAST")) if len(marks) == 1 else (None, None)
+    moved, took = marks[0].get("BYTES"), marks[0].get("MILLISECONDS")
     return Measurement(
         seconds=seconds,
         cpu_seconds=cpu_seconds,
@@ -132,6 +134,7 @@ def measure(marks: list[dict[str, Mark]]) -> Measurement:
         second_half_seconds=last.at - half.at if half and last else None,
         second_half_cpu_seconds=last.cpu_seconds - half.cpu_seconds if half and last else None,
         other_load=max(0.0, machine - cpu_seconds) / (seconds * _CORES),
+        bytes_per_second=1000 * moved.count / took.count if moved and took else None,
     )
 
 

@@ -31,6 +31,7 @@ class Row:
     seconds: float
     cpu_seconds: float
     other_load: float
+    bytes_per_second: int | None
     runs: int
     smoke: bool
 
@@ -52,6 +53,7 @@ def summarise(case: Case, records: int, runs: list[Measurement], *, smoke: bool)
         seconds=round(median(run.seconds for run in runs), 2),
         cpu_seconds=round(median(run.cpu_seconds for run in runs), 2),
         other_load=round(median(run.other_load for run in runs), 2),
+        bytes_per_second=_median(run.bytes_per_second for run in runs),
         runs=len(runs),
         smoke=smoke,
     )
@@ -79,18 +81,21 @@ _COLUMNS = (
     "RSS MB",
     "seconds",
     "other load",
+    "MB/s",
     "x kafka-streams: /s",
     "/CPU-s",
     "2nd half/CPU-s",
     "x quix: /CPU-s",
     "x base: /s",
     "/CPU-s",
+    "x download: bytes/s",
 )
 _TEXT_COLUMNS = 3
 _LEGEND = (
     "Medians. x columns: ours divided by the peer's. x kafka-streams is against the variant in brackets; x base is two "
-    "instances\nagainst one, or exactly once against at least once. Quix runs on the first records of the same stream "
-    "only (see records).\nThe clock runs from the first record until all is flushed, committed and closed."
+    "instances\nagainst one, exactly once against at least once, a snapshot against replaying, or taking snapshots "
+    "against none.\nQuix runs on the first records of the same stream only (see records). The clock runs from the "
+    "first record until all is flushed,\ncommitted and closed, in RESTORE from the start of the instance until all tasks run."
 )
 
 
@@ -120,12 +125,14 @@ def _figures(row: Row, reference: str | None) -> list[str]:
         f"{row.peak_rss_mb:,}",
         f"{row.seconds:.1f}",
         f"{row.other_load:.0%}",
+        _whole(row.bytes_per_second and row.bytes_per_second // 1_000_000),
     ]
 
 
 def _ratios(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> list[str]:
     base = by_case.get((row.workload, row.system, case.base or ""))
     jvm = by_case.get((row.workload, "kafka-streams", case.reference or ""))
+    raw = by_case.get((row.workload, "raw-download", case.download or ""))
     quix = _quix(row, by_case) if case.reference else None
     return [
         _ratio(row, jvm, "records_per_second"),
@@ -134,6 +141,7 @@ def _ratios(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> l
         _ratio(row, quix, "records_per_cpu_second"),
         _ratio(row, base, "records_per_second"),
         _ratio(row, base, "records_per_cpu_second"),
+        _ratio(row, raw, "bytes_per_second"),
     ]
 
 

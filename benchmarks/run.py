@@ -12,13 +12,14 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from benchmarks import cases, inputs, launch, report
 from benchmarks.cases import Case
 from benchmarks.execution import Executor
 from benchmarks.measure import Measurement
+from benchmarks.object_store import ObjectStore, object_store
 from benchmarks.topics import PREFIX, Topics
 from benchmarks.workloads import Workload
 
@@ -38,18 +39,29 @@ def main() -> int:
         return 2
     cache = cache_dir() / "benchmarks"
     cache.mkdir(parents=True, exist_ok=True)
-    with broker(options.bootstrap_servers, cache) as bootstrap_servers:
-        rows = _run(chosen, bootstrap_servers, cache, options)
+    needs_objects = any(case.remote for case in chosen)
+    with (
+        broker(options.bootstrap_servers, cache) as bootstrap_servers,
+        object_store(cache) if needs_objects else nullcontext() as objects,
+    ):
+        rows = _run(chosen, bootstrap_servers, objects, cache, options)
     report.write_json(rows, RESULTS / ("smoke.json" if options.scale < 1 else "latest.json"))
     print(report.table(rows, chosen))
     return 0
 
 
-def _run(chosen: list[Case], bootstrap_servers: str, cache: Path, options: argparse.Namespace) -> list[report.Row]:
+def _run(
+    chosen: list[Case],
+    bootstrap_servers: str,
+    objects: ObjectStore | None,
+    cache: Path,
+    options: argparse.Namespace,
+) -> list[report.Row]:
     """Workload by workload, so that only one workload's topics take disk at a time."""
-    commands = {system: launch.prepare(system, cache) for system in {case.system for case in chosen}}
+    systems = {"streamsapp", *(case.system for case in chosen)}
+    commands = {system: launch.prepare(system, cache) for system in systems}
     topics = Topics(bootstrap_servers)
-    executor = Executor(topics, cache, commands)
+    executor = Executor(topics, cache, commands, objects)
     rows: list[report.Row] = []
     for workload in dict.fromkeys(case.workload for case in chosen):
         topics.remove(PREFIX)
@@ -67,6 +79,7 @@ def _run_workload(
     print(f"\n{workload.name}: {workload.title}", file=sys.stderr)
     filled = inputs.fill(topics, chosen, options.scale)
     records = {case: sum(each.records for each in filled[case]) for case in chosen}
+    executor.prepare(chosen, filled[chosen[0]][0])
     runs: dict[Case, list[Measurement]] = {case: [] for case in chosen}
     for number in range(1, options.runs + 1):
         for case in chosen:

@@ -30,6 +30,12 @@ def check_every_update(topic: str, found: int, updates: int) -> None:
         raise WrongResultError(f"{topic} holds {found} records, one per update would be {updates}")
 
 
+def check_written(topic: str, found: int, expected: int) -> None:
+    """The topic holds as many records as were meant for it."""
+    if found != expected:
+        raise WrongResultError(f"{topic} holds {found} records, {expected} were written")
+
+
 def check_store(system: str, entries: int, expected: Outcome) -> None:
     """The restored store holds every key of the changelog."""
     if entries != expected.items:

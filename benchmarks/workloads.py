@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, count, islice
 from typing import NamedTuple, Protocol
 from zlib import crc32
@@ -97,7 +97,8 @@ class Workload:
     """One kind of work. ``records`` and ``sample`` count input messages at scale 1.
 
     ``sample`` is the size for systems too slow for the whole; ``units_per_message`` says how many records of the kind
-    that the rates count one message holds.
+    that the rates count one message holds. ``changelog``: what goes in is a changelog, and a store is restored from it.
+    ``tail``: so many of the messages come in after snapshots were taken.
     """
 
     name: str
@@ -108,6 +109,8 @@ class Workload:
     expected: Callable[[], Reckoning]
     found: Callable[[], Reckoning]
     units_per_message: int = 1
+    changelog: bool = False
+    tail: int = 0
 
 
 def _w1_strings() -> Iterator[Message]:
@@ -174,6 +177,13 @@ def _w4_changelog() -> Iterator[Message]:
         yield b"%016x" % (number * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF), b"%020d" % number * 5
 
 
+def _restore_changelog() -> Iterator[Message]:
+    """The same keys. Half of each value is random, so that compression helps as it may with real values."""
+    rng = random.Random(_SEED)
+    for number, (key, _) in enumerate(_w4_changelog()):
+        yield key, b"%050d" % number + rng.randbytes(50)
+
+
 def _own_key(key: bytes | None, value: bytes) -> Iterable[bytes]:
     return () if key is None else (key,)
 
@@ -231,7 +241,24 @@ W4 = Workload(
     messages=_w4_changelog,
     expected=lambda: EachValue(_same),
     found=lambda: EachValue(_same),
+    changelog=True,
 )
+#: By their size.
+RESTORES = {
+    size: Workload(
+        name=f"restore-{size}",
+        title=f"from an empty disk to running, {size} keys",
+        records=records,
+        sample=0,
+        messages=_restore_changelog,
+        expected=lambda: EachValue(_same),
+        found=lambda: EachValue(_same),
+        changelog=True,
+        tail=50_000,
+    )
+    for size, records in (("1m", 1_000_000), ("5m", 5_000_000), ("10m", 10_000_000))
+}
+STEADY = replace(W3, name="steady", title="count per key, with and without snapshots")
 
 
 def first_messages(workload: Workload, limit: int) -> Iterator[Message]:

@@ -1,7 +1,8 @@
-"""Builds the S3 server that tests run against into the user's cache, once per version.
+"""Builds the S3 server that tests and benchmarks run against into the user's cache, once per version; starts it.
 
-Called by the set-up and by tests. Versity S3 Gateway keeps objects in a folder; it is built from the Go module proxy,
-so that a mirror configured for Go works here too, and Go checks every module against its checksum database.
+Called by the set-up, by tests and by benchmarks. Versity S3 Gateway keeps objects in a folder; it is built from the Go
+module proxy, so that a mirror configured for Go works here too, and Go checks every module against its checksum
+database.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from subprocess import Popen
 
 from streamsapp.errors import StreamsError
 from streamsapp.local.jars import cache_dir
@@ -50,6 +53,14 @@ def executable() -> Path:
             raise StreamsError(f"Go could not build {_MODULE}; try again, or set GOPROXY. It said:\n{answer.stderr}")
         (Path(scratch) / "versitygw").replace(target)  # the same of another process that was faster
     return target
+
+
+def start(objects: Path, port: int, keys: tuple[str, str], log: Path, options: Sequence[str] = ()) -> Popen[bytes]:
+    """A server that keeps its objects in a folder and takes one pair of access key and secret key. It answers soon."""
+    command = [str(executable()), "--quiet", "--keep-alive", "--port", f"127.0.0.1:{port}"]
+    environment = {**os.environ, "ROOT_ACCESS_KEY": keys[0], "ROOT_SECRET_KEY": keys[1]}
+    with log.open("ab") as output:
+        return Popen([*command, *options, "posix", str(objects)], env=environment, stdout=output, stderr=output)
 
 
 def _target() -> Path:

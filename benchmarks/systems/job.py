@@ -23,6 +23,8 @@ class Job:
     output: str
     records: int
     stateDir: str  # noqa: N815
+    #: Where snapshots are kept; empty without.
+    remoteState: dict[str, str]  # noqa: N815
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

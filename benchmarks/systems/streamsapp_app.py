@@ -29,6 +29,8 @@ from streamsapp import (
     TopicPartition,
     Topology,
 )
+from streamsapp.config import RemoteStateConfig
+from streamsapp.remote.open import open_store
 
 #: What the JVM gets as heap.
 MEMORY_BYTES = 2 << 30
@@ -36,6 +38,8 @@ POLL_SECONDS = 0.1
 #: Between two sub-topologies records are on their way: the lag has to stay zero for so many looks.
 SETTLED_LOOKS = 5
 CLOSE_SECONDS = 300.0
+#: Between the snapshots of a task while it works, and where the runs shall not take any.
+STEADY_SECONDS, NEVER_SECONDS = 10.0, 86_400.0
 #: Of a task's database; every other column family is a store.
 METADATA_FAMILY = "default"
 
@@ -137,7 +141,10 @@ WORKLOADS: dict[str, Callable[[StreamsBuilder, Job], None]] = {
     "w1-json": map_json,
     "w2": count_words,
     "w3": count_keys,
+    "steady": count_keys,
     "w4": keep_store,
+    "restore": keep_store,
+    "snapshot": keep_store,
 }
 
 
@@ -165,6 +172,8 @@ def process(job: Job) -> None:
         runtime = started(job)
         follow(runtime, job)
     mark("LAST", job.records)
+    if job.remoteState:
+        check_unchanged_is_not_uploaded(runtime, job)
     runtime.close(CLOSE_SECONDS)
 
 
@@ -212,6 +221,48 @@ def restore(job: Job) -> None:
     runtime.close(CLOSE_SECONDS)
 
 
+def come_up(job: Job) -> None:
+    """From an empty disk until every task runs; how the download went, if there was one, is told afterwards."""
+    mark("FIRST")
+    runtime = started(job)
+    mark("RUNNING", job.records)
+    if job.remoteState:
+        restores = [task["restore"] for task in runtime.tasks()]
+        mark("MILLISECONDS", round(1000 * max(each["downloadSeconds"] for each in restores)))
+        mark("BYTES", sum(each["downloadedBytes"] for each in restores))
+    runtime.close(CLOSE_SECONDS)
+
+
+def take_snapshots(job: Job) -> None:
+    """Restore the store and have the object store keep it."""
+    runtime = started(job)
+    if not runtime.snapshot(CLOSE_SECONDS):
+        raise RuntimeError("not every task got a snapshot")
+    runtime.close(CLOSE_SECONDS)
+
+
+def check_unchanged_is_not_uploaded(runtime: StreamsRuntime, job: Job) -> None:
+    """A second snapshot of stores that nobody wrote to brings no object."""
+    before = None
+    for _ in range(2):
+        if not runtime.snapshot(CLOSE_SECONDS):
+            raise RuntimeError("not every task got a snapshot")
+        files = open_store(remote_state(job)).list(f"{job.applicationId}/")
+        found = {info.key for info in files if "/files/" in info.key}
+        if before is not None and found - before:
+            raise RuntimeError(f"a snapshot of unchanged stores uploaded {sorted(found - before)}")
+        before = found
+
+
+def remote_state(job: Job) -> RemoteStateConfig:
+    return RemoteStateConfig(
+        url=job.remoteState["url"],
+        endpoint=job.remoteState["endpoint"],
+        credentials_dir=Path(job.remoteState["credentials_dir"]),
+        snapshot_interval=STEADY_SECONDS if job.workload == "steady" else NEVER_SECONDS,
+    )
+
+
 def config(job: Job) -> StreamsConfig:
     exactly_once = job.variant.startswith("eos-")
     return StreamsConfig(
@@ -222,6 +273,7 @@ def config(job: Job) -> StreamsConfig:
         threads=1,
         memory_bytes=MEMORY_BYTES,
         state_dir=Path(job.stateDir),
+        remote_state=remote_state(job) if job.remoteState else None,
     )
 
 
@@ -246,6 +298,10 @@ def main() -> None:
         mark("STORE", entries(Path(job.stateDir)))
     elif job.workload == "w4":
         restore(job)
+    elif job.workload == "restore":
+        come_up(job)
+    elif job.workload == "snapshot":
+        take_snapshots(job)
     else:
         process(job)
     mark_closed(job.records)

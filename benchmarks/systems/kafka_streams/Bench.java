@@ -21,6 +21,10 @@ public final class Bench {
     Marks marks = new Marks(job.records());
     CountDownLatch running = new CountDownLatch(1);
     Properties properties = properties(job);
+    boolean restores = job.workload().equals("restore");
+    if (restores) {
+      marks.begin();
+    }
     KafkaStreams streams = new KafkaStreams(Workloads.build(job, marks).build(properties), properties);
     streams.setUncaughtExceptionHandler(
         failure -> {
@@ -28,7 +32,7 @@ public final class Bench {
           Runtime.getRuntime().halt(1);
           return null;
         });
-    if (job.workload().equals("w4")) {
+    if (restores || job.workload().equals("w4")) {
       streams.setGlobalStateRestoreListener(restoreListener(marks));
     }
     streams.setStateListener(
@@ -43,6 +47,10 @@ public final class Bench {
       Marks.print("STORE", entries(streams));
     } else {
       marks.awaitLast();
+    }
+    if (restores) {
+      running.await();
+      Marks.print("RUNNING", job.records());
     }
     // Leaves the group, or the next start of this application would wait for the session timeout.
     streams.close(

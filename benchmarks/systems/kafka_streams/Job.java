@@ -1,3 +1,5 @@
+import java.util.Map;
+
 /** One run, as the driver describes it in JSON on the command line. */
 public record Job(
     String workload,
@@ -7,7 +9,8 @@ public record Job(
     String input,
     String output,
     long records,
-    String stateDir) {
+    String stateDir,
+    Map<String, String> remoteState) {
 
   private static final long MIB = 1024 * 1024;
 

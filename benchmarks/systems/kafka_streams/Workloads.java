@@ -32,7 +32,7 @@ final class Workloads {
       case "w1-json" -> mapJson(builder, job, marks);
       case "w2" -> countWords(builder, job, marks);
       case "w3" -> countKeys(builder, job, marks);
-      case "w4", "w4-check" -> keepStore(builder, job);
+      case "w4", "w4-check", "restore" -> keepStore(builder, job);
       default -> throw new IllegalArgumentException("unknown workload " + job.workload());
     }
     return builder;
