@@ -95,7 +95,8 @@ _LEGEND = (
     "Medians. x columns: ours divided by the peer's. x kafka-streams is against the variant in brackets; x base is two "
     "instances\nagainst one, exactly once against at least once, a snapshot against replaying, or taking snapshots "
     "against none.\nQuix runs on the first records of the same stream only (see records). The clock runs from the "
-    "first record until all is flushed,\ncommitted and closed, in RESTORE from the start of the instance until all tasks run."
+    "first record until all is flushed,\ncommitted and closed, in RESTORE from the start of the instance until all "
+    "tasks run."
 )
 
 
