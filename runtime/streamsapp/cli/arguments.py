@@ -11,7 +11,7 @@ from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.entrypoint import load_topology
-from streamsapp.manifest.model import Kafka
+from streamsapp.manifest.model import Kafka, RemoteState
 from streamsapp.manifest.to_config import to_config
 from streamsapp.topology.builder import Topology
 
@@ -67,6 +67,13 @@ def remote_state_of(app: StreamsApp) -> RemoteStateConfig | None:
     """Where the application's snapshots are; neither a broker nor Kafka's secret is needed to know that."""
     alone = msgspec.structs.replace(app.spec, kafka=Kafka(bootstrap_servers="not-asked:9092"))
     return to_config(msgspec.structs.replace(app, spec=alone)).remote_state
+
+
+def with_remote_state(app: StreamsApp, url: str | None) -> StreamsApp:
+    """With its snapshots there, whatever the manifest says; ``None`` leaves it as it is."""
+    if url is None:
+        return app
+    return msgspec.structs.replace(app, spec=msgspec.structs.replace(app.spec, remote_state=RemoteState(url=url)))
 
 
 def checked(topology: Topology, field: str) -> Topology:

@@ -1,4 +1,4 @@
-"""``streamsapp local``: the whole application on this machine, with a broker of its own.
+"""``streamsapp local``: the whole application on this machine, with a broker and an object store of its own.
 
 The main thread waits; broker, instance and HTTP server are closed in the reverse order of their start.
 """
@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app
+from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app, with_remote_state
 from streamsapp.cli.cluster import Cluster
 from streamsapp.cli.pod import LOOPBACK, PodSettings, Seat, run_pod
 from streamsapp.cli.run import run_instance
@@ -36,17 +36,19 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "local",
         "run the whole application on this machine",
         "Starts a real Apache Kafka unless the manifest names one, creates the topics that are missing, and runs the\n"
-        "application. Topics and state are kept: the next `local` goes on where this one stopped.",
+        "application. Snapshots of its stores go to a folder unless the manifest names an object store. Topics, state\n"
+        "and snapshots are kept: the next `local` goes on where this one stopped.",
         "  streamsapp local -f app.yaml\n  streamsapp local -f app.yaml --embedded --broker-port 9092 --partitions 8",
     )
     add_manifest(parser)
     parser.add_argument(
         "--replicas", type=int, default=1, metavar="N", help="instances, each a process of its own; default: 1"
     )
-    parser.add_argument("--embedded", action="store_true", help="start a broker although the manifest names one")
+    parser.add_argument("--embedded", action="store_true", help="start a broker, and keep snapshots "
+                        "in a folder, although the manifest names others")  # fmt: skip
     parser.add_argument("--broker-port", type=int, metavar="PORT", help="of the broker; default: any free one")
     parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of topics it creates; default: 4")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the broker keeps its topics; default: a "
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where topics and snapshots are kept; default: a "
                         "folder named after the application in the temporary directory")  # fmt: skip
     add_instance_options(parser, http_port=8080)
     parser.set_defaults(run=run_locally)
@@ -58,9 +60,10 @@ def run_locally(options: argparse.Namespace) -> int:
         if getattr(options, name) < 1:
             raise ManifestError([f"--{name}: expected an integer ≥ 1, got {getattr(options, name)}"])
     data_dir = options.data_dir or Path(tempfile.gettempdir()) / "streamsapp-local" / app.application_id
+    remote_state_url = own_remote_state(app, options.embedded, data_dir)
     with _broker(app, options.embedded, data_dir, options.broker_port) as bootstrap_servers:
         config = to_config(
-            app,
+            with_remote_state(app, remote_state_url),
             bootstrap_servers=bootstrap_servers,
             state_dir=options.state_dir or data_dir / "state",
         )
@@ -68,7 +71,7 @@ def run_locally(options: argparse.Namespace) -> int:
         _create_missing(config, topics, options.partitions)
         _say_where(topics, bootstrap_servers)
         if options.replicas > 1:
-            return run_pod(options, _replicas(config, options.replicas))
+            return run_pod(options, _replicas(config, options.replicas, remote_state_url))
         return _run_one(options, topology, config)
 
 
@@ -78,7 +81,7 @@ def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsCon
         return run_instance(topology, named, server, shutdown_timeout=options.shutdown_timeout)
 
 
-def _replicas(config: StreamsConfig, count: int) -> PodSettings:
+def _replicas(config: StreamsConfig, count: int, remote_state_url: str | None) -> PodSettings:
     """Each stands for a pod of its own, on a host of its own."""
     names = [f"{config.application_id}-{index}" for index in range(count)]
     return PodSettings(
@@ -90,7 +93,15 @@ def _replicas(config: StreamsConfig, count: int) -> PodSettings:
         bootstrap_servers=config.bootstrap_servers,
         http_host=LOOPBACK,
         application_server=None,
+        remote_state_url=remote_state_url,
     )
+
+
+def own_remote_state(app: StreamsApp, embedded: bool, data_dir: Path) -> str | None:
+    """A folder for snapshots, shared by all replicas; ``None`` where the manifest names an object store."""
+    if app.spec.remote_state is not None and not embedded:
+        return None
+    return (data_dir.resolve() / "snapshots").as_uri()
 
 
 @contextmanager

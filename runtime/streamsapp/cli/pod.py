@@ -53,6 +53,8 @@ class PodSettings:
     http_host: str
     #: ``host:port`` of the pod; ``None`` for its own address and the port.
     application_server: str | None
+    #: Where snapshots are kept, if not where the manifest says.
+    remote_state_url: str | None = None
 
 
 def add_member_options(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +65,7 @@ def add_member_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--client-id", help=hidden)
     parser.add_argument("--host-id", help=hidden)
     parser.add_argument("--memory-bytes", type=int, help=hidden)
+    parser.add_argument("--remote-state-url", help=hidden)
 
 
 def run_pod(options: argparse.Namespace, settings: PodSettings) -> int:
@@ -116,6 +119,8 @@ def _command(options: argparse.Namespace, settings: PodSettings, seat: Seat, end
         "--host-id": seat.host_id,
         "--memory-bytes": settings.memory_bytes,
     }
+    if settings.remote_state_url is not None:
+        given["--remote-state-url"] = settings.remote_state_url
     program = [sys.executable, "-m", "streamsapp.cli.main"]
     logs = ["--log-level", options.log_level, "--log-format", options.log_format]
     return [*program, *logs, "run", *(str(part) for option in given.items() for part in option)]

@@ -12,7 +12,7 @@ import socket
 import threading
 from contextlib import closing
 
-from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app
+from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app, with_remote_state
 from streamsapp.cli.pod import (
     ALL_INTERFACES,
     PodSettings,
@@ -88,7 +88,7 @@ def _run_one(options: argparse.Namespace) -> int:
     app, topology = read_app(options.file)
     with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
         config = to_config(
-            app,
+            with_remote_state(app, options.remote_state_url),
             bootstrap_servers=options.bootstrap_servers,
             state_dir=options.state_dir,
             http_port=server.port,

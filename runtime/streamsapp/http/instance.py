@@ -19,7 +19,7 @@ from streamsapp.query import Queries
 
 #: Seconds.
 _LONGEST_DRAIN = 86_400.0
-_SNAPSHOT_SECONDS = 60.0
+SNAPSHOT_SECONDS = 60.0
 
 
 def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Routes:
@@ -66,7 +66,7 @@ class Drain:
 
 def take_snapshots(request: Request, view: InstanceView) -> Answer:
     """``POST /snapshot?timeout=SECONDS``: a snapshot of every active task, then the answer."""
-    timeout = drain_timeout(request, _SNAPSHOT_SECONDS)
+    timeout = drain_timeout(request, SNAPSHOT_SECONDS)
     if timeout is None:
         return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
     try:

@@ -89,6 +89,7 @@ class RemoteState(_Fields, frozen=True, kw_only=True):
     snapshot_interval_seconds: Positive = 60
     upload_bytes_per_second: Positive | None = None
     retain: Positive = 3
+    max_unused_bytes: Positive | None = None
 
 
 class Rollout(_Fields, frozen=True, kw_only=True):

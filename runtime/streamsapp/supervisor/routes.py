@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import orjson
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from streamsapp.http.instance import drain_timeout, probe
+from streamsapp.http.instance import SNAPSHOT_SECONDS, drain_timeout, probe
 from streamsapp.http.messages import JSON, Answer, Request, Route, Routes, json_answer
 from streamsapp.metrics.prometheus import CONTENT_TYPE
 from streamsapp.query.remote import Reply
@@ -34,6 +34,7 @@ def pod_routes(pod: Pod, application_id: str, name: str, drain_seconds: float) -
         "/status": Route(joined.status),
         "/state/": Route(joined.state),
         "/drain": Route(joined.drain, method="POST"),
+        "/snapshot": Route(joined.snapshot, method="POST"),
     }
 
 
@@ -68,6 +69,19 @@ class _Joined:
             return json_answer({"drained": True})
         document = {"drained": False, "error": join_probes(left)[1]}
         return json_answer(document, HTTPStatus.GATEWAY_TIMEOUT)
+
+    def snapshot(self, request: Request) -> Answer:
+        """As an instance answers, but for all of them."""
+        timeout = drain_timeout(request, SNAPSHOT_SECONDS)
+        if timeout is None:
+            return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+        replies = self._pod.ask_all(f"/snapshot?timeout={timeout}", method="POST", timeout=timeout + PATIENCE)
+        complaints = {name: _complaint(reply) for name, reply in replies.items()}
+        if not any(complaints.values()):
+            return json_answer({"taken": True})
+        refused = any(reply is not None and reply.status == HTTPStatus.CONFLICT for reply in replies.values())
+        document = {"taken": False, "error": join_probes(complaints)[1]}
+        return json_answer(document, HTTPStatus.CONFLICT if refused else HTTPStatus.GATEWAY_TIMEOUT)
 
     def state(self, request: Request) -> Answer:
         """A key or a partition is with one of the instances; a range is gathered by any of them."""

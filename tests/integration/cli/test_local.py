@@ -10,7 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -24,8 +24,9 @@ spec:
   code:
     files:
       local_test.py: |
-        from streamsapp import Topology
-        topology = Topology().add_source("in", "words").add_sink("out", "copies", "in")
+        from streamsapp import Materialized, StreamsBuilder
+        topology = StreamsBuilder()
+        topology.stream("words").group_by_key().count(Materialized("counts")).to_stream().to("copies")
 """
 
 
@@ -61,7 +62,17 @@ def read_until(stream: IO[str] | None, pattern: str) -> re.Match[str]:
     pytest.fail(f"the command ended and never said {pattern!r}")
 
 
-def test_local_brings_all_it_needs_and_leaves_on_a_signal(command: subprocess.Popen[str]) -> None:
+def ask_for_snapshots(address: str) -> Any:
+    with urllib.request.urlopen(f"{address}/snapshot", data=b"", timeout=60) as answer:  # noqa: S310 - http, as matched
+        return json.load(answer)
+
+
+def snapshots_below(folder: Path) -> set[str]:
+    """The tasks that the object store knows."""
+    return {manifest.parent.parent.name for manifest in folder.glob("*/*/manifests/*.json")}
+
+
+def test_local_brings_all_it_needs_and_leaves_on_a_signal(command: subprocess.Popen[str], tmp_path: Path) -> None:
     broker = read_until(command.stderr, r"^broker (\S+); write to words; results in copies$")[1]
     status = read_until(command.stderr, r"^status on (http://127\.0\.0\.1:\d+)/status$")[1]
     read_until(command.stderr, "to RUNNING")
@@ -69,19 +80,23 @@ def test_local_brings_all_it_needs_and_leaves_on_a_signal(command: subprocess.Po
     assert {name: len(topics[name].partitions) for name in ("words", "copies")} == {"words": 3, "copies": 3}
     with urllib.request.urlopen(f"{status}/status", timeout=5) as answer:  # noqa: S310 - http, as matched above
         assert json.load(answer)["state"] == "RUNNING"
+    assert ask_for_snapshots(status) == {"taken": True}
+    assert snapshots_below(tmp_path / "data" / "snapshots") == {"0_0", "0_1", "0_2"}
     command.send_signal(signal.SIGTERM)
     command.communicate(timeout=60)
     assert command.returncode == 0
 
 
 @pytest.mark.parametrize("replicas", [2], indirect=True)
-def test_several_replicas_are_seen_through_one_port(command: subprocess.Popen[str]) -> None:
+def test_several_replicas_are_seen_through_one_port(command: subprocess.Popen[str], tmp_path: Path) -> None:
     status = read_until(command.stderr, r"^2 instances; status on (http://127\.0\.0\.1:\d+)/status$")[1]
     for _ in range(2):
         read_until(command.stderr, "to RUNNING")
     with urllib.request.urlopen(f"{status}/status", timeout=5) as answer:  # noqa: S310 - http, as matched above
         document = json.load(answer)
     assert [each["instance"] for each in document["instances"]] == ["local-test-0", "local-test-1"]
+    assert ask_for_snapshots(status) == {"taken": True}
+    assert snapshots_below(tmp_path / "data" / "snapshots") == {"0_0", "0_1", "0_2"}
     command.send_signal(signal.SIGTERM)
     command.communicate(timeout=60)
     assert command.returncode == 0

@@ -95,6 +95,7 @@ def test_remote_state_is_taken_over(tmp_path: Path) -> None:
         "snapshotIntervalSeconds": 20,
         "uploadBytesPerSecond": 1_000_000,
         "retain": 5,
+        "maxUnusedBytes": 2_000_000_000,
     }
     assert to_config(app(remoteState=asked)).remote_state == RemoteStateConfig(
         url="s3://bucket/prefix",
@@ -106,6 +107,7 @@ def test_remote_state_is_taken_over(tmp_path: Path) -> None:
         snapshot_interval=20.0,
         upload_bytes_per_second=1_000_000,
         retain=5,
+        max_unused_bytes=2_000_000_000,
     )
 
 

@@ -37,6 +37,9 @@ class Handler(BaseHTTPRequestHandler):
             document = {"state": "RUNNING", "generation": 1, "tasks": [{"id": has}]}
         elif path == "/drain":
             status, document = (504, {"error": "slow"}) if told == "slow" else (200, {"drained": True})
+        elif path == "/snapshot":
+            answers = {"slow": (504, {"error": "slow"}), "bare": (409, {"error": "no remote state"})}
+            status, document = answers.get(told, (200, {"taken": True}))
         elif path == "/healthz" and told == "sick":
             status = 503
         elif path == "/metrics":
@@ -219,6 +222,16 @@ def test_a_drain_is_done_when_all_are_done(run: Callable[..., Running]) -> None:
     assert run("well", "well").json("/drain", "POST") == (200, {"drained": True})
     assert run("well", "slow").json("/drain?timeout=1", "POST") == (504, {"drained": False, "error": "p-1: slow"})
     assert run("well").ask("/drain?timeout=x", "POST")[0] == 400
+
+
+def test_snapshots_are_taken_when_all_instances_have_taken_theirs(run: Callable[..., Running]) -> None:
+    assert run("well", "well").json("/snapshot", "POST") == (200, {"taken": True})
+    assert run("well", "slow").json("/snapshot?timeout=1", "POST") == (504, {"taken": False, "error": "p-1: slow"})
+    assert run("well").ask("/snapshot?timeout=x", "POST")[0] == 400
+
+
+def test_a_pod_without_remote_state_says_so_when_asked_for_snapshots(run: Callable[..., Running]) -> None:
+    assert run("bare").json("/snapshot", "POST") == (409, {"taken": False, "error": "p-0: no remote state"})
 
 
 def test_a_drained_pod_starts_nothing_again(run: Callable[..., Running]) -> None:
