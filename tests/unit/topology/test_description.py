@@ -112,6 +112,7 @@ def test_string_hash_is_javas(text: str, expected: int) -> None:
         (SilentExtractor(), f"{__name__}.SilentExtractor"),
         (partial(by_value, 1), f"functools.partial(<function by_value at {id(by_value):#x}>, 1)"),
     ],
+    ids=["said", "function", "class", "partial"],
 )
 def test_a_sink_with_an_extractor_is_described_by_what_the_extractor_says_of_itself(
     extractor: Any, expected: str
