@@ -127,6 +127,14 @@ class Process:
         self._process.kill()
         self._process.wait()
 
+    def stop(self) -> None:
+        """SIGSTOP: it does nothing, and does not know that time goes by."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> int:
         """End in good order; the exit code."""
         self._process.send_signal(signal.SIGTERM)

@@ -19,10 +19,11 @@ from streamsapp.clock import SystemClock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
-from streamsapp.remote.writer import SnapshotFencedError
+from streamsapp.remote.writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_ import snapshots, task_snapshots
 from streamsapp.runtime.remote_.snapshots import Snapshots
+from streamsapp.runtime.remote_.task_snapshots import TaskSnapshots
 
 TASK = TaskId(0, 0)
 
@@ -121,6 +122,41 @@ def test_no_copy_is_left_whatever_happens(owner: Owner, objects: MemoryObjects) 
         owner.turn()
 
     assert [path.name for path in owner.snapshots.local.directory.glob("*.part")] == []
+
+
+def test_a_task_that_came_back_meanwhile_leaves_the_copy_of_its_life_before_alone(
+    owner: Owner, objects: MemoryObjects
+) -> None:
+    """The life before still waits for the object store, and finds out that it is over when it has an answer."""
+    owner.turn()
+    owner.commit("a")
+    writer = SnapshotWriter(owner.chain, "owner", owner.clock)
+    again = TaskSnapshots(owner.task, writer, owner.snapshots.local)
+
+    def come_back(operation: str, key: str) -> None:
+        if operation == "upload":
+            objects.before = MemoryObjects().before
+            assert owner.taking.turn(again)
+            assert owner.taking.turn(again)
+
+    objects.before = come_back
+
+    with pytest.raises(SnapshotFencedError):
+        owner.turn()
+    assert owner.chain.read(3).epoch == again.writer.epoch == 2
+
+
+def test_a_copy_that_disappears_is_told_and_ends_nothing(owner: Owner, objects: MemoryObjects) -> None:
+    owner.turn()
+    owner.commit("a")
+
+    def prepare_anew(operation: str, key: str) -> None:
+        owner.snapshots.local.remove_leftovers()
+
+    objects.before = prepare_anew
+
+    with pytest.raises(StateStoreError, match=r"no snapshot of task 0_0 was made, its copy in .* cannot be read"):
+        owner.turn()
 
 
 @pytest.mark.parametrize("reason", ["left", "ended"])

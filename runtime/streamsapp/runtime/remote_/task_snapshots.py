@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from streamsapp.clock import Clock
+from streamsapp.errors import StateStoreError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.collect import collect
 from streamsapp.remote.objects import Moved, ObjectStoreError
@@ -139,13 +140,20 @@ class Taking:
     def _publish(self, it: TaskSnapshots) -> bool:
         began = self._clock.monotonic()
         before = {file.object for file in it.last.files} if it.last is not None else set()
-        copy = it.local.directory / "checkpoint.part"
+        # Not the name of the task's next life here, which may begin while this one still waits for the object store.
+        copy = it.local.directory / f"checkpoint-{it.writer.epoch}.part"
         shutil.rmtree(copy, ignore_errors=True)
         try:
             point = it.task.stores.checkpoint(copy)
             if point is None:
                 return False
             published = it.writer.publish(copy, self._content(it, point), partial(self._sent, it))
+        except OSError as error:
+            # A task that has left is prepared anew, perhaps, and whoever does so clears its directory.
+            raise StateStoreError(
+                f"no snapshot of task {it.task.id} was made, its copy in {copy} cannot be read: {error}; "
+                "is the disk of the state directory full, or did somebody else remove files there?"
+            ) from error
         finally:
             shutil.rmtree(copy, ignore_errors=True)
         it.compared = True
