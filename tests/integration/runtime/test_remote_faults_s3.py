@@ -79,24 +79,20 @@ def test_all_instances_are_killed_under_load_with_their_disks_while_the_server_r
     instances: Instances, server: S3Server
 ) -> None:
     remote = Remote(instances, partitions=4, remote=server.config(snapshot_interval=1.0))
-    watched, seen, names = Watched(remote), [0] * 4, ("one", "two")
+    watched, names = Watched(remote), ("one", "two")
     with Pouring(remote):
         processes = [remote.process(name) for name in names]
-        for _ in range(2):
-            eventually(
-                lambda: all(each.assert_running() for each in processes) and watched.have_grown(seen),  # noqa: B023
-                "a snapshot of every task",
-                60.0,
-            )
-            seen = watched.read_offsets()
-            server.stop()
-            for each in processes:
-                each.assert_running()
-                each.kill()
-            for name in names:
-                remote.lose_disk(name)
-            processes = [remote.process(name) for name in names]
-            server.start()
+        eventually(
+            lambda: all(each.assert_running() for each in processes) and watched.have_grown([0] * 4), patience=60.0
+        )
+        server.stop()
+        for each in processes:
+            each.assert_running()
+            each.kill()
+        for name in names:
+            remote.lose_disk(name)
+        processes = [remote.process(name) for name in names]
+        server.start()
     remote.counted(lambda: [each.assert_running() for each in processes])
     assert [each.close() for each in processes] == [0, 0]
 

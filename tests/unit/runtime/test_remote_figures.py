@@ -82,7 +82,7 @@ def test_a_prediction_is_unknown_until_every_rate_that_counts_is_known(remote: R
     remote.rates.download.observe(snapshot.total_bytes, 2.0)
     assert remote.restore() == {"predictedSeconds": None}
     remote.rates.replay.observe(100, 0.5)
-    assert remote.restore() == {"predictedSeconds": 2.5}
+    assert remote.restore() == {"predictedSeconds": 3.0}
 
 
 def test_what_a_restore_took_is_shown_beside(remote: Remote) -> None:

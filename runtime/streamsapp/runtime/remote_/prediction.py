@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from streamsapp.remote.rates import MeasuredRate
 
+#: What the smallest restore takes, in seconds: asking broker and object store, opening the database, taking turns.
+BESIDES = 0.5
+
 
 @dataclass(frozen=True)
 class Rates:
@@ -21,7 +24,7 @@ class Rates:
 
     def predict(self, bytes: int, records: int) -> float | None:
         """Seconds to download a snapshot and replay the rest; ``None`` as long as a rate that counts is unknown."""
-        parts = (_seconds(bytes, self.download), _seconds(records, self.replay))
+        parts = (BESIDES, _seconds(bytes, self.download), _seconds(records, self.replay))
         return None if None in parts else sum(part for part in parts if part is not None)
 
 
