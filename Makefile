@@ -20,7 +20,7 @@ demo: setup
 	@$(RUN)/python tools/demo.py
 
 test: setup check
-	@$(RUN)/python -m pytest
+	@$(RUN)/python -m pytest -n $(or $(JOBS),auto) --maxprocesses 4 --dist worksteal
 
 check: setup
 	@$(RUN)/ruff format --check --quiet .

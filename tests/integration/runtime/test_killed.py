@@ -25,7 +25,7 @@ from streamsapp import StreamsConfig
 RECORDS_A_RUN = 30_000
 KEYS = 4_000
 PARTITIONS = 2
-KILLS = 3
+KILLS = 2
 
 
 class Run:
