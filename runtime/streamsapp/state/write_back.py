@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 
 from sortedcontainers import SortedList
@@ -270,9 +271,13 @@ class WriteBack:
         self._entry_bytes += (_size(key, entry) - self._entry_bytes) // 16
 
     def _sample_sizes(self) -> None:
-        newest = list(islice(reversed(self._dirty.items()), _SAMPLED_ENTRIES))
-        mean = sum(_size(key, entry) for key, entry in newest) // len(newest)
-        self._entry_bytes += (mean - self._entry_bytes) // 2
+        # The polling thread asks too, and the one that processes may write or start an epoch at this moment: then the
+        # estimate stays what it was.
+        with suppress(RuntimeError):
+            newest = list(islice(reversed(self._dirty.items()), _SAMPLED_ENTRIES))
+            if newest:
+                mean = sum(_size(key, entry) for key, entry in newest) // len(newest)
+                self._entry_bytes += (mean - self._entry_bytes) // 2
 
 
 def _size(key: bytes, entry: Entry) -> int:
