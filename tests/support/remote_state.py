@@ -44,7 +44,8 @@ class Remote:
         self.application_id = self.kafka.unique("remote")
         self.folder = instances.directory / "objects"
         self.remote = remote or RemoteStateConfig(url=self.folder.as_uri(), snapshot_interval=interval)
-        self.settings = {"processing_guarantee": guarantee, "remote_state": self.remote, **settings}
+        common = {"processing_guarantee": guarantee, "commit_interval_ms": 100, "remote_state": self.remote}
+        self.settings = {**common, **settings}
         self.topology = count_per_key(self.source, self.sink)
         self.truth: Counter[bytes] = Counter()
         self._chosen = random.Random(7)
