@@ -13,10 +13,11 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 
 from streamsapp.errors import StateStoreError
 from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, unobserved
+from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,9 @@ _LEFTOVERS = "snapshot-*.part"
 #: How often the chain is listed again because files were collected under our hands.
 _LOOK_UPS = 5
 
+#: Files that are there and verified, by what they must be.
+Verified: TypeAlias = dict[tuple[str, int, str], Path]
+
 
 def fetch(
     chain: Chain,
@@ -39,13 +43,15 @@ def fetch(
     cancelled: Callable[[], bool] = lambda: False,
     *,
     downloads: int = 8,
+    verified: Verified | None = None,
 ) -> Snapshot | None:
     """Leave the files of the newest snapshot that can be used in ``<directory>/rocksdb``, instead of what is there.
 
     ``acceptable`` tells why a snapshot is not wanted. ``None``: no snapshot can be used, or ``cancelled``; the database
-    that was there, if any, is untouched. What the object store raises when it is out of reach comes through.
+    that was there, if any, is untouched. What the object store raises when it is out of reach comes through. Whoever
+    gave ``verified``, empty at first, may call again with it then: what is there is not downloaded once more.
     """
-    return _Fetch(chain, directory, acceptable, limit, moved, cancelled, downloads).run()
+    return _Fetch(chain, directory, acceptable, limit, moved, cancelled, downloads, verified).run()
 
 
 class _Cancelled(Exception):
@@ -68,6 +74,7 @@ class _Fetch:
         moved: Moved,
         cancelled: Callable[[], bool],
         downloads: int,
+        verified: Verified | None,
     ) -> None:
         self._chain = chain
         self._directory = directory
@@ -76,18 +83,25 @@ class _Fetch:
         self._moved = moved
         self._cancelled = cancelled
         self._downloads = downloads
-        #: What is there already and verified, of a snapshot that was given up: the one before has most of it too.
-        self._verified: dict[tuple[str, int, str], Path] = {}
+        #: Of a snapshot that was given up: the one before has most of it too.
+        self._verified: Verified = {} if verified is None else verified
+        self._may_go_on = verified is not None
         self._look_ups = _LOOK_UPS
 
     def run(self) -> Snapshot | None:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._remove_leftovers()
+            if not self._verified:
+                self._remove_leftovers()
+            kept = False
             try:
                 return self._newest_usable()
+            except ObjectStoreError:
+                kept = self._may_go_on
+                raise
             finally:
-                self._remove_leftovers()
+                if not kept:
+                    self._remove_leftovers()
         except _Cancelled:
             return None
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from memory_objects import MemoryObjects
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId
 from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.fetch import fetch
+from streamsapp.remote.fetch import Verified, fetch
 from streamsapp.remote.objects import Moved, ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot, encode
 
@@ -43,8 +44,11 @@ class World(NamedTuple):
         limit: int = PLENTY,
         moved: Moved = unobserved,
         cancelled: Callable[[], bool] = lambda: False,
+        verified: Verified | None = None,
     ) -> Snapshot | None:
-        return fetch(chain_of(self.objects), self.task, acceptable, limit, moved, cancelled, downloads=3)
+        return fetch(
+            chain_of(self.objects), self.task, acceptable, limit, moved, cancelled, downloads=3, verified=verified
+        )
 
     def key(self, snapshot: Snapshot, name: str) -> str:
         (file,) = [file for file in snapshot.files if file.name == name]
@@ -360,6 +364,33 @@ def test_a_store_that_is_out_of_reach_is_an_error_and_no_reason_to_take_an_older
     with pytest.raises(ObjectStoreError, match="out of reach"):
         world.fetch()
     assert files_in(world.task) == {}
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_call_that_is_repeated_brings_only_what_is_missing(world: World, *, collected: bool) -> None:
+    """Also when there is another newest snapshot by then."""
+    lost = world.key(world.newer, "CURRENT")
+
+    def fail(operation: str, key: str) -> None:
+        if (operation, key) == ("download", lost):
+            raise ObjectStoreError("out of reach")
+
+    verified: Verified = {}
+    world.objects.before = fail
+    for _ in range(2):
+        with pytest.raises(ObjectStoreError, match="out of reach"):
+            world.fetch(verified=verified)
+    world.objects.before = MemoryObjects().before
+    if collected:
+        del world.objects.objects[chain_of(world.objects).manifest_key(world.newer.number)]
+
+    found = world.fetch(verified=verified)
+
+    assert found == (world.older if collected else world.newer)
+    assert world.database() == world.files[found.number]
+    downloads = Counter(world.objects.asked("download"))
+    assert downloads.pop(lost) == 3
+    assert set(downloads.values()) == {1}
 
 
 def test_a_disk_that_cannot_be_written_is_told_with_a_remedy(world: World) -> None:

@@ -192,8 +192,8 @@ def test_a_snapshot_that_rocksdb_cannot_open_is_not_fetched_twice(
     heir.thread.log(CHANGELOG, 0)
     task = heir.thread.task()
 
-    def breaks_it(*arguments: object) -> object:
-        found = fetch(*arguments)  # type: ignore[arg-type]
+    def breaks_it(*arguments: object, **named: object) -> object:
+        found = fetch(*arguments, **named)  # type: ignore[arg-type]
         (heir.directory / "0_0" / "rocksdb" / "CURRENT").write_text("MANIFEST-999999\n")
         return found
 
@@ -262,6 +262,35 @@ def test_an_object_store_that_does_not_answer_is_waited_for_and_then_left(
     heir.passes_until(lambda: not heir.thread.thread.restored.empty())
 
     assert keys(task) == ["0"]
+
+
+def test_what_came_before_the_object_store_went_away_is_not_downloaded_again_nor_left_behind(
+    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.publish("a")
+    objects.calls.clear()
+    monkeypatch.setattr(restores, "PAUSE", 0.01)
+
+    def never(operation: str, key: str) -> None:
+        if operation == "download" and key.endswith("CURRENT"):
+            away(operation, key)
+
+    objects.before = never
+    heir.thread.log(CHANGELOG, 0)
+    task = heir.thread.task()
+
+    def tries() -> int:
+        return sum(key.endswith("CURRENT") for key in objects.asked("download"))
+
+    heir.thread.thread.add(task)
+    heir.passes_until(lambda: tries() > 3)
+    heir.thread.clock.advance(31_000)
+    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
+
+    others = [key for key in objects.asked("download") if not key.endswith("CURRENT")]
+    assert len(others) == len(set(others)) > 1
+    assert keys(task) == ["0"]
+    assert not [*heir.directory.rglob("*.part")]
 
 
 # ---- a local database ----------------------------------------------------------------------------------------------

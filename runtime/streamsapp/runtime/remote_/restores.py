@@ -19,7 +19,7 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.chain import Chain
-from streamsapp.remote.fetch import fetch
+from streamsapp.remote.fetch import Verified, fetch
 from streamsapp.remote.objects import ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot
 from streamsapp.runtime.layout import fingerprint
@@ -184,6 +184,7 @@ class Restores:
 
         snapshot = self._fetched_by_patience(chain, task, directory, objection, progress, job)
         if snapshot is None:
+            self.local(task.id).remove_leftovers()
             self.timings.pop(task.id, None)
             if not job.cancelled.is_set():
                 self._changelogs.refuse_gaps(gaps, task)
@@ -200,12 +201,11 @@ class Restores:
         progress: _Progress,
         job: Job,
     ) -> Snapshot | None:
+        limit, verified = self._remote.config.max_snapshot_bytes, Verified()
         while True:
             try:
                 self._remote.ensure_fit()
-                return fetch(
-                    chain, directory, objection, self._remote.config.max_snapshot_bytes, progress.moved, progress.ended
-                )
+                return fetch(chain, directory, objection, limit, progress.moved, progress.ended, verified=verified)
             except ObjectStoreError as error:
                 if job.cancelled.is_set():
                     return None
