@@ -34,11 +34,12 @@ def test_an_instance_that_was_killed_under_load_and_lost_its_disk_comes_back_fro
     assert process.close() == 0
 
     assert "begins with snapshot" in process.log.read_text()
-    assert remote.local_counts() == last_counts(remote.kafka.read(remote.changelog))
+    counts = remote.local_counts()
+    assert counts == last_counts(remote.kafka.read(remote.changelog))
     if guarantee == "exactly_once":
         remote.assert_exact()
     else:
-        assert all(remote.local_counts()[key] >= count for key, count in remote.truth.items())
+        assert all(counts[key] >= count for key, count in remote.truth.items())
 
 
 def test_a_second_snapshot_of_an_unchanged_store_uploads_nothing(instances: Instances) -> None:
