@@ -30,6 +30,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.config import RemoteStateConfig
+from streamsapp.remote.chain import Chain, chains_of
 from streamsapp.remote.open import open_store
 
 #: What the JVM gets as heap.
@@ -236,22 +237,36 @@ def come_up(job: Job) -> None:
 def take_snapshots(job: Job) -> None:
     """Restore the store and have the object store keep it."""
     runtime = started(job)
-    if not runtime.snapshot(CLOSE_SECONDS):
-        raise RuntimeError("not every task got a snapshot")
+    take_snapshot(runtime)
     runtime.close(CLOSE_SECONDS)
 
 
 def check_unchanged_is_not_uploaded(runtime: StreamsRuntime, job: Job) -> None:
-    """A second snapshot of stores that nobody wrote to brings no object."""
-    before = None
-    for _ in range(2):
-        if not runtime.snapshot(CLOSE_SECONDS):
-            raise RuntimeError("not every task got a snapshot")
-        files = open_store(remote_state(job)).list(f"{job.applicationId}/")
-        found = {info.key for info in files if "/files/" in info.key}
-        if before is not None and found - before:
-            raise RuntimeError(f"a snapshot of unchanged stores uploaded {sorted(found - before)}")
-        before = found
+    """Once the last commit is in a snapshot, another one brings no file."""
+    chains = chains_of(open_store(remote_state(job)), job.applicationId)
+    take_snapshot(runtime)
+    while sum(map(consumed, chains)) < job.records:
+        time.sleep(POLL_SECONDS)
+        take_snapshot(runtime)
+    before = {file for chain in chains for file in files(chain)}
+    take_snapshot(runtime)
+    if new := {file for chain in chains for file in files(chain)} - before:
+        raise RuntimeError(f"a snapshot of unchanged stores uploaded {sorted(new)}")
+
+
+def take_snapshot(runtime: StreamsRuntime) -> None:
+    if not runtime.snapshot(CLOSE_SECONDS):
+        raise RuntimeError("not every task got a snapshot")
+
+
+def consumed(chain: Chain) -> int:
+    """Input records that are in a task's newest snapshot."""
+    snapshot = chain.newest()[1]
+    return 0 if snapshot is None else sum(point.offset for point in snapshot.inputs)
+
+
+def files(chain: Chain) -> set[str]:
+    return {info.key for info in chain.objects.list(f"{chain.folder}files/")}
 
 
 def remote_state(job: Job) -> RemoteStateConfig:
