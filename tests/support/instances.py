@@ -112,7 +112,7 @@ class Process:
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, str(_program_of_a_process), program, json.dumps(settings), json.dumps(arguments)],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONFAULTHANDLER": "1"},
                 stdout=output,
                 stderr=output,
             )
@@ -136,9 +136,14 @@ class Process:
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> int:
-        """End in good order; the exit code."""
+        """End in good order; the exit code. Who does not end tells where its threads are."""
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(PATIENCE)
+        try:
+            return self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait(PATIENCE)
+            raise AssertionError(f"it did not end: {self.log.read_text()[-12000:]}") from None
 
 
 def produce(
