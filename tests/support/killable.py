@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from streamsapp import (
     StreamsRuntime,
     Topology,
 )
+from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import RemoteStateConfig
 from streamsapp.dsl.kstream import KStream
 
@@ -65,9 +65,9 @@ def main(program: str, settings: str, arguments: str) -> int:
         remote["credentials_dir"] = None if credentials is None else Path(credentials)
         config["remote_state"] = RemoteStateConfig(**remote)
     instance = StreamsRuntime(topology, StreamsConfig(**config))
-    signal.signal(signal.SIGTERM, lambda *_: instance.close(0 if instance.state.ending else 30))
-    instance.start()
-    return 0 if instance.wait() is None else 1
+    with closing_on_signals(lambda: instance.close(30)):
+        instance.start()
+        return 0 if instance.wait() is None else 1
 
 
 if __name__ == "__main__":
