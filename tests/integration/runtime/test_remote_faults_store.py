@@ -65,7 +65,7 @@ def test_state_is_exact_after_restarts_with_empty_disks_whatever_the_object_stor
     remote.counted()
     assert last.close(30)
 
-    assert len({operation for operation, _, _ in store.faults}) > 2
+    assert store.faults
     assert "begins with snapshot" in caplog.text
     remote.assert_exact()
     assert remote.local_counts() == remote.truth
