@@ -126,6 +126,9 @@ class TaskStores:
         self._unwritten_metadata: dict[str, bytes] = {}
         self._metadata: dict[str, bytes] = {}
         self._staged_metadata: dict[str, bytes] = {}
+        #: Writing what waits began and did not end. What RocksDB could not take, a full disk for one, it is not asked
+        #: to take again when it is closed: it would wait for room for ever, and the changelog has it.
+        self._unfinished = False
         self._standing = Standing()
         #: Closing waits for a copy that is being made.
         self._copying = Lock()
@@ -142,6 +145,8 @@ class TaskStores:
 
     def open(self) -> None:
         """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
+        self._unfinished = False
+        self._unwritten_offsets, self._unwritten_metadata = {}, {}
         self._offsets, self._metadata = {}, {}  # of a database that may have been wiped since
         persistent = [slot for slot in self._slots.values() if slot.builder.engine is Engine.ROCKSDB]
         if persistent:
@@ -287,7 +292,8 @@ class TaskStores:
         with self._copying:
             self._standing.point = None
             try:
-                self._write_backlog_now()
+                if not self._unfinished:
+                    self._write_backlog_now()
             finally:
                 self._close_engines()
 
@@ -372,6 +378,7 @@ class TaskStores:
         database = self._database
         if database is None:
             return
+        self._unfinished = True
         batch, room = database.batch(), slice_size
         for engine in self._backlogs:
             waiting = engine.in_order()
@@ -387,6 +394,7 @@ class TaskStores:
         self._unwritten_metadata.clear()
         for engine in self._backlogs:
             engine.written()
+        self._unfinished = False
 
     def _facts(self, batch: DatabaseBatch) -> DatabaseBatch:
         for store, offset in self._unwritten_offsets.items():

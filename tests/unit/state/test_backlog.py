@@ -150,3 +150,20 @@ def test_the_same_keys_again_and_again_count_for_what_a_crash_would_replay(tmp_p
     commit(stores, 6, a="6")
     assert waiting(stores) == 0
     stores.close()
+
+
+def test_what_rocksdb_could_not_take_is_not_written_when_it_is_closed_and_leaves_no_offset(tmp_path: Path) -> None:
+    stores = open_stores(tmp_path / "task", backlog_bytes=0)
+    commit(stores, 1, a="1")
+    stores.stores["s"].put("b", "2")
+    steps = stores.apply(stores.freeze(), {"s": 2}, slice_size=1)
+    next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    stores.close()
+
+    stores.open()
+
+    assert stores.changelog_offset("s") == 1
+    stores.restore("s", [raw(1, key=b"b", value=b"2")], 2)
+    assert dict(stores.stores["s"].all()) == {"a": "1", "b": "2"}
+    stores.close()
