@@ -75,8 +75,11 @@ class BackloggedStore:
         return self._store.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[Entry]:
-        waiting = {key: epoch[key] for epoch in reversed(self._waiting) for key in keys if key in epoch}
-        missing = [key for key in keys if key not in waiting] if waiting else keys
+        epochs = self._waiting
+        if not epochs:
+            return self._store.get_many(keys)
+        waiting = {key: epoch[key] for epoch in reversed(epochs) for key in keys if key in epoch}
+        missing = [key for key in keys if key not in waiting]
         below = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
         return [self._seen(waiting[key]) if key in waiting else below[key] for key in keys]
 

@@ -14,25 +14,22 @@ gets many commits at once (docs/decisions/0012-backlog.md); closing and copying 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.backlog import BackloggedStore
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
-from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
-from streamsapp.state.key_value import KeyValueStoreImpl, TimestampedKeyValueStoreImpl
+from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, in_key_order, offset_key, remove
+from streamsapp.state.slot import FrozenEpoch, Slot, make_slot
 from streamsapp.state.views import Readers, StoreView
-from streamsapp.state.write_back import WriteBack
 
 #: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
 _SLICE_SIZE = 2000
@@ -40,51 +37,6 @@ _SLICE_SIZE = 2000
 _TASK_PREFIX = b"task/"
 
 _NO_INPUTS: Inputs = {}
-
-
-@dataclass(slots=True, eq=False)
-class _Slot:
-    """One store with all its layers."""
-
-    builder: StoreBuilder
-    format: EntryFormat
-    layers: WriteBack
-    facade: KeyValueStoreImpl
-    engine: BackloggedStore | MemoryStore | None = None
-
-    @property
-    def family(self) -> str:
-        """Named after the kind too: a store whose kind changed starts over instead of misreading its bytes."""
-        return f"{self.builder.kind.value}/{self.builder.name}"
-
-    @property
-    def logged(self) -> bool:
-        """Whether it has a changelog of its own to write; a table's source topic is written by others."""
-        return self.builder.logging and self.builder.changelog_topic is None
-
-
-@dataclass(frozen=True)
-class FrozenEpoch:
-    """The writes of one commit interval, last value per key."""
-
-    slots: tuple[tuple[_Slot, Mapping[bytes, Entry]], ...]
-
-    @property
-    def entries(self) -> int:
-        return sum(len(writes) for _, writes in self.slots)
-
-    def changelogs(self) -> Iterator[tuple[str, Mapping[bytes, Entry], Callable[[Any], bytes]]]:
-        """What to produce before the commit: each logged store, its writes, and what serialises those that are not
-        deletions."""
-        for slot, writes in self.slots:
-            if slot.logged:
-                yield slot.builder.name, writes, slot.format.raw
-
-    def changelog_records(self) -> Iterator[tuple[str, bytes, bytes | None, int]]:
-        """The same one by one: ``(store, key, value, timestamp)``."""
-        for name, writes, raw in self.changelogs():
-            for key, (stored, timestamp) in writes.items():
-                yield name, key, None if stored is None else raw(stored), timestamp
 
 
 class TaskStores:
@@ -106,12 +58,12 @@ class TaskStores:
         self._task_id = task_id
         self._directory = directory / "rocksdb"
         self._resources = resources
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, Slot] = {}
         for builder in builders:
             topic = (topics or {}).get(builder.name, builder.name)
             key_serde = (builder.key_serde or default_key_serde).bind(topic, is_key=True)
             value_serde = (builder.value_serde or default_value_serde).bind(topic, is_key=False)
-            self._slots[builder.name] = _make_slot(builder, key_serde, value_serde, resources, context_timestamp)
+            self._slots[builder.name] = make_slot(builder, key_serde, value_serde, resources, context_timestamp)
         #: The stores as operators and users get them, by name.
         self.stores: Mapping[str, KeyValueStoreImpl] = {name: slot.facade for name, slot in self._slots.items()}
         self._readers = Readers()
@@ -121,9 +73,8 @@ class TaskStores:
         }
         self._database: TaskDatabase | None = None
         self._offsets: dict[str, int] = {}
-        #: What of the offsets and of the metadata RocksDB does not have yet.
-        self._unwritten_offsets: dict[str, int] = {}
-        self._unwritten_metadata: dict[str, bytes] = {}
+        #: Whether RocksDB lacks entries, offsets or metadata that were applied.
+        self._behind = False
         self._metadata: dict[str, bytes] = {}
         self._staged_metadata: dict[str, bytes] = {}
         #: Writing what waits began and did not end. What RocksDB could not take, a full disk for one, it is not asked
@@ -145,8 +96,7 @@ class TaskStores:
 
     def open(self) -> None:
         """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
-        self._unfinished = False
-        self._unwritten_offsets, self._unwritten_metadata = {}, {}
+        self._behind = self._unfinished = False
         self._offsets, self._metadata = {}, {}  # of a database that may have been wiped since
         persistent = [slot for slot in self._slots.values() if slot.builder.engine is Engine.ROCKSDB]
         if persistent:
@@ -214,6 +164,7 @@ class TaskStores:
     def _move(
         self, frozen: FrozenEpoch | None, changelog_offsets: Mapping[str, int], slice_size: int
     ) -> Iterator[None]:
+        self._behind = True
         for slot, writes in frozen.slots if frozen is not None else ():
             if isinstance(slot.engine, BackloggedStore):
                 slot.engine.take_in(writes)
@@ -281,7 +232,7 @@ class TaskStores:
     def statistics(self) -> dict[str, dict[str, int]]:
         """Figures per store, for the metrics thread. Counted where it costs nothing per record: reads that missed,
         keys per epoch, scans."""
-        return {name: self._slot_statistics(slot) for name, slot in self._slots.items() if slot.engine is not None}
+        return {name: slot.statistics() for name, slot in self._slots.items() if slot.engine is not None}
 
     def close(self) -> None:
         """Flush what was applied and give the directory back; what was not applied is dropped. Queries end first."""
@@ -311,12 +262,12 @@ class TaskStores:
             database, self._database = self._database, None
             database.close()
 
-    def _make_engine(self, slot: _Slot) -> BackloggedStore | MemoryStore:
+    def _make_engine(self, slot: Slot) -> BackloggedStore | MemoryStore:
         if slot.builder.engine is Engine.MEMORY or self._database is None:
             return MemoryStore(slot.format)
         return BackloggedStore(RocksDBStore(self._database, slot.family, slot.format), slot.format)
 
-    def _load_metadata(self, database: TaskDatabase, persistent: Sequence[_Slot]) -> None:
+    def _load_metadata(self, database: TaskDatabase, persistent: Sequence[Slot]) -> None:
         found = database.metadata()
         for slot in persistent:
             offset = found.get(offset_key(slot.family))
@@ -325,7 +276,7 @@ class TaskStores:
         prefix = len(_TASK_PREFIX)
         self._metadata = {k[prefix:].decode(): v for k, v in found.items() if k.startswith(_TASK_PREFIX)}
 
-    def _restore_persistent(self, slot: _Slot, records: Sequence[InputRecord], next_offset: int) -> None:
+    def _restore_persistent(self, slot: Slot, records: Sequence[InputRecord], next_offset: int) -> None:
         """In slices; the offset comes after the last, so a crash in between replays what is there already."""
         self._write_backlog_now()  # of a task that was active here
         engine, database = self._persistent(slot)
@@ -338,7 +289,7 @@ class TaskStores:
         batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
         database.write(batch)
 
-    def _persistent(self, slot: _Slot) -> tuple[BackloggedStore, TaskDatabase]:
+    def _persistent(self, slot: Slot) -> tuple[BackloggedStore, TaskDatabase]:
         if not isinstance(slot.engine, BackloggedStore) or self._database is None:
             raise StateStoreError(f"state store {slot.builder.name!r} of task {self._task_id} is not open")
         return slot.engine, self._database
@@ -349,11 +300,8 @@ class TaskStores:
 
     def _take_over(self, changelog_offsets: Mapping[str, int]) -> None:
         """The commit is in the engines: so are its offsets and the staged facts."""
-        staged = dict(self._staged_metadata)
         self._offsets.update(changelog_offsets)
-        self._unwritten_offsets.update(changelog_offsets)
-        self._metadata.update(staged)
-        self._unwritten_metadata.update(staged)
+        self._metadata.update(self._staged_metadata)
         self._staged_metadata.clear()
 
     def _backlog_due(self) -> bool:
@@ -370,7 +318,7 @@ class TaskStores:
         return scanned or records > share.records or bytes_waiting > share.bytes
 
     def _write_backlog_now(self) -> None:
-        if self._unwritten_offsets or self._unwritten_metadata or any(each.entries for each in self._backlogs):
+        if self._behind:
             for _ in self._write_backlog(_SLICE_SIZE):
                 pass
 
@@ -390,47 +338,18 @@ class TaskStores:
                     yield
                     batch, room = database.batch(), slice_size
         database.write(self._facts(batch))
-        self._unwritten_offsets.clear()
-        self._unwritten_metadata.clear()
         for engine in self._backlogs:
             engine.written()
-        self._unfinished = False
+        self._behind = self._unfinished = False
 
     def _facts(self, batch: DatabaseBatch) -> DatabaseBatch:
-        for store, offset in self._unwritten_offsets.items():
+        for store, offset in self._offsets.items():
             slot = self._slots[store]
             if isinstance(slot.engine, BackloggedStore):
                 batch.put_metadata(offset_key(slot.family), _offset_value(offset))
-        for key, value in self._unwritten_metadata.items():
+        for key, value in self._metadata.items():
             batch.put_metadata(_TASK_PREFIX + key.encode(), value)
         return batch
-
-    def _slot_statistics(self, slot: _Slot) -> dict[str, int]:
-        layers = slot.layers
-        figures = {
-            "read_misses": layers.misses,
-            "scans": layers.scans,
-            "cached_entries": layers.cached_entries,
-            "uncommitted_entries": layers.uncommitted_entries,
-            "written_keys": layers.written_keys,
-        }
-        if isinstance(slot.engine, BackloggedStore):
-            figures.update(slot.engine.statistics())
-        return figures
-
-
-def _make_slot(
-    builder: StoreBuilder,
-    key_serde: AnySerde,
-    value_serde: AnySerde,
-    resources: StateResources,
-    context_timestamp: Callable[[], int],
-) -> _Slot:
-    timestamped = builder.kind is StoreKind.TIMESTAMPED_KEY_VALUE
-    entries = TimestampedFormat(value_serde) if timestamped else PlainFormat(value_serde)
-    layers = WriteBack(entries, resources, keeps_timestamps=timestamped)
-    facade = TimestampedKeyValueStoreImpl if timestamped else KeyValueStoreImpl
-    return _Slot(builder, entries, layers, facade(builder.name, key_serde, entries, layers, context_timestamp))
 
 
 def _offset_value(offset: int) -> bytes:

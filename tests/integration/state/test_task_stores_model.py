@@ -17,7 +17,8 @@ from streamsapp.serdes.api import Serde
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.builders import Stores
 from streamsapp.state.resources import StateResources
-from streamsapp.state.task_stores import FrozenEpoch, TaskStores
+from streamsapp.state.slot import FrozenEpoch
+from streamsapp.state.task_stores import TaskStores
 
 BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")
 LONG = Serde[int](struct.Struct(">q").pack, lambda raw: struct.unpack(">q", raw)[0], immutable=True, name="long")
