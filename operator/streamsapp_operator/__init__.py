@@ -1,0 +1,1 @@
+"""The Kubernetes operator of streamsapp: observe → plan (pure) → apply, for every ``StreamsApp``."""

@@ -1,0 +1,74 @@
+"""What ``plan`` wants done, in order. ``apply`` does it; nothing else changes the cluster.
+
+An action that fails is not retried here: the next look plans anew, from what is then true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyChildren:
+    """Server-side apply of every child as ``revision`` has it, with so many replicas. Idempotent."""
+
+    revision: str
+    replicas: int
+    max_unavailable: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetBudget:
+    """``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0."""
+
+    max_unavailable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Through the Eviction API, with the uid and resource version it was judged by: a pod that changed since is not
+    touched. The pod drains itself when it is told to end."""
+
+    pod: str
+    uid: str
+    resource_version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartCheck:
+    """Start the pod that loads the topology of ``revision``."""
+
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropCheck:
+    """Its result is in the status: the pod may go."""
+
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropRevisions:
+    """Delete configurations that nothing refers to any more; ``keep`` stay."""
+
+    keep: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """An event on the application; ``reason`` is stable, tools match it."""
+
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Everything is drained: the finalizer may go."""
+
+
+Action: TypeAlias = ApplyChildren | SetBudget | Evict | StartCheck | DropCheck | DropRevisions | Tell | Release

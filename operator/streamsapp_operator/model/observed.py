@@ -1,0 +1,155 @@
+"""What was seen of one application: its children in the cluster, its pods, and what each pod says of itself.
+
+Made by ``observe``, read by the gate and by ``plan``. Times are seconds of Unix time. ``None`` means not known,
+and what is not known is never taken for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class TaskRole(Enum):
+    ACTIVE = "active"
+    STANDBY = "standby"
+    WARMUP = "warmup"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """One store of one task on one pod, as ``/status`` tells it."""
+
+    name: str
+    changelog: str
+    position: int | None
+    end_offset: int | None
+    #: Records behind the end of the changelog.
+    lag: int | None
+    #: When position and end were seen, by the pod's clock.
+    observed_at: float | None
+    #: processing | updating | restoring | paused
+    mode: str
+    #: Changelog offset of the newest snapshot that the pod knows of, and when it was made or confirmed.
+    snapshot_offset: int | None = None
+    snapshot_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """One task on one pod."""
+
+    id: str
+    role: TaskRole
+    state: str
+    stores: tuple[StoreReport, ...] = ()
+    input_lag: int | None = None
+    #: What restoring it on an empty disk would take, by the pod's own measured rates; only with remote state.
+    predicted_restore_seconds: float | None = None
+    #: What the last restore of it on this pod took.
+    observed_restore_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodReport:
+    """A pod's ``/status``."""
+
+    #: RUNNING, REBALANCING, ... of the worst of its instances.
+    state: str
+    #: Of the group; ``None`` before it joined.
+    generation: int | None
+    tasks: tuple[TaskReport, ...]
+    #: When the operator asked, by the operator's clock: never later than what it was told.
+    fetched_at: float
+    #: The pod's clock minus the operator's at that moment, from the answer's Date header; bounds what ages can mean.
+    clock_offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod of the application."""
+
+    name: str
+    uid: str
+    #: Its number in the StatefulSet.
+    ordinal: int
+    #: Label ``streamsapp.dev/revision``; ``None`` if it has none.
+    revision: str | None
+    #: Kubernetes' Ready condition.
+    ready: bool
+    #: It has a deletion timestamp.
+    terminating: bool
+    created_at: float
+    resource_version: str = ""
+    phase: str = "Running"
+    restarts: int = 0
+    #: Why its container does not run: ``ImagePullBackOff``, ``CrashLoopBackOff``, ``CreateContainerConfigError``, ...
+    waiting_reason: str | None = None
+    waiting_message: str | None = None
+    #: How the container ended the last time: its termination message, exit code in front (``exit 2: spec.kafka...``).
+    last_exit: str | None = None
+    #: ``None``: it could not be asked, for the reason in ``unreachable``.
+    report: PodReport | None = None
+    unreachable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenSeen:
+    """The application's StatefulSet and budget as they are."""
+
+    #: ``None``: there is no StatefulSet yet.
+    replicas: int | None = None
+    #: Label ``streamsapp.dev/revision`` of the StatefulSet's pod template.
+    template_revision: str | None = None
+    #: ``maxUnavailable`` of the PodDisruptionBudget; ``None``: there is none.
+    max_unavailable: int | None = None
+    #: Hash of what was applied last, per child (``Kind/name``): annotation ``streamsapp.dev/applied``.
+    applied: Mapping[str, str] = field(default_factory=dict)
+    #: Revisions whose ConfigMap exists.
+    revisions: frozenset[str] = frozenset()
+
+
+class CheckState(Enum):
+    """How the check of a revision stands: a pod that loads the user's topology and says what it is."""
+
+    ABSENT = "absent"
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyShape:
+    """What must stay the same for old and new pods to work side by side.
+
+    Sub-topology number → its source topics (repartition topics included) and its stores (``name`` → ``kind``).
+    """
+
+    sources: Mapping[int, tuple[str, ...]]
+    stores: Mapping[int, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSeen:
+    """The check of one revision."""
+
+    revision: str
+    state: CheckState = CheckState.ABSENT
+    #: Lines that lead to the fix, when it failed.
+    faults: tuple[str, ...] = ()
+    shape: TopologyShape | None = None
+    started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One look at an application."""
+
+    at: float
+    children: ChildrenSeen
+    #: By ordinal.
+    pods: tuple[PodSeen, ...]
+    checks: Mapping[str, CheckSeen] = field(default_factory=dict)
+    #: How many pods can have work: the distinct active tasks that were reported; ``None``: not known yet.
+    tasks_total: int | None = None

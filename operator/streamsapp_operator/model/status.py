@@ -1,0 +1,128 @@
+"""The ``status`` of a StreamsApp: what users read, and the operator's memory. A crash resumes from it, so what is about
+to be done is written here before it is done.
+
+Plain data, encoded by msgspec in the field names of the resource; times are UTC, RFC 3339 in the resource.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+
+class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
+    """Unknown fields are let pass: an older operator may meet a newer status."""
+
+
+class Blocker(_Fields, frozen=True, kw_only=True):
+    """Why a pod must not be taken away now."""
+
+    pod: str
+    task: str | None = None
+    store: str | None = None
+    #: A sentence for a tired operator; the leading word is stable: NoStandby, StandbyBehind, StandbyStale,
+    #: StandbyPaused, StandbyNotReady, SnapshotTooOld, SnapshotUnknown, NotReady, Unreachable, Rebalancing.
+    reason: str
+    lag: int | None = None
+    age_seconds: float | None = None
+
+
+class Restart(_Fields, frozen=True, kw_only=True):
+    safe: bool = False
+    blockers: tuple[Blocker, ...] = ()
+    #: There are more blockers than are listed (the list is capped).
+    more_blockers: int = 0
+
+
+class Tasks(_Fields, frozen=True, kw_only=True):
+    active: int = 0
+    running: int = 0
+    restoring: int = 0
+    standby: int = 0
+
+
+Phase = Literal["Checking", "Rolling", "Blocked", "Complete", "TimedOut", "RollingBack", "RolledBack", "Refused"]
+
+
+class RolloutStatus(_Fields, frozen=True, kw_only=True):
+    """The rolling restart that is under way, or the last one."""
+
+    #: The revision it leads to.
+    revision: str
+    phase: Phase = "Checking"
+    updated: int = 0
+    total: int = 0
+    #: The pod that is being restarted.
+    current: str | None = None
+    #: Its uid before: once another uid has the name, it was replaced.
+    current_uid: str | None = None
+    started_at: datetime | None = None
+    step_started_at: datetime | None = None
+    #: Since when no pod may be taken.
+    blocked_since: datetime | None = None
+    predicted_seconds: float | None = None
+    #: Of the last step that ended.
+    observed_seconds: float | None = None
+    message: str | None = None
+
+
+class ScalingStatus(_Fields, frozen=True, kw_only=True):
+    """What the built-in autoscaler decided."""
+
+    desired: int
+    reason: str
+    changed_at: datetime
+    #: Since when fewer would do; scaling down waits for it to last.
+    fewer_since: datetime | None = None
+
+
+class Condition(_Fields, frozen=True, kw_only=True):
+    """metav1.Condition."""
+
+    type: Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded"]
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+    last_transition_time: str
+    observed_generation: int
+
+
+class AppStatus(_Fields, frozen=True, kw_only=True):
+    """All of it."""
+
+    phase: str = "Pending"
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    selector: str = ""
+    tasks: Tasks = Tasks()
+    input_lag: int | None = None
+    #: The worst of all standbys; unknown is null, never 0.
+    standby_lag: int | None = None
+    restart: Restart = Restart()
+    rollout: RolloutStatus | None = None
+    scaling: ScalingStatus | None = None
+    conditions: tuple[Condition, ...] = ()
+    #: The revision that last had every pod ready: where a rollback leads.
+    last_good_revision: str | None = None
+    #: A revision that did not become ready, or whose topology was refused; it is not tried again.
+    failed_revision: str | None = None
+    #: The topology of ``last_good_revision``, as the check told it.
+    shape: dict[str, Any] | None = None
+
+
+def to_document(status: AppStatus) -> dict[str, Any]:
+    """As the API server takes it."""
+    document: dict[str, Any] = msgspec.to_builtins(status)
+    return document
+
+
+def from_document(document: dict[str, Any] | None) -> AppStatus:
+    """As it was left; what cannot be read is a new beginning, never an error: the cluster tells the rest."""
+    try:
+        return msgspec.convert(document or {}, AppStatus)
+    except msgspec.ValidationError:
+        return AppStatus()

@@ -1,0 +1,39 @@
+"""What the user asks for, reduced to what ``plan`` decides on. Made by ``handlers`` from the object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamsapp.manifest.model import Autoscaling, Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One application's spec, valid."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    #: Hash of everything that a pod is made of: its template and its configuration. A change is a rolling restart.
+    revision: str
+    replicas: int
+    standby_replicas: int
+    rollout: Rollout
+    autoscaling: Autoscaling | None = None
+    has_remote_state: bool = False
+    #: The application is being deleted: drain, then let go.
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """A spec that cannot be used; what runs goes on as it is."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    #: One line per fault, each with the path of its field and the remedy.
+    faults: tuple[str, ...]
+    deleting: bool = False
