@@ -97,6 +97,10 @@ class Rollout(_Fields, frozen=True, kw_only=True):
     max_observation_age_seconds: Positive = 10
     max_restore_seconds: Natural = 60
     timeout_seconds: Positive = 3600
+    #: A new revision whose pod is not ready by then is rolled back.
+    progress_deadline_seconds: Positive = 600
+    #: What to do with a topology that cannot work beside the running one: Recreate stops every pod first.
+    topology_change: Literal["Refuse", "Recreate"] = "Refuse"
 
 
 class Resources(_Fields, frozen=True, kw_only=True):
