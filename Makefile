@@ -13,7 +13,7 @@ help:
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
 	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
-	@echo 'make lock    resolves the dependencies anew into requirements.lock (needs uv)'
+	@echo 'make lock    resolves the dependencies anew into requirements.lock and those of the images (needs uv)'
 	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
 
 demo: setup
@@ -37,10 +37,13 @@ soak: setup
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote)
 
-# Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for.
+# Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for. An image gets its part
+# of the same versions.
+COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 lock:
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --extra dev $(LOCK_OPTIONS) \
-		--custom-compile-command 'make lock' --output-file requirements.lock pyproject.toml
+	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra dev --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
+	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
