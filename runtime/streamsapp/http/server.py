@@ -6,7 +6,6 @@ client nor an open connection holds up processing or shutdown.
 
 from __future__ import annotations
 
-import hmac
 import logging
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 from streamsapp.errors import ConfigError
 from streamsapp.http.messages import Answer, Request, Route, Routes, find_route, json_answer
+from streamsapp.query.tokens import TokenFile
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +28,14 @@ _LAST_ANSWERS = 2.0
 
 
 class HttpServer:
-    """Listens from the moment it is made, answers once started. ``port`` 0 takes any free one; ``token_file`` is used
-    if it exists when this is made."""
+    """Listens from the moment it is made, answers once started. ``port`` 0 takes any free one; ``token_file`` guards it
+    where the folder of that file is mounted."""
 
     def __init__(
         self, port: int, *, host: str = "0.0.0.0", token_file: Path | None = None  # noqa: S104
     ) -> None:  # fmt: skip
         self.host = host
-        self._guard = _TokenGuard(token_file if token_file is not None and token_file.exists() else None)
+        self._guard = _TokenGuard(None if token_file is None else TokenFile(token_file))
         self._posts = _Pending()
         try:
             self._server = _Server((host, port), BaseHTTPRequestHandler)
@@ -99,21 +99,17 @@ class _Pending:
 
 
 class _TokenGuard:
-    """Compares bearer tokens. The file is read each time: a mounted secret is rotated in place."""
+    """Compares bearer tokens."""
 
-    def __init__(self, token_file: Path | None) -> None:
-        self._token_file = token_file
+    def __init__(self, file: TokenFile | None) -> None:
+        self._file = file
 
     def admits(self, authorization: str | None) -> bool:
-        if self._token_file is None:
+        if self._file is None or not self._file.mounted:
             return True
-        try:
-            expected = self._token_file.read_bytes().strip()
-        except OSError:
-            return False
         scheme, _, given = (authorization or "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), expected)
-        return bool(expected) and scheme.lower() == "bearer" and same
+        # Headers come as bytes, which http.server reads as Latin-1.
+        return scheme.lower() == "bearer" and self._file.admits(given.strip().encode("latin-1"))
 
 
 def _handler(routes: Routes, guard: _TokenGuard, posts: _Pending) -> type[BaseHTTPRequestHandler]:

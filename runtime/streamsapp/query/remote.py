@@ -9,6 +9,7 @@ import http.client
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
@@ -17,6 +18,7 @@ import orjson
 
 from streamsapp.errors import StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Source, Staleness, StoreInfo
+from streamsapp.query.tokens import TokenFile
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.states import TaskRole
 
@@ -39,21 +41,28 @@ class Fetch(Protocol):
 
 
 class HttpFetch:
-    """Over a connection for each request. All instances of an application mount the same token."""
+    """Over a connection for each request. All instances of an application mount the same tokens, and see a new one at
+    different times: where one is refused, the next is tried."""
 
     def __init__(self, token_file: Path | None = None) -> None:
-        self._token_file = token_file
+        self._file = None if token_file is None else TokenFile(token_file)
 
     def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply:
-        with closing(http.client.HTTPConnection(endpoint, timeout=timeout)) as connection:
-            connection.request(method, path, headers=self._headers())
-            response = connection.getresponse()
-            return Reply(response.status, dict(response.headers), response.read())
+        tokens = [] if self._file is None else self._file.tokens()
+        reply = _request(endpoint, path, method, timeout, tokens[0] if tokens else None)
+        for token in tokens[1:]:
+            if reply.status != HTTPStatus.UNAUTHORIZED:
+                break
+            reply = _request(endpoint, path, method, timeout, token)
+        return reply
 
-    def _headers(self) -> dict[str, str]:
-        if self._token_file is None or not self._token_file.exists():
-            return {}
-        return {"Authorization": f"Bearer {self._token_file.read_text('utf-8').strip()}"}
+
+def _request(endpoint: str, path: str, method: str, timeout: float, token: bytes | None) -> Reply:
+    with closing(http.client.HTTPConnection(endpoint, timeout=timeout)) as connection:
+        headers = {} if token is None else {"Authorization": b"Bearer " + token}
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return Reply(response.status, dict(response.headers), response.read())
 
 
 class RemoteReader:

@@ -19,6 +19,7 @@ from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.http import HttpServer, instance_routes
 from streamsapp.http.instance import Drain
 from streamsapp.metrics import Sample, gauge
+from streamsapp.query.remote import HttpFetch
 
 
 class View:
@@ -130,16 +131,24 @@ def test_a_wrong_token_is_refused_where_one_is_mounted(view: View, tmp_path: Pat
         assert [ask(server, path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 200]
 
 
-def test_the_right_token_is_admitted_and_may_be_rotated(view: View, tmp_path: Path) -> None:
+def test_every_line_of_the_token_file_is_admitted_and_may_be_rotated(view: View, tmp_path: Path) -> None:
     token = tmp_path / "token"
-    token.write_text("old\n")
+    token.write_text("today\n\nyesterday\r\n")
     with serving(view, token) as server:
-        assert ask(server, "/status", token="old")[0] == 200
-        token.write_text("new\n")
-        assert [ask(server, "/status", token=given)[0] for given in ("old", "new")] == [401, 200]
+        given = ("today", "yesterday", "todayyesterday", "tomorrow")
+        assert [ask(server, "/status", token=each)[0] for each in given] == [200, 200, 401, 401]
+        token.write_text("tomorrow\ntoday\n")
+        assert [ask(server, "/status", token=each)[0] for each in given] == [200, 401, 401, 200]
 
 
-@pytest.mark.parametrize("left", ["nothing", "an empty file"])
+def test_a_token_need_not_be_ascii(view: View, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes("gehéimnis\n".encode())
+    with serving(view, tmp_path / "token") as server:
+        fetch = HttpFetch(tmp_path / "token")
+        assert fetch(f"127.0.0.1:{server.port}", "/status").status == 200
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty file", "empty lines"])
 def test_a_token_that_goes_away_closes_the_door(view: View, tmp_path: Path, left: str) -> None:
     token = tmp_path / "token"
     token.write_text("old")
@@ -147,13 +156,47 @@ def test_a_token_that_goes_away_closes_the_door(view: View, tmp_path: Path, left
         if left == "nothing":
             token.unlink()
         else:
-            token.write_text("")
+            token.write_text("" if left == "an empty file" else "\n \n")
         assert [ask(server, "/status", token=given)[0] for given in ("old", "")] == [401, 401]
 
 
-def test_without_a_mounted_token_status_is_open(view: View, tmp_path: Path) -> None:
-    with serving(view, tmp_path / "not-mounted") as server:
+def test_a_token_that_comes_late_is_asked_for_all_along(view: View, tmp_path: Path) -> None:
+    folder = tmp_path / "http"
+    folder.mkdir()
+    with serving(view, folder / "token") as server:
+        assert ask(server, "/status")[0] == 401
+        (folder / "token").write_text("new")
+        assert [ask(server, "/status", token=given)[0] for given in (None, "new")] == [401, 200]
+        (folder / "token").unlink()
+        folder.rmdir()
+        assert ask(server, "/status")[0] == 401
+
+
+def test_without_a_mounted_folder_status_is_open(view: View, tmp_path: Path) -> None:
+    with serving(view, tmp_path / "not-mounted" / "token") as server:
         assert ask(server, "/status")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "status"),
+    [
+        ("today\nyesterday\n", "today\nyesterday\n", 200),
+        ("tomorrow\ntoday\n", "today\nyesterday\n", 200),
+        ("today\nyesterday\n", "tomorrow\ntoday\n", 200),
+        ("stranger\n", "today\n", 401),
+        ("", "today\n", 401),
+    ],
+)
+def test_who_sees_another_token_first_is_understood(
+    view: View, tmp_path: Path, mine: str, theirs: str, status: int
+) -> None:
+    (tmp_path / "mine").write_text(mine)
+    (tmp_path / "theirs").write_text(theirs)
+    with serving(view, tmp_path / "theirs") as server:
+        fetch = HttpFetch(tmp_path / "mine")
+        assert fetch(f"127.0.0.1:{server.port}", "/status").status == status
+        assert fetch(f"127.0.0.1:{server.port}", "/drain", method="POST").status == status
+    assert len(view.drains) == (status == 200)
 
 
 def test_an_error_inside_answers_500_and_does_not_show_itself(view: View) -> None:
