@@ -11,16 +11,21 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ApplyChildren:
-    """Server-side apply of every child as ``revision`` has it, with so many replicas. Idempotent."""
+    """Server-side apply of every child as ``revision`` has it, with so many replicas. Idempotent, and part of almost
+    every plan: what is already so (``ChildrenSeen.applied``) needs no call."""
 
     revision: str
     replicas: int
     max_unavailable: int
+    #: Not to be done after this moment of the operator's clock: fewer replicas take a healthy pod away, by observations
+    #: that are too old from then on. ``None``: at any time.
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0."""
+    """``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0. Closing it comes before
+    everything else; ``ApplyChildren`` opens it."""
 
     max_unavailable: int
 
@@ -34,6 +39,8 @@ class Evict:
     uid: str
     resource_version: str
     reason: str
+    #: Not to be done after this moment of the operator's clock: the observations it was judged by are too old then.
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

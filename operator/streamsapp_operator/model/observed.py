@@ -1,7 +1,8 @@
 """What was seen of one application: its children in the cluster, its pods, and what each pod says of itself.
 
-Made by ``observe``, read by the gate and by ``plan``. Times are seconds of Unix time. ``None`` means not known,
-and what is not known is never taken for good.
+Made by ``observe``, read by the gate and by ``plan``. ``None`` means not known, and what is not known is never taken
+for good. Times are seconds of Unix time: of the pod's clock where it says so, else of the operator's, which must not jump
+(Unix time when the process began, plus what its monotonic clock counted since): ages are made of differences of it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class PodReport:
     tasks: tuple[TaskReport, ...]
     #: When the operator asked, by the operator's clock: never later than what it was told.
     fetched_at: float
-    #: The pod's clock minus the operator's at that moment, from the answer's Date header; bounds what ages can mean.
+    #: The pod's clock minus the operator's at that moment, from the answer's Date header, which is cut to whole
+    #: seconds: the gate adds that second to every age, so do not round.
     clock_offset: float = 0.0
 
 
@@ -151,5 +153,6 @@ class Observed:
     #: By ordinal.
     pods: tuple[PodSeen, ...]
     checks: Mapping[str, CheckSeen] = field(default_factory=dict)
-    #: How many pods can have work: the distinct active tasks that were reported; ``None``: not known yet.
+    #: How many pods can have work: the distinct active tasks that were reported; ``None``: not known, because a pod
+    #: could not be asked.
     tasks_total: int | None = None

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from streamsapp.manifest.model import Autoscaling, Rollout
+
 
 class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
     """Unknown fields are let pass: an older operator may meet a newer status."""
@@ -20,11 +22,12 @@ class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=F
 class Blocker(_Fields, frozen=True, kw_only=True):
     """Why a pod must not be taken away now."""
 
+    #: ``-`` where it is about the application: a task that nobody reports, a StatefulSet that is not there.
     pod: str
     task: str | None = None
     store: str | None = None
     #: A sentence for a tired operator; the leading word is stable: NoStandby, StandbyBehind, StandbyStale,
-    #: StandbyPaused, StandbyNotReady, SnapshotTooOld, SnapshotUnknown, NotReady, Unreachable, Rebalancing.
+    #: StandbyPaused, StandbyNotReady, SnapshotTooOld, SnapshotUnknown, NotReady, Unreachable, Rebalancing, TaskMissing.
     reason: str
     lag: int | None = None
     age_seconds: float | None = None
@@ -61,12 +64,17 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     current_uid: str | None = None
     started_at: datetime | None = None
     step_started_at: datetime | None = None
-    #: Since when no pod may be taken.
+    #: Since when it does not get on: no pod may be taken, or the last one's standbys do not catch up.
     blocked_since: datetime | None = None
+    #: For how long the worst task of the pod that is restarted, or was last, stands still; and what it then was.
     predicted_seconds: float | None = None
-    #: Of the last step that ended.
     observed_seconds: float | None = None
     message: str | None = None
+    #: A pod of this revision was ready: from then on a pod that does not become ready is no reason to roll back.
+    proved: bool = False
+    #: The check passed; ``shape`` is what it told of the topology.
+    checked: bool = False
+    shape: dict[str, Any] | None = None
 
 
 class ScalingStatus(_Fields, frozen=True, kw_only=True):
@@ -77,6 +85,18 @@ class ScalingStatus(_Fields, frozen=True, kw_only=True):
     changed_at: datetime
     #: Since when fewer would do; scaling down waits for it to last.
     fewer_since: datetime | None = None
+
+
+class Accepted(_Fields, frozen=True, kw_only=True):
+    """What the last valid spec said about running: it goes on by this while the spec is invalid."""
+
+    revision: str
+    replicas: int
+    standby_replicas: int = 0
+    rollout: Rollout = Rollout()
+    autoscaling: Autoscaling | None = None
+    has_remote_state: bool = False
+    snapshot_interval_seconds: int = 60
 
 
 class Condition(_Fields, frozen=True, kw_only=True):
@@ -112,6 +132,13 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     failed_revision: str | None = None
     #: The topology of ``last_good_revision``, as the check told it.
     shape: dict[str, Any] | None = None
+    #: How many tasks with stores each sub-topology has (number → count): one that nobody reports is missed by this.
+    known_tasks: dict[str, int] = {}
+    #: How many pods the StatefulSet is asked for; ``None`` before there is one.
+    target_replicas: int | None = None
+    #: Since when the application is drained in order to be deleted.
+    draining_since: datetime | None = None
+    accepted: Accepted | None = None
 
 
 def to_document(status: AppStatus) -> dict[str, Any]:

@@ -22,13 +22,15 @@ class Wanted:
     rollout: Rollout
     autoscaling: Autoscaling | None = None
     has_remote_state: bool = False
+    #: ``spec.remoteState.snapshotIntervalSeconds``: how old a snapshot may be that is fresh.
+    snapshot_interval_seconds: int = 60
     #: The application is being deleted: drain, then let go.
     deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """A spec that cannot be used; what runs goes on as it is."""
+    """A spec that cannot be used; what runs goes on as it is, by what ``AppStatus.accepted`` remembers."""
 
     name: str
     namespace: str
