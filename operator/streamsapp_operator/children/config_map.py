@@ -1,0 +1,76 @@
+"""What an application's pods read, as one immutable ConfigMap per revision: pods of an old revision that come back
+during a rollout find their own.
+
+Called by ``revision``; pure. The pod template lies in it too, though no pod mounts it: so a revision is whole, and
+going back to one needs nothing but its ConfigMap.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import msgspec
+import yaml
+
+from streamsapp.manifest.model import Spec, StreamsApp
+from streamsapp_operator.children.code import CodeFiles, key_of
+
+MANIFEST_KEY = "streamsapp.yaml"
+TEMPLATE_KEY = "pod-template.json"
+
+#: Keys and values together, by the API server.
+_MAX_BYTES = 1 << 20
+_MAX_KEY = 253
+#: What the template may need of it.
+_RESERVE = 64 << 10
+
+
+def manifest_text(app: StreamsApp) -> str:
+    """The manifest as a pod reads it: without what is no pod's business, so that changing that restarts none."""
+    nothing = Spec(topology=app.spec.topology)
+    spec = msgspec.structs.replace(
+        app.spec,
+        replicas=nothing.replicas,
+        autoscaling=nothing.autoscaling,
+        rollout=nothing.rollout,
+        image=nothing.image,
+        code=nothing.code,
+        pod_template=nothing.pod_template,
+    )
+    document = {
+        "apiVersion": app.api_version,
+        "kind": app.kind,
+        "metadata": {"name": app.metadata.name},
+        "spec": msgspec.to_builtins(spec),
+    }
+    return yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
+
+
+def text_files(files: CodeFiles) -> dict[str, str]:
+    return {key_of(path): content for path, content in files.items() if isinstance(content, str)}
+
+
+def binary_files(files: CodeFiles) -> dict[str, str]:
+    return {
+        key_of(path): base64.b64encode(content).decode("ascii")
+        for path, content in files.items()
+        if isinstance(content, bytes)
+    }
+
+
+def size_faults(files: CodeFiles) -> Iterator[str]:
+    """What does not fit into a ConfigMap."""
+    for path in files:
+        if len(key_of(path)) > _MAX_KEY:
+            yield f"spec.code: the path {path!r} is too long for a key of a ConfigMap; shorten it"
+    size = sum(map(_size, files.values()))
+    if size > _MAX_BYTES - _RESERVE:
+        yield (
+            f"spec.code: the files have {size} bytes together, and a ConfigMap takes {_MAX_BYTES - _RESERVE}; "
+            "put the code into the image"
+        )
+
+
+def _size(content: str | bytes) -> int:
+    return len(content if isinstance(content, bytes) else content.encode("utf-8"))

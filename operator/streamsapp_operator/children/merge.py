@@ -1,0 +1,44 @@
+"""Merges what a user writes in ``spec.podTemplate`` over what the operator builds. Pure; shapes were checked before.
+
+As Kubernetes' strategic merge does: mappings are merged field by field, ``null`` removes a field, lists whose items
+have a name are merged item by item, every other list is replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Lists by the name of their field → the field that tells items apart.
+_ITEM_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "imagePullSecrets": "name",
+    "volumeMounts": "mountPath",
+    "ports": "containerPort",
+    "topologySpreadConstraints": "topologyKey",
+}
+
+
+def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
+    """``override`` over ``base``; neither is changed."""
+    result = dict(base)
+    for name, value in override.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            result[name] = merged(result.get(name) or {}, value)
+        elif name in _ITEM_KEYS:
+            result[name] = _merged_items(result.get(name) or [], value, _ITEM_KEYS[name])
+        else:
+            result[name] = value
+    return result
+
+
+def _merged_items(base: list[dict[str, Any]], override: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Items of the base in their order, then those that are new."""
+    items = {item[key]: item for item in base}
+    for item in override:
+        items[item[key]] = merged(items.get(item[key], {}), item)
+    return list(items.values())

@@ -1,0 +1,100 @@
+"""Names, labels and owner of an application's children: one place, so that what is built is found again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.manifest.model import API_VERSION, KIND
+
+NAME_LABEL = "streamsapp.dev/name"
+REVISION_LABEL = "streamsapp.dev/revision"
+#: On check pods instead of NAME_LABEL: no service, budget or StatefulSet may take them for the application's.
+CHECK_LABEL = "streamsapp.dev/check"
+#: On pods of others that may reach the port, to scrape metrics or to ask for state.
+CLIENT_LABEL = "streamsapp.dev/client"
+RESTARTED_AT = "streamsapp.dev/restartedAt"
+#: Keys of labels and annotations that are the operator's.
+OWN_PREFIXES = ("streamsapp.dev/", "app.kubernetes.io/")
+
+#: The container that runs an application, and its only port.
+CONTAINER = "runtime"
+PORT = 8080
+
+#: The StatefulSet's controller labels pods with its name, a dash and up to ten characters, and a label has 63.
+MAX_NAME = 52
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The application that its children belong to."""
+
+    name: str
+    namespace: str
+    uid: str
+
+    def metadata(self, name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Of a child with this name, which is deleted with the application."""
+        owner = {"apiVersion": API_VERSION, "kind": KIND, "name": self.name, "uid": self.uid, "controller": True}
+        return {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": dict(labels or own_labels(self.name)),
+            "ownerReferences": [owner],
+        }
+
+
+def own_labels(app: str) -> dict[str, str]:
+    """Of every child but the check pod."""
+    return {NAME_LABEL: app, **_recommended(app, "runtime")}
+
+
+def check_labels(app: str, revision: str) -> dict[str, str]:
+    return {CHECK_LABEL: app, REVISION_LABEL: revision, **_recommended(app, "check")}
+
+
+def selector(app: str) -> dict[str, str]:
+    """What finds the pods of an application, and nothing else."""
+    return {NAME_LABEL: app}
+
+
+def config_map_name(app: str, revision: str) -> str:
+    return f"{app}-{revision}"
+
+
+def check_pod_name(app: str, revision: str) -> str:
+    return f"{app}-check-{revision}"
+
+
+def query_service_name(app: str) -> str:
+    return f"{app}-query"
+
+
+def http_secret_name(app: str) -> str:
+    return f"{app}-http"
+
+
+def service_account_name(app: str) -> str:
+    """Not the bare name: that is what users call the account that their cloud knows."""
+    return f"{app}-runtime"
+
+
+def name_faults(app: str) -> Iterator[str]:
+    """What is wrong with the name of an application in a cluster."""
+    if len(app) > MAX_NAME or not _NAME.fullmatch(app):
+        yield (
+            f"metadata.name: {app!r} becomes part of the names of pods and services: expected at most {MAX_NAME} small "
+            "letters, digits and '-', a letter first and no '-' last; choose another name"
+        )
+
+
+def _recommended(app: str, component: str) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/name": app,
+        "app.kubernetes.io/instance": app,
+        "app.kubernetes.io/component": component,
+        "app.kubernetes.io/managed-by": "streamsapp-operator",
+    }

@@ -1,0 +1,93 @@
+"""The parts of a pod template that are looked at before it is used, as typed structures; the rest is the API server's.
+
+Read by ``overrides`` and ``restricted``. ``null`` means absent, as it does to Kubernetes.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta, Struct, field
+
+from streamsapp.manifest.model import Text
+
+#: A pod needs a while to hand its work over, and the interpreter to end.
+GraceSeconds: TypeAlias = Annotated[int, Meta(ge=10)]
+
+
+class _Part(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Fields that are not listed are let pass."""
+
+
+class Capabilities(_Part, frozen=True, kw_only=True):
+    add: list[str] | None = None
+    drop: list[str] | None = None
+
+
+class SeccompProfile(_Part, frozen=True, kw_only=True):
+    type: str | None = None
+
+
+class SecurityContext(_Part, frozen=True, kw_only=True):
+    """Of a pod or of a container; what only one of them has is absent from the other."""
+
+    run_as_non_root: bool | None = None
+    run_as_user: int | None = None
+    seccomp_profile: SeccompProfile | None = None
+    privileged: bool | None = None
+    allow_privilege_escalation: bool | None = None
+    proc_mount: str | None = None
+    capabilities: Capabilities | None = None
+    windows_options: dict[str, Any] | None = None
+
+
+class Named(_Part, frozen=True, kw_only=True):
+    name: Text
+
+
+class Port(_Part, frozen=True, kw_only=True):
+    container_port: int
+    name: str | None = None
+    host_port: int | None = None
+
+
+class VolumeMount(_Part, frozen=True, kw_only=True):
+    mount_path: Text
+
+
+class SpreadConstraint(_Part, frozen=True, kw_only=True):
+    topology_key: Text
+
+
+class Container(_Part, frozen=True, kw_only=True):
+    name: Text
+    env: list[Named] | None = None
+    ports: list[Port] | None = None
+    volume_mounts: list[VolumeMount] | None = None
+    security_context: SecurityContext | None = None
+
+
+class PodSpec(_Part, frozen=True, kw_only=True):
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    volumes: list[Named] | None = None
+    image_pull_secrets: list[Named] | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    security_context: SecurityContext | None = None
+    service_account_name: Text | None = None
+    termination_grace_period_seconds: GraceSeconds | None = None
+    host_network: bool | None = None
+    host_pid: bool | None = field(default=None, name="hostPID")
+    host_ipc: bool | None = field(default=None, name="hostIPC")
+
+
+class PodMetadata(_Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class PodTemplate(_Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``spec.podTemplate``, or the template it was merged into."""
+
+    metadata: PodMetadata | None = None
+    spec: PodSpec | None = None

@@ -1,0 +1,46 @@
+"""Who may take pods away, and who may reach them: the PodDisruptionBudget and the NetworkPolicy. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsapp_operator.children.names import CLIENT_LABEL, PORT, Owner, selector
+from streamsapp_operator.children.settings import RenderSettings
+
+
+def disruption_budget(owner: Owner, max_unavailable: int) -> dict[str, Any]:
+    """The gate, as far as the Eviction API knows it: ``kubectl drain`` waits while it is 0."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": owner.metadata(owner.name),
+        "spec": {
+            "maxUnavailable": max_unavailable,
+            "selector": {"matchLabels": selector(owner.name)},
+            # A pod that restores is not ready, and is needed all the same.
+            "unhealthyPodEvictionPolicy": "IfHealthyBudget",
+        },
+    }
+
+
+def network_policy(owner: Owner, settings: RenderSettings) -> dict[str, Any]:
+    """The port is open to the application's own pods, the operator, and pods that are labelled as clients, in any
+    namespace: metrics are scraped from another one. What is told beyond metrics still needs the token."""
+    peers = [
+        {"podSelector": {"matchLabels": selector(owner.name)}},
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": settings.operator_namespace}},
+            "podSelector": {"matchLabels": dict(settings.operator_labels)},
+        },
+        {"namespaceSelector": {}, "podSelector": {"matchLabels": {CLIENT_LABEL: "true"}}},
+    ]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": owner.metadata(owner.name),
+        "spec": {
+            "podSelector": {"matchLabels": selector(owner.name)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": peers, "ports": [{"port": PORT, "protocol": "TCP"}]}],
+        },
+    }

@@ -1,0 +1,73 @@
+"""All children of an application, in the order in which they are applied. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp_operator.children.check_pod import check_pod
+from streamsapp_operator.children.names import Owner, http_secret_name, service_account_name
+from streamsapp_operator.children.policy import disruption_budget, network_policy
+from streamsapp_operator.children.revision import Revision
+from streamsapp_operator.children.services import headless_service, query_service
+from streamsapp_operator.children.settings import RenderSettings
+from streamsapp_operator.children.stateful_set import stateful_set
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """One revision of an application."""
+
+    revision: str
+    #: Every object but the check; the StatefulSet is the last.
+    objects: tuple[dict[str, Any], ...]
+    #: What the check needs, and its pod last: nothing of it touches pods that run.
+    check: tuple[dict[str, Any], ...]
+
+
+def render(
+    owner: Owner,
+    revision: Revision,
+    settings: RenderSettings,
+    *,
+    replicas: int,
+    max_unavailable: int,
+    token_lines: Sequence[str],
+) -> Children:
+    """``token_lines`` are the tokens that pods take, the newest first; they are no part of the revision."""
+    needed = (
+        *_service_account(owner, revision),
+        revision.config_map(owner),
+        _http_secret(owner, token_lines),
+    )
+    objects = (
+        *needed,
+        headless_service(owner),
+        query_service(owner),
+        disruption_budget(owner, max_unavailable),
+        network_policy(owner, settings),
+        stateful_set(owner, revision, replicas),
+    )
+    return Children(revision.id, objects, (*needed, check_pod(owner, revision)))
+
+
+def _service_account(owner: Owner, revision: Revision) -> list[dict[str, Any]]:
+    """None where the user names an account."""
+    name = service_account_name(owner.name)
+    if revision.template["spec"]["serviceAccountName"] != name:
+        return []
+    metadata = owner.metadata(name)
+    return [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False}]
+
+
+def _http_secret(owner: Owner, token_lines: Sequence[str]) -> dict[str, Any]:
+    text = "".join(f"{line}\n" for line in token_lines)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": owner.metadata(http_secret_name(owner.name)),
+        "type": "Opaque",
+        "data": {"token": base64.b64encode(text.encode("ascii")).decode("ascii")},
+    }

@@ -1,0 +1,76 @@
+"""A revision: everything that a pod of an application is made of. A change of it is a rolling restart.
+
+Made anew from a manifest, or read back from the ConfigMap of an earlier one. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamsapp.errors import ManifestError
+from streamsapp.manifest.model import StreamsApp
+from streamsapp_operator.children.code import CodeFiles
+from streamsapp_operator.children.config_map import (
+    MANIFEST_KEY,
+    TEMPLATE_KEY,
+    binary_files,
+    manifest_text,
+    size_faults,
+    text_files,
+)
+from streamsapp_operator.children.names import REVISION_LABEL, Owner, config_map_name, name_faults, own_labels
+from streamsapp_operator.children.pod_template import pod_template
+from streamsapp_operator.children.settings import RenderSettings
+
+_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The content of its ConfigMap, and the hash of that."""
+
+    id: str
+    data: Mapping[str, str]
+    binary_data: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """The pod template of its StatefulSet."""
+        template: dict[str, Any] = json.loads(self.data[TEMPLATE_KEY])
+        return template
+
+    def config_map(self, owner: Owner) -> dict[str, Any]:
+        metadata = owner.metadata(
+            config_map_name(owner.name, self.id), own_labels(owner.name) | {REVISION_LABEL: self.id}
+        )
+        content = {"data": dict(self.data)} | ({"binaryData": dict(self.binary_data)} if self.binary_data else {})
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, **content}
+
+
+def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> Revision:
+    """What the manifest asks for now; raises ``ManifestError`` with every fault that only a cluster finds."""
+    faults = [*name_faults(app.metadata.name), *size_faults(code)]
+    try:
+        nameless = pod_template(app, settings, code, revision="")
+    except ManifestError as error:
+        raise ManifestError([*faults, *error.faults]) from error
+    if faults:
+        raise ManifestError(faults)
+    texts, binaries = {MANIFEST_KEY: manifest_text(app)} | text_files(code), binary_files(code)
+    revision = _hash([nameless, texts, binaries])
+    template = json.dumps(pod_template(app, settings, code, revision), sort_keys=True)
+    return Revision(revision, texts | {TEMPLATE_KEY: template}, binaries)
+
+
+def recorded_revision(config_map: Mapping[str, Any]) -> Revision:
+    """The revision whose ConfigMap this is."""
+    labels = config_map["metadata"]["labels"]
+    return Revision(labels[REVISION_LABEL], config_map["data"], config_map.get("binaryData") or {})
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8")).hexdigest()[:_DIGITS]

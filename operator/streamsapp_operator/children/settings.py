@@ -1,0 +1,20 @@
+"""What the operator itself was told and its children are built with. Read from its environment by ``__main__``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class RenderSettings:
+    """The operator's own part of every application."""
+
+    #: Of pods whose manifest has no ``spec.image``; ``None``: the manifest must name one.
+    runtime_image: str | None
+    #: Where the operator runs, and the labels of its pods: they may reach every application's port.
+    operator_namespace: str
+    operator_labels: Mapping[str, str] = field(
+        default_factory=lambda: {"app.kubernetes.io/name": "streamsapp-operator"}
+    )
+    image_pull_policy: str = "IfNotPresent"
