@@ -10,7 +10,7 @@ import msgspec
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.manifest import StreamsApp, load
-from streamsapp.manifest.entrypoint import load_topology
+from streamsapp.manifest.entrypoint import load_topology, topology_field
 from streamsapp.manifest.model import Kafka, RemoteState
 from streamsapp.manifest.to_config import to_config
 from streamsapp.topology.builder import Topology
@@ -60,7 +60,7 @@ def read_app(path: Path) -> tuple[StreamsApp, Topology]:
     """The manifest and the topology it names, checked."""
     app = load(path)
     topology = load_topology(app, path.parent)
-    return app, checked(topology, "spec.topology.entrypoint")
+    return app, checked(topology, topology_field(app))
 
 
 def remote_state_of(app: StreamsApp) -> RemoteStateConfig | None:

@@ -1,4 +1,4 @@
-"""Finds a topology named ``module:attribute`` in the user's code.
+"""Finds the topology of a manifest: one named ``module:attribute`` in the user's code, or one that is declared.
 
 Called by the command line. User code runs here: what it raises is told with the user's own line, without our frames.
 """
@@ -11,17 +11,17 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
+from streamsapp.declared.build_graph import build_graph
+from streamsapp.declared.build_steps import build_steps
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR
 from streamsapp.topology.builder import Topology
-
-FIELD = "spec.topology.entrypoint"
 
 
 def load_topology(app: StreamsApp, folder: Path) -> Topology:
@@ -29,25 +29,56 @@ def load_topology(app: StreamsApp, folder: Path) -> Topology:
     folders = [folder.resolve(), CODE_DIR]
     if app.spec.code.files:
         folders.insert(0, _write_files(app.spec.code.files))
-    return load_entrypoint(app.spec.topology.entrypoint or "", folders, FIELD)
+    field, topology = topology_field(app), app.spec.topology
+    if topology.steps is not None:
+        return build_steps(topology.steps, field, UserCode(folders))
+    if topology.graph is not None:
+        return build_graph(topology.graph, field, UserCode(folders))
+    return load_entrypoint(topology.entrypoint or "", folders, field)
+
+
+def topology_field(app: StreamsApp) -> str:
+    """The field that a manifest has its topology in."""
+    topology = app.spec.topology
+    declared = [name for name in ("steps", "graph") if getattr(topology, name) is not None]
+    return f"spec.topology.{(declared or ['entrypoint'])[0]}"
 
 
 def load_entrypoint(entrypoint: str, folders: Sequence[Path], field: str) -> Topology:
     """``module:attribute`` looked up in ``folders`` and then where Python looks; ``field`` opens every message."""
-    module_name, _, attribute = entrypoint.partition(":")
-    if not module_name or not attribute:
-        raise _fault(f"{field}: expected module:attribute, got {entrypoint!r}")
-    sys.path[:0] = [str(folder) for folder in folders if str(folder) not in sys.path]
-    module = _import(module_name, folders, field)
-    try:
-        found = attrgetter(attribute)(module)
-    except AttributeError as error:
-        names = ", ".join(name for name in vars(module) if not name.startswith("_")) or "nothing"
-        raise _fault(
-            f"{field}: module {module_name} ({getattr(module, '__file__', None)}) has no attribute {attribute!r}; "
-            f"it defines {names}"
-        ) from error
-    return _as_topology(found, entrypoint, folders, field)
+    return _as_topology(UserCode(folders).find(entrypoint, field), entrypoint, folders, field)
+
+
+class UserCode:
+    """What a manifest names of the user's code."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+
+    def find(self, name: str, field: str) -> Any:
+        """``module:attribute`` looked up in the folders and then where Python looks."""
+        module_name, _, attribute = name.partition(":")
+        if not module_name or not attribute:
+            raise _fault(f"{field}: expected module:attribute, got {name!r}")
+        sys.path[:0] = [str(folder) for folder in self._folders if str(folder) not in sys.path]
+        module = _import(module_name, self._folders, field)
+        try:
+            return attrgetter(attribute)(module)
+        except AttributeError as error:
+            names = ", ".join(name for name in vars(module) if not name.startswith("_")) or "nothing"
+            raise _fault(
+                f"{field}: module {module_name} ({getattr(module, '__file__', None)}) has no attribute {attribute!r}; "
+                f"it defines {names}"
+            ) from error
+
+    def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
+        """What the function returns; what it raises is told with the user's line."""
+        try:
+            return function()
+        except ManifestError:
+            raise
+        except Exception as error:  # anything the user's function raises is the user's to mend
+            _blame_user_code(error, doing, self._folders, field)
 
 
 def _import(module_name: str, folders: Sequence[Path], field: str) -> Any:
@@ -67,12 +98,12 @@ def _import(module_name: str, folders: Sequence[Path], field: str) -> Any:
 
 def _as_topology(found: Any, entrypoint: str, folders: Sequence[Path], field: str) -> Topology:
     """A topology, a builder of one, or a function of no arguments that returns either."""
-    try:
-        if callable(found) and not isinstance(found, Topology):
-            found = found()
-        built = found if isinstance(found, Topology) or not hasattr(found, "build") else found.build()
-    except Exception as error:  # anything the user's function raises is the user's to mend
-        _blame_user_code(error, f"building {entrypoint}", folders, field)
+
+    def build() -> Any:
+        made = found() if callable(found) and not isinstance(found, Topology) else found
+        return made if isinstance(made, Topology) or not hasattr(made, "build") else made.build()
+
+    built = UserCode(folders).run(build, f"building {entrypoint}", field)
     if not isinstance(built, Topology):
         raise _fault(
             f"{field}: {entrypoint} gives {type(built).__name__}; "

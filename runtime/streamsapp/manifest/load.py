@@ -5,7 +5,6 @@ Called by the command line (a file) and by the operator (an object of the API se
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,12 +13,13 @@ import msgspec
 import yaml
 
 from streamsapp.config.client_keys import check_client_keys
+from streamsapp.declared.faults import faults_of
+from streamsapp.declared.flow import Flow
+from streamsapp.declared.graph import graph_faults
+from streamsapp.declared.roles import CODE_NAME
 from streamsapp.errors import ConfigError, ManifestError
-from streamsapp.manifest.faults import faults_of
 from streamsapp.manifest.model import Autoscaling, Code, Kafka, Resources, StreamsApp, TopologySource
 from streamsapp.manifest.quantity import parse_quantity
-
-_ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def load(path: Path) -> StreamsApp:
@@ -90,11 +90,12 @@ def _topology_faults(topology: TopologySource) -> Iterator[str]:
     given = [name for name in ("entrypoint", "graph", "steps") if getattr(topology, name) is not None]
     if len(given) != 1:
         yield f"spec.topology: expected exactly one of entrypoint, graph and steps, got {' and '.join(given) or 'none'}"
-    for name in ("graph", "steps"):
-        if name in given:
-            yield f"spec.topology.{name}: is not available yet; write the topology in Python and name it in entrypoint"
-    if topology.entrypoint is not None and not _ENTRYPOINT.fullmatch(topology.entrypoint):
+    if topology.entrypoint is not None and not CODE_NAME.fullmatch(topology.entrypoint):
         yield f"spec.topology.entrypoint: expected module:attribute, got {topology.entrypoint!r}"
+    if topology.graph is not None:
+        yield from graph_faults(topology.graph, "spec.topology.graph")
+    if topology.steps is not None:
+        yield from Flow(topology.steps, "spec.topology.steps").faults
 
 
 def _kafka_faults(kafka: Kafka) -> Iterator[str]:

@@ -123,10 +123,8 @@ def test_all_faults_are_told_at_once() -> None:
             ("spec.resources.limits.memory: expected a quantity such as 2Gi, 500m or 1, got '2 GB'"),
         ),
         ({"topology": {}}, "spec.topology: expected exactly one of entrypoint, graph and steps, got none"),
-        (
-            {"topology": {"steps": []}},
-            ("spec.topology.steps: is not available yet; write the topology in Python and name it in entrypoint"),
-        ),
+        ({"topology": {"steps": []}}, "spec.topology.steps: reads nothing; begin with stream or table"),
+        ({"topology": {"graph": {}}}, "spec.topology.graph.sources: the topology reads nothing; add a source"),
         (
             {"autoscaling": {"minReplicas": 3, "maxReplicas": 2}},
             ("spec.autoscaling.minReplicas: 3 is more than maxReplicas (2); lower it or raise maxReplicas"),

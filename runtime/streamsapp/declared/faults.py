@@ -1,21 +1,25 @@
 """Finds every fault of a decoded document against a typed structure, each with the path of its field.
 
-Called by ``load``. A decoder stops at the first error; a user wants them all at once. Pure.
+Called for a manifest and for what it declares. A decoder stops at the first error; a user wants them all at once. Pure.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from msgspec import inspect
 
 
-def faults_of(document: object, structure: type) -> list[str]:
-    """One line per fault: ``spec.processing.threads: expected an integer ≥ 1, got 'two'``."""
-    return list(_check(document, inspect.type_info(structure), ""))
+def faults_of(document: object, structure: type, path: str = "") -> list[str]:
+    """One line per fault: ``spec.processing.threads: expected an integer ≥ 1, got 'two'``.
+
+    A type annotated with ``Meta(extra={"check": function})`` is checked by that function alone, which returns the
+    fault of a value or ``None``.
+    """
+    return list(_check(document, inspect.type_info(structure), path))
 
 
 def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
@@ -27,12 +31,18 @@ def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
         case inspect.DictType(value_type=value_type) if isinstance(value, dict):
             for key, item in value.items():
                 yield from _check(item, value_type, _join(path, str(key)))
-        case inspect.ListType(item_type=item_type) if isinstance(value, list):
+        case inspect.ListType(item_type=item_type, min_length=shortest) if isinstance(value, list):
+            if len(value) < (shortest or 0):
+                yield f"{path}: expected at least {shortest} of them, got none"
             for index, item in enumerate(value):
                 yield from _check(item, item_type, f"{path}[{index}]")
+        case inspect.Metadata(extra={"check": check}):
+            fault = check(value)
+            if fault is not None:
+                yield f"{path}: {fault}"
         case _:
             if not _fits(value, expected):
-                yield f"{path or 'the document'}: expected {_describe(expected)}, got {_shown(value)}"
+                yield f"{path or 'the document'}: expected {_describe(expected)}, got {shown(value)}"
 
 
 def _check_union(value: object, types: tuple[inspect.Type, ...], path: str) -> Iterator[str]:
@@ -47,7 +57,7 @@ def _check_union(value: object, types: tuple[inspect.Type, ...], path: str) -> I
         if "a number" in descriptions:
             descriptions.pop("an integer", None)
         expected = " or ".join(descriptions)
-        yield f"{path}: expected {expected}, got {_shown(value)}"
+        yield f"{path}: expected {expected}, got {shown(value)}"
 
 
 def _check_struct(value: dict[Any, Any], expected: inspect.StructType, path: str) -> Iterator[str]:
@@ -56,7 +66,7 @@ def _check_struct(value: dict[Any, Any], expected: inspect.StructType, path: str
         if key in fields:
             yield from _check(item, fields[key].type, _join(path, key))
         elif expected.forbid_unknown_fields:
-            yield f"{_join(path, str(key))}: unknown field{_did_you_mean(str(key), list(fields))}"
+            yield f"{_join(path, str(key))}: unknown field{did_you_mean(str(key), list(fields))}"
     for name, field in fields.items():
         if field.required and name not in value:
             yield f"{_join(path, name)}: is required{_purpose(field.type)}"
@@ -112,12 +122,16 @@ def _purpose(expected: inspect.Type) -> str:
     return f" and must be {_describe(expected)}" if isinstance(expected, inspect.LiteralType) else ""
 
 
-def _did_you_mean(key: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known fields are {', '.join(known)}"
+def did_you_mean(given: str, known: Collection[str], what: str = "known fields") -> str:
+    """The end of a message about a name that is none of ``known``."""
+    close = difflib.get_close_matches(given, known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; {what} are {', '.join(known)}" if known else ""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value in a message."""
     match value:
         case None:
             return "nothing"

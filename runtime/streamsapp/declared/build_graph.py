@@ -1,0 +1,83 @@
+"""Builds the topology of ``spec.topology.graph``, by the same calls that a program in Python makes.
+
+Called by the command line, on the thread that builds the topology.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from streamsapp.declared.graph import Graph, Store, graph_faults, parents_first, read_graph
+from streamsapp.declared.options import store_builder
+from streamsapp.declared.resolve import Code, resolve, told_at
+from streamsapp.errors import ManifestError
+from streamsapp.state.api import StoreBuilder
+from streamsapp.topology.builder import Topology
+
+
+def build_graph(document: dict[str, Any], path: str, code: Code) -> Topology:
+    """The topology; a ``ManifestError`` lists the faults."""
+    faults = graph_faults(document, path)
+    if faults:
+        raise ManifestError(faults)
+    (graph,) = resolve({path: read_graph(document)}, code)
+    return told_at(path, partial(_written, graph))
+
+
+def _written(graph: Graph) -> Topology:
+    """Global stores, sources, processors, sinks, stores: each in the order in which they are listed."""
+    topology = Topology()
+    _add_global_stores(topology, graph)
+    for source in graph.sources:
+        topology.add_source(
+            source.name,
+            *(source.topics or ()),
+            pattern=source.pattern,
+            key_deserializer=source.key_serde,
+            value_deserializer=source.value_serde,
+            timestamp_extractor=source.timestamp_extractor,
+            offset_reset=source.offset_reset,
+        )
+    for processor in parents_first(graph.processors):
+        topology.add_processor(processor.name, processor.supplier, *processor.parents)
+    for sink in graph.sinks:
+        topic: Any = sink.topic_name_extractor if sink.topic is None else sink.topic
+        topology.add_sink(
+            sink.name,
+            topic,
+            *sink.parents,
+            key_serializer=sink.key_serde,
+            value_serializer=sink.value_serde,
+            partitioner=sink.partitioner,
+        )
+    for store in graph.stores:
+        users = [processor.name for processor in graph.processors if store.name in processor.stores]
+        topology.add_state_store(_builder(store), *users)
+    return topology
+
+
+def _add_global_stores(topology: Topology, graph: Graph) -> None:
+    for store in graph.global_stores:
+        topology.add_global_store(
+            _builder(store),
+            store.source_name,
+            store.topic,
+            store.processor_name,
+            store.supplier,
+            key_deserializer=store.key_serde,
+            value_deserializer=store.value_serde,
+        )
+
+
+def _builder(store: Store) -> StoreBuilder:
+    return store_builder(
+        store.name,
+        store.type,
+        store.engine,
+        key_serde=store.key_serde,
+        value_serde=store.value_serde,
+        logging=store.logging,
+        log_config=store.log_config,
+        caching=store.caching,
+    )

@@ -1,0 +1,83 @@
+"""Builds the topology of ``spec.topology.steps``, by the same calls that a program in Python makes.
+
+Called by the command line, on the thread that builds the topology.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from streamsapp.declared.flow import Flow
+from streamsapp.declared.operations import DefaultBranch, Step
+from streamsapp.declared.resolve import Code, resolve, told_at
+from streamsapp.dsl.builder import StreamsBuilder
+from streamsapp.dsl.options import Branched
+from streamsapp.errors import ManifestError
+from streamsapp.topology.builder import Topology
+
+
+def build_steps(steps: list[Any], path: str, code: Code) -> Topology:
+    """The topology; a ``ManifestError`` lists the faults."""
+    flow = Flow(steps, path)
+    if flow.faults:
+        raise ManifestError(flow.faults)
+    program = _Program()
+    options = resolve({step.path: step.options for step in flow.steps}, code)
+    for step, resolved in zip(flow.steps, options, strict=True):
+        told_at(step.path, partial(program.add, step, resolved))
+    return told_at(path, program.builder.build)
+
+
+class _Program:
+    """Makes the calls of the DSL, one for each step."""
+
+    def __init__(self) -> None:
+        self.builder = StreamsBuilder()
+        self._made: dict[str, Any] = {}
+
+    def add(self, step: Step, options: Any) -> None:
+        target = self._made[step.of] if step.of else self.builder
+        if step.name == "split":
+            self._split(target, options)
+            return
+        fields = {name: getattr(options, name) for name in step.operation.written}
+        given = {name: value for name, value in fields.items() if value is not None}
+        keywords: dict[str, Any] = {}
+        for group in step.operation.options:
+            keywords |= group.made(given)
+        positional, arguments = self._arguments(step, given)
+        method = getattr(target, _snake_case(step.name))
+        self._made[step.gives] = method(*positional, **arguments, **keywords)
+
+    def _arguments(self, step: Step, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of the method that are not in its groups of options."""
+        operation = step.operation
+        in_groups = {name for group in operation.options for name in group.fields}
+        arguments = {name: given[name] for name in operation.arguments if name in given and name not in in_groups}
+        if operation.one_of:
+            ((name, value),) = arguments.items()
+            return [], {operation.one_of_as: re.compile(value) if name == "pattern" else value}
+        if "with" in operation.arguments:
+            return [], {"other": self._made[arguments["with"]]}
+        if "stores" in operation.arguments:
+            return [arguments["supplier"], *arguments.get("stores", ())], {}
+        return [], arguments
+
+    def _split(self, stream: Any, options: Any) -> None:
+        split = stream.split(options.name)
+        for branch in (*options.branches, *([options.default] if options.default else [])):
+            branched: Branched[Any, Any] = Branched(branch.name, consumer=partial(self._keep, branch.result))
+            if isinstance(branch, DefaultBranch):
+                split.default_branch(branched)
+            else:
+                split.branch(branch.predicate, branched)
+
+    def _keep(self, name: str | None, branch: Any) -> None:
+        if name is not None:
+            self._made[name] = branch
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)

@@ -1,0 +1,224 @@
+"""``spec.topology.graph``: sources, processors, sinks and stores by name, and what is wrong with them.
+
+Called when a manifest is decoded (for the faults) and before the topology is built (for the nodes in order). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from streamsapp.declared.faults import did_you_mean, faults_of
+from streamsapp.declared.options import EngineName, Name, Names, OffsetReset, Pattern, StoreType
+from streamsapp.declared.roles import (
+    PARTITIONER,
+    PROCESSOR,
+    SERDE,
+    TIMESTAMP_EXTRACTOR,
+    TOPIC_NAME_EXTRACTOR,
+    role_meta,
+)
+
+SerdeName: TypeAlias = Annotated[Any, role_meta(SERDE)]
+SupplierName: TypeAlias = Annotated[Any, role_meta(PROCESSOR)]
+ExtractorName: TypeAlias = Annotated[Any, role_meta(TIMESTAMP_EXTRACTOR)]
+
+
+class _Fields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Strict: a misspelt field is a fault, never ignored."""
+
+
+class Store(_Fields, frozen=True, kw_only=True):
+    """A store for the processors that name it."""
+
+    name: Name
+    type: StoreType = "keyValue"
+    engine: EngineName = "rocksdb"
+    key_serde: SerdeName | None = None
+    value_serde: SerdeName | None = None
+    logging: bool = True
+    caching: bool = True
+    log_config: dict[str, str] = {}
+
+
+class GlobalStore(Store, frozen=True, kw_only=True):
+    """A store that every instance fills from all of a topic, through a processor; any processor can read it.
+
+    Its serdes are also those of the topic. The nodes are named after the store unless given names.
+    """
+
+    topic: Name
+    supplier: SupplierName
+    source: Name | None = None
+    processor: Name | None = None
+
+    @property
+    def source_name(self) -> str:
+        return self.source or f"{self.name}-source"
+
+    @property
+    def processor_name(self) -> str:
+        return self.processor or f"{self.name}-processor"
+
+
+class Source(_Fields, frozen=True, kw_only=True):
+    """Reads topics, or those that match a pattern."""
+
+    name: Name
+    topics: Names | None = None
+    pattern: Pattern | None = None
+    key_serde: SerdeName | None = None
+    value_serde: SerdeName | None = None
+    timestamp_extractor: ExtractorName | None = None
+    offset_reset: OffsetReset | None = None
+
+
+class Processor(_Fields, frozen=True, kw_only=True):
+    """Runs what the supplier makes on the records of its parents."""
+
+    name: Name
+    supplier: SupplierName
+    parents: Names
+    stores: list[Name] = []
+
+
+class Sink(_Fields, frozen=True, kw_only=True):
+    """Writes the records of its parents to a topic, or to the topic that a function names for each."""
+
+    name: Name
+    topic: Name | None = None
+    topic_name_extractor: Annotated[Any, role_meta(TOPIC_NAME_EXTRACTOR)] | None = None
+    parents: Names
+    key_serde: SerdeName | None = None
+    value_serde: SerdeName | None = None
+    partitioner: Annotated[Any, role_meta(PARTITIONER)] | None = None
+
+
+class Graph(_Fields, frozen=True, kw_only=True):
+    """A topology, node by node."""
+
+    sources: list[Source] = []
+    processors: list[Processor] = []
+    sinks: list[Sink] = []
+    stores: list[Store] = []
+    global_stores: list[GlobalStore] = []
+
+
+def graph_faults(document: object, path: str) -> list[str]:
+    """Everything that is wrong, as far as can be told without the user's code."""
+    faults = faults_of(document, Graph, path)
+    return faults or list(_faults_between(read_graph(document), path))
+
+
+def read_graph(document: object) -> Graph:
+    """The graph in a document without faults."""
+    return msgspec.convert(document, Graph)
+
+
+def parents_first(processors: list[Processor]) -> list[Processor]:
+    """As they are listed, but each after those among its parents; what is left out at the end waits for itself."""
+    waiting = {processor.name: processor for processor in processors}
+    ordered: list[Processor] = []
+    while True:
+        ready = next((each for each in waiting.values() if waiting.keys().isdisjoint(each.parents)), None)
+        if ready is None:
+            return ordered
+        ordered.append(waiting.pop(ready.name))
+
+
+def _faults_between(graph: Graph, path: str) -> Iterator[str]:
+    if not graph.sources and not graph.global_stores:
+        yield f"{path}.sources: the topology reads nothing; add a source"
+    yield from _faults_of_choices(graph, path)
+    yield from _faults_of_topics(graph, path)
+    yield from _faults_of_equal_names(_nodes(graph, path), "node")
+    yield from _faults_of_equal_names(_stores(graph, path), "store")
+    yield from _faults_of_parents(graph, path)
+    yield from _faults_of_used_stores(graph, path)
+
+
+def _faults_of_choices(graph: Graph, path: str) -> Iterator[str]:
+    for index, source in enumerate(graph.sources):
+        if (source.topics is None) == (source.pattern is None):
+            yield f"{path}.sources[{index}]: expected exactly one of topics and pattern"
+    for index, sink in enumerate(graph.sinks):
+        if (sink.topic is None) == (sink.topic_name_extractor is None):
+            yield f"{path}.sinks[{index}]: expected exactly one of topic and topicNameExtractor"
+
+
+def _faults_of_topics(graph: Graph, path: str) -> Iterator[str]:
+    """A topic is read once."""
+    readers: dict[str, str] = {}
+    topics = [
+        (f"{path}.sources[{index}].topics[{number}]", source.name, topic)
+        for index, source in enumerate(graph.sources)
+        for number, topic in enumerate(source.topics or ())
+    ]
+    topics += [
+        (f"{path}.globalStores[{index}].topic", store.source_name, store.topic)
+        for index, store in enumerate(graph.global_stores)
+    ]
+    for at, reader, topic in topics:
+        if topic in readers:
+            yield f"{at}: source {readers[topic]} reads {topic!r} already; give that source two children instead"
+        readers.setdefault(topic, reader)
+
+
+def _nodes(graph: Graph, path: str) -> Iterator[tuple[str, str]]:
+    """Path and name of every node."""
+    for index, store in enumerate(graph.global_stores):
+        yield f"{path}.globalStores[{index}].source", store.source_name
+        yield f"{path}.globalStores[{index}].processor", store.processor_name
+    for field in ("sources", "processors", "sinks"):
+        for index, node in enumerate(getattr(graph, field)):
+            yield f"{path}.{field}[{index}].name", node.name
+
+
+def _stores(graph: Graph, path: str) -> Iterator[tuple[str, str]]:
+    for field, stores in (("stores", graph.stores), ("globalStores", graph.global_stores)):
+        for index, store in enumerate(stores):
+            yield f"{path}.{field}[{index}].name", store.name
+
+
+def _faults_of_equal_names(named: Iterator[tuple[str, str]], what: str) -> Iterator[str]:
+    first: dict[str, str] = {}
+    for at, name in named:
+        if first.setdefault(name, at) != at:
+            yield f"{at}: {name!r} is the name of another {what} ({first[name]}); choose another"
+
+
+def _faults_of_parents(graph: Graph, path: str) -> Iterator[str]:
+    parents = [*(source.name for source in graph.sources), *(processor.name for processor in graph.processors)]
+    sinks = {sink.name for sink in graph.sinks}
+    children = [(f"{path}.processors[{index}]", each.parents) for index, each in enumerate(graph.processors)]
+    children += [(f"{path}.sinks[{index}]", each.parents) for index, each in enumerate(graph.sinks)]
+    for at, names in children:
+        for number, parent in enumerate(names):
+            if parent in sinks:
+                yield f"{at}.parents[{number}]: {parent!r} is a sink; a sink has no children"
+            elif parent not in parents:
+                hint = did_you_mean(parent, parents, "sources and processors")
+                yield f"{at}.parents[{number}]: there is no node {parent!r}{hint}"
+    yield from _faults_of_cycles(graph, path)
+
+
+def _faults_of_cycles(graph: Graph, path: str) -> Iterator[str]:
+    ordered = {processor.name for processor in parents_first(graph.processors)}
+    for index, processor in enumerate(graph.processors):
+        if processor.name not in ordered:
+            yield f"{path}.processors[{index}].parents: {processor.name!r} is among its own ancestors; break the circle"
+
+
+def _faults_of_used_stores(graph: Graph, path: str) -> Iterator[str]:
+    known: Mapping[str, None] = dict.fromkeys(store.name for store in graph.stores)
+    in_globals = {store.name for store in graph.global_stores}
+    for index, processor in enumerate(graph.processors):
+        for number, store in enumerate(processor.stores):
+            at = f"{path}.processors[{index}].stores[{number}]"
+            if store in in_globals:
+                yield f"{at}: {store!r} is a global store, open to every processor; leave it out"
+            elif store not in known:
+                yield f"{at}: there is no store {store!r}{did_you_mean(store, known, 'stores') or '; add it to stores'}"

@@ -1,0 +1,253 @@
+"""Every operation that a step can be: what it takes, what it gives, what it is told. One entry each.
+
+An operation is a method of ``StreamsBuilder``, ``KStream``, ``KTable`` or a grouped form, under its name in camelCase.
+An entry is all it needs to be declared: the structure that its faults are found against, the lookup of the code that it
+names, and the call that builds it follow from the entry. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from types import NoneType
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from streamsapp.declared.options import (
+    CONSUMED,
+    GROUPED,
+    MATERIALIZED,
+    NAMED,
+    PRINTED,
+    PRODUCED,
+    REPARTITIONED,
+    STORE,
+    Group,
+    Name,
+    Names,
+    Pattern,
+)
+from streamsapp.declared.roles import (
+    ADDER,
+    AGGREGATOR,
+    INITIALIZER,
+    KEY_SELECTOR,
+    MAPPER,
+    PREDICATE,
+    PROCESSOR,
+    REDUCER,
+    SUBTRACTOR,
+    TOPIC_NAME_EXTRACTOR,
+    TRANSFORMER,
+    VALUE_MAPPER,
+    VALUES_MAPPER,
+    reference,
+    role_meta,
+    role_of,
+)
+
+
+class Kind(Enum):
+    """What an operation works on, and what it gives."""
+
+    BUILDER = "the topology"
+    STREAM = "a stream"
+    TABLE = "a table"
+    GLOBAL_TABLE = "a global table"
+    GROUPED_STREAM = "a grouped stream"
+    GROUPED_TABLE = "a grouped table"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One entry. The first of the ``arguments`` may be written alone: ``filter: "app:big"``."""
+
+    gives: Kind | None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[Group, ...] = ()
+    #: Of these arguments exactly one is given; the method has one parameter for all, named here.
+    one_of: tuple[str, ...] = ()
+    one_of_as: str = ""
+
+    @cached_property
+    def structure(self) -> type[Struct]:
+        """What a step's fields are checked against."""
+        fields: dict[str, Any] = {name: type_ | None for group in self.options for name, type_ in group.fields.items()}
+        fields |= self.arguments
+        return msgspec.defstruct(
+            "Options",
+            [(name, type_, None) if NoneType in get_args(type_) else (name, type_) for name, type_ in fields.items()],
+            kw_only=True,
+            frozen=True,
+            rename="camel",
+            forbid_unknown_fields=True,
+        )
+
+    @cached_property
+    def written(self) -> dict[str, str]:
+        """The name of each field in a manifest."""
+        return {each.name: each.encode_name for each in msgspec.structs.fields(self.structure)}
+
+    @property
+    def first(self) -> str | None:
+        """The field that may be written alone, as it is named in a manifest."""
+        return next((self.written[name] for name in self.arguments), None)
+
+    @property
+    def one_of_names(self) -> list[str]:
+        return [self.written[name] for name in self.one_of]
+
+    def is_reference(self, given: Mapping[str, Any]) -> bool:
+        """Whether a mapping is no mapping of fields but the first field's value: ``flatMapValues: {split: ","}``."""
+        role = next((role_of(type_) for type_ in self.arguments.values()), None)
+        return role is not None and len(given) == 1 and not role.made_from.keys().isdisjoint(given)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step without fault. ``of`` and ``gives`` are the names of what it continues from and of its result."""
+
+    path: str
+    name: str
+    operation: Operation
+    options: Any
+    of: str
+    gives: str
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads a topic."""
+        return self.name in OPERATIONS[Kind.BUILDER] and self.name != "addStateStore"
+
+    def branches(self) -> Iterator[tuple[str, Branch | DefaultBranch]]:
+        """The branches of a ``split``, each with its path."""
+        for index, branch in enumerate(getattr(self.options, "branches", ())):
+            yield f"{self.path}.branches[{index}]", branch
+        default = getattr(self.options, "default", None)
+        if default is not None:
+            yield f"{self.path}.default", default
+
+
+class Branch(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The branch of a ``split`` for the records that no earlier one took and for which the predicate holds."""
+
+    predicate: Annotated[Any, role_meta(PREDICATE)]
+    name: Name | None = None
+    result: Name | None = msgspec.field(default=None, name="as")
+
+
+class DefaultBranch(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The branch for all other records."""
+
+    name: Name | None = None
+    result: Name | None = msgspec.field(default=None, name="as")
+
+
+#: A field that names what an earlier step gave.
+Other = Annotated[str, Meta(min_length=1, extra={"other": True})]
+
+_MAPPER = {"mapper": reference(MAPPER)}
+_VALUE_MAPPER = {"mapper": reference(VALUE_MAPPER)}
+_PREDICATE = {"predicate": reference(PREDICATE)}
+_TOPIC = {"topic": Name}
+_PROCESSOR = {"supplier": reference(PROCESSOR), "stores": list[Name] | None}
+Branches = Annotated[list[Branch], Meta(min_length=1)]
+
+#: A table may be given a name and be kept in a store.
+_KEPT = (NAMED, MATERIALIZED)
+
+OPERATIONS: dict[Kind, dict[str, Operation]] = {
+    Kind.BUILDER: {
+        "stream": Operation(
+            Kind.STREAM,
+            {"topic": Name | None, "topics": Names | None, "pattern": Pattern | None},
+            (CONSUMED,),
+            one_of=("topic", "topics", "pattern"),
+            one_of_as="topics",
+        ),
+        "table": Operation(Kind.TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
+        "globalTable": Operation(Kind.GLOBAL_TABLE, _TOPIC, (CONSUMED, MATERIALIZED)),
+        "addStateStore": Operation(None, {"store": Name}, (STORE,)),
+        "addGlobalStore": Operation(
+            None, {"store": Name, "topic": Name, "supplier": reference(PROCESSOR)}, (STORE, CONSUMED)
+        ),
+    },
+    Kind.STREAM: {
+        "filter": Operation(Kind.STREAM, _PREDICATE, (NAMED,)),
+        "filterNot": Operation(Kind.STREAM, _PREDICATE, (NAMED,)),
+        "map": Operation(Kind.STREAM, _MAPPER, (NAMED,)),
+        "mapValues": Operation(Kind.STREAM, _VALUE_MAPPER, (NAMED,)),
+        "flatMap": Operation(Kind.STREAM, _MAPPER, (NAMED,)),
+        "flatMapValues": Operation(Kind.STREAM, {"mapper": reference(VALUES_MAPPER)}, (NAMED,)),
+        "selectKey": Operation(Kind.STREAM, {"selector": reference(KEY_SELECTOR)}, (NAMED,)),
+        "peek": Operation(Kind.STREAM, {"action": reference(MAPPER)}, (NAMED,)),
+        "merge": Operation(Kind.STREAM, {"with": Other}, (NAMED,)),
+        "split": Operation(None, {"branches": Branches, "default": DefaultBranch | None}, (NAMED,)),
+        "repartition": Operation(Kind.STREAM, {}, (REPARTITIONED,)),
+        "process": Operation(Kind.STREAM, _PROCESSOR, (NAMED,)),
+        "processValues": Operation(Kind.STREAM, _PROCESSOR, (NAMED,)),
+        "toTable": Operation(Kind.TABLE, {}, _KEPT),
+        "groupBy": Operation(Kind.GROUPED_STREAM, {"selector": reference(KEY_SELECTOR)}, (GROUPED,)),
+        "groupByKey": Operation(Kind.GROUPED_STREAM, {}, (GROUPED,)),
+        "foreach": Operation(None, {"action": reference(MAPPER)}, (NAMED,)),
+        "print": Operation(None, {}, (PRINTED,)),
+        "to": Operation(
+            None,
+            {"topic": Name | None, "topic_name_extractor": reference(TOPIC_NAME_EXTRACTOR) | None},
+            (PRODUCED,),
+            one_of=("topic", "topic_name_extractor"),
+            one_of_as="topic",
+        ),
+    },
+    Kind.TABLE: {
+        "filter": Operation(Kind.TABLE, _PREDICATE, _KEPT),
+        "filterNot": Operation(Kind.TABLE, _PREDICATE, _KEPT),
+        "mapValues": Operation(Kind.TABLE, _VALUE_MAPPER, _KEPT),
+        "transformValues": Operation(
+            Kind.TABLE, {"supplier": reference(TRANSFORMER), "stores": list[Name] | None}, _KEPT
+        ),
+        "toStream": Operation(Kind.STREAM, {"mapper": reference(KEY_SELECTOR) | None}, (NAMED,)),
+        "groupBy": Operation(Kind.GROUPED_TABLE, {"selector": reference(MAPPER)}, (GROUPED,)),
+    },
+    Kind.GLOBAL_TABLE: {},
+    Kind.GROUPED_STREAM: {
+        "count": Operation(Kind.TABLE, {}, _KEPT),
+        "reduce": Operation(Kind.TABLE, {"reducer": reference(REDUCER)}, _KEPT),
+        "aggregate": Operation(
+            Kind.TABLE, {"initializer": reference(INITIALIZER), "aggregator": reference(AGGREGATOR)}, _KEPT
+        ),
+    },
+    Kind.GROUPED_TABLE: {
+        "count": Operation(Kind.TABLE, {}, _KEPT),
+        "reduce": Operation(Kind.TABLE, {"adder": reference(ADDER), "subtractor": reference(SUBTRACTOR)}, _KEPT),
+        "aggregate": Operation(
+            Kind.TABLE,
+            {
+                "initializer": reference(INITIALIZER),
+                "adder": reference(AGGREGATOR),
+                "subtractor": reference(AGGREGATOR),
+            },
+            _KEPT,
+        ),
+    },
+}
+
+#: Of Kafka Streams, and not here yet.
+NOT_YET = frozenset({"join", "leftJoin", "outerJoin", "windowedBy", "cogroup", "suppress"})
+
+#: How one gets to what an operation works on.
+WAY_TO = {
+    Kind.STREAM: "make it a stream first, with toStream",
+    Kind.TABLE: "make it a table first, with toTable",
+    Kind.GROUPED_STREAM: "group it first, with groupBy or groupByKey",
+    Kind.GROUPED_TABLE: "group it first, with groupBy",
+}
+
+
+def kinds_of(operation: str) -> list[Kind]:
+    """What has an operation of that name."""
+    return [kind for kind, operations in OPERATIONS.items() if operation in operations]

@@ -1,0 +1,106 @@
+"""Looks up what a declaration names: serdes, functions, processors. All that is wrong is told at once.
+
+Called before a topology is built, on the thread that builds it. The user's code is imported and looked at, and serdes
+and processors are made once to see whether they are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from streamsapp.declared.roles import (
+    PROCESSOR,
+    SERDE,
+    VALUE_MAPPER,
+    VALUES_MAPPER,
+    Reference,
+    Role,
+    names_code,
+    role_of,
+)
+from streamsapp.dsl.arity import require_arity, takes_key
+from streamsapp.errors import ManifestError, TopologyError
+from streamsapp.serdes.api import Serde
+from streamsapp.topology.suppliers import check_supplier
+
+
+class Code(Protocol):
+    """The user's code. What is wrong with it is a ``ManifestError`` that begins with ``field``."""
+
+    def find(self, name: str, field: str) -> Any:
+        """What ``module:attribute`` names."""
+        ...
+
+    def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
+        """What the user's function returns; what it raises is told with its own line."""
+        ...
+
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Struct)
+
+
+def resolve(declared: dict[str, S], code: Code) -> list[S]:
+    """Structures by their paths, with what their references stand for in the place of the references."""
+    faults: list[str] = []
+    resolved = [_filled(each, path, code, faults) for path, each in declared.items()]
+    if faults:
+        raise ManifestError(faults)
+    return resolved
+
+
+def _filled(declared: S, path: str, code: Code, faults: list[str]) -> S:
+    hints = get_type_hints(type(declared), include_extras=True)
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(declared):
+        value, at = getattr(declared, field.name), f"{path}.{field.encode_name}"
+        role = role_of(hints[field.name])
+        if role is not None and value is not None:
+            try:
+                values[field.name] = _resolved(at, role, value, code)
+            except ManifestError as error:
+                faults += error.faults
+        elif isinstance(value, Struct):
+            values[field.name] = _filled(value, at, code, faults)
+        elif isinstance(value, list) and value and isinstance(value[0], Struct):
+            values[field.name] = [_filled(item, f"{at}[{index}]", code, faults) for index, item in enumerate(value)]
+    return msgspec.structs.replace(declared, **values)
+
+
+def _resolved(path: str, role: Role, reference: Reference, code: Code) -> Any:
+    if not names_code(reference):
+        return role.built(reference)
+    name = str(reference)
+    value = code.find(name, path)
+    if role is SERDE:
+        return _serde(value, name, path, code)
+    try:
+        if role is PROCESSOR:
+            code.run(lambda: check_supplier(name, value), f"making a processor with {name}", path)
+        elif role in (VALUE_MAPPER, VALUES_MAPPER):
+            takes_key(name, value)
+        else:
+            require_arity(name, value, *(role.arguments or ()))
+    except TopologyError as error:
+        raise ManifestError([f"{path}: {error}"]) from error
+    return value
+
+
+def _serde(value: Any, name: str, path: str, code: Code) -> Serde[Any]:
+    """A serde, or what a function without arguments returns as one."""
+    made = value if isinstance(value, Serde) or not callable(value) else code.run(value, f"calling {name}", path)
+    if not isinstance(made, Serde):
+        raise ManifestError([f"{path}: {name} gives {type(made).__name__}; expected a serde, such as Serdes.of(...)"])
+    return made
+
+
+def told_at(path: str, function: Callable[[], T]) -> T:
+    """What a function returns that builds; what cannot be built is told with a path."""
+    try:
+        return function()
+    except TopologyError as error:
+        raise ManifestError([f"{path}: {error}"]) from error

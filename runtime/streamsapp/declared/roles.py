@@ -1,0 +1,166 @@
+"""What a text of a declaration stands for: a serde, a predicate, a processor...; the user's code or built in.
+
+``module:attribute`` names the user's code. A name without a colon is built in: ``string``, ``words``; one that needs a
+text is a mapping: ``{split: ","}``. There are no expressions: nothing in a manifest is ever evaluated. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeAlias, get_args
+
+from msgspec import Meta
+
+from streamsapp.declared import functions
+from streamsapp.declared.faults import did_you_mean, shown
+from streamsapp.processor import timestamps
+from streamsapp.serdes.serdes import Serdes
+
+#: ``module:attribute``, both perhaps with dots.
+CODE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+#: How a declaration names code: a text, or ``{name: text}`` for something built in that needs one.
+Reference: TypeAlias = str | dict[str, str]
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a reference must be good for."""
+
+    what: str
+    #: What the function is called with; ``None`` where other rules apply.
+    arguments: tuple[str, ...] | None = None
+    built_in: Mapping[str, Any] = field(default_factory=dict)
+    #: Built in, but made from a text.
+    made_from: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+
+    def fault(self, given: object) -> str | None:
+        """What is wrong with a reference, as far as can be told without looking at any code."""
+        match given:
+            case str() if ":" in given:
+                return None if CODE_NAME.fullmatch(given) else f"expected module:attribute, got {given!r}"
+            case str() if given in self.made_from:
+                return f"{given!r} needs a text: {{{given}: ...}}"
+            case str():
+                return None if given in self.built_in else self._unknown(given)
+            case dict() if len(given) == 1:
+                ((name, text),) = given.items()
+                if name not in self.made_from:
+                    return self._unknown(str(name))
+                return None if isinstance(text, str) and text else f"{name!r} needs a text, got {shown(text)}"
+            case _:
+                return f"expected {self._expected}, got {shown(given)}"
+
+    def built(self, reference: Reference) -> Any:
+        """What a reference stands for that names no code."""
+        if isinstance(reference, str):
+            return self.built_in[reference]
+        ((name, text),) = reference.items()
+        return self.made_from[name](text)
+
+    def _unknown(self, given: str) -> str:
+        known = [*self.built_in, *self.made_from]
+        return f"expected {self._expected}, got {given!r}{did_you_mean(given, known, 'built in')}"
+
+    @property
+    def _expected(self) -> str:
+        return f"{self.what} as module:attribute{' or a name' if self.built_in else ''}"
+
+
+def names_code(reference: Reference) -> bool:
+    """Whether a reference is to the user's code."""
+    return isinstance(reference, str) and ":" in reference
+
+
+SERDE = Role(
+    "a serde",
+    built_in={
+        "string": Serdes.string(),
+        "bytes": Serdes.bytes(),
+        "integer": Serdes.integer(),
+        "long": Serdes.long(),
+        "double": Serdes.double(),
+        "float": Serdes.float(),
+        "short": Serdes.short(),
+        "boolean": Serdes.boolean(),
+        "uuid": Serdes.uuid(),
+        "json": Serdes.json(),
+        "void": Serdes.void(),
+    },
+)
+TIMESTAMP_EXTRACTOR = Role(
+    "a timestamp extractor",
+    ("record", "key", "value", "partition_time_ms"),
+    built_in={
+        "failOnInvalidTimestamp": timestamps.fail_on_invalid_timestamp,
+        "logAndSkipOnInvalidTimestamp": timestamps.log_and_skip_on_invalid_timestamp,
+        "usePartitionTimeOnInvalidTimestamp": timestamps.use_partition_time_on_invalid_timestamp,
+        "wallclockTimestamp": timestamps.wallclock_timestamp,
+    },
+)
+PREDICATE = Role(
+    "a predicate",
+    ("key", "value"),
+    built_in={"hasKey": functions.has_key, "hasValue": functions.has_value},
+    made_from={"contains": functions.contains},
+)
+MAPPER = Role("a function", ("key", "value"))
+#: Of ``(value)`` or of ``(key, value)``.
+VALUE_MAPPER = Role(
+    "a function",
+    built_in={"lower": functions.lower, "upper": functions.upper, "strip": functions.strip},
+    made_from={"field": functions.field},
+)
+#: As the one before, for many values.
+VALUES_MAPPER = Role(
+    "a function",
+    built_in={"words": functions.words},
+    made_from={"split": functions.split, "field": functions.items},
+)
+KEY_SELECTOR = Role(
+    "a function",
+    ("key", "value"),
+    built_in={"value": functions.value_of},
+    made_from={"field": functions.field_of_value},
+)
+REDUCER = Role(
+    "a reducer",
+    ("aggregate", "value"),
+    built_in={
+        "sum": functions.add,
+        "min": functions.least,
+        "max": functions.greatest,
+        "first": functions.first,
+        "last": functions.last,
+    },
+)
+ADDER = Role("a reducer", ("aggregate", "row"), built_in={"sum": functions.add})
+SUBTRACTOR = Role("a reducer", ("aggregate", "row"), built_in={"difference": functions.subtract})
+INITIALIZER = Role("a function without arguments", ())
+AGGREGATOR = Role("an aggregator", ("key", "value", "aggregate"))
+PARTITIONER = Role("a partitioner", ("topic", "key", "value", "partitions"))
+TOPIC_NAME_EXTRACTOR = Role("a function", ("key", "value", "metadata"))
+PROCESSOR = Role("a class of Processor, or a function that makes one,")
+TRANSFORMER = Role("a class of transformers, or a function that makes one,", ())
+
+
+def role_meta(role: Role) -> Meta:
+    """What makes a field one that holds a reference: its faults are the role's, and its code is looked up."""
+    return Meta(extra={"check": role.fault, "role": role})
+
+
+def reference(role: Role) -> Any:
+    """The type of a field that holds a reference."""
+    return Annotated[Any, role_meta(role)]
+
+
+def role_of(type_: Any) -> Role | None:
+    """The role of such a type, also where the field may be left out."""
+    for each in (type_, *get_args(type_)):
+        for meta in getattr(each, "__metadata__", ()):
+            if isinstance(meta, Meta) and meta.extra is not None and "role" in meta.extra:
+                role: Role = meta.extra["role"]
+                return role
+    return None
