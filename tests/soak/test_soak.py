@@ -14,13 +14,17 @@ from soak_run import run_plan
 _UNTIL = 12.0
 
 
-def short_plan(seed: int, guarantee: str) -> Plan:
-    return make_plan(seed, guarantee, 3).before(_UNTIL)
+def short_plan(seed: int, guarantee: str, *, remote: bool) -> Plan:
+    return make_plan(seed, guarantee, 3, remote=remote).before(_UNTIL)
 
 
-@pytest.mark.parametrize(("seed", "guarantee"), [(1, EXACTLY_ONCE), (4, AT_LEAST_ONCE)])
-def test_output_and_state_are_right_after_a_run_with_faults(tmp_path: Path, seed: int, guarantee: str) -> None:
-    report = run_plan(short_plan(seed, guarantee), tmp_path / "run")
+@pytest.mark.parametrize(
+    ("seed", "guarantee", "remote"), [(1, EXACTLY_ONCE, False), (4, AT_LEAST_ONCE, False), (11, EXACTLY_ONCE, True)]
+)
+def test_output_and_state_are_right_after_a_run_with_faults(
+    tmp_path: Path, seed: int, guarantee: str, remote: bool
+) -> None:
+    report = run_plan(short_plan(seed, guarantee, remote=remote), tmp_path / "run")
 
     assert not report.findings, "\n".join([describe(report, 0), *report.findings])
     assert report.records > 1000
