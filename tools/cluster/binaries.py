@@ -1,0 +1,167 @@
+"""Builds the programs of a Kubernetes node from the Go module proxy into the user's cache, once per version.
+
+Called by the set-up, by ``make cluster-up`` and by tests, on the caller's thread. Each folder below ``modules`` is a Go
+module that only pins what is built from it: ``go.sum`` has the hash of every module, and Go refuses any other.
+A process that finds another one building waits for it. What is being built, and how far, is told on stderr.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import versitygw
+from streamsapp.errors import StreamsError
+from streamsapp.local.jars import cache_dir
+
+_MODULES = Path(__file__).resolve().parent / "modules"
+_PROGRESS_SECONDS = 10.0
+
+
+class _Source(NamedTuple):
+    """Where the programs of one project come from: a folder of ``modules`` and the project's own module in it."""
+
+    folder: str
+    module: str
+
+
+_KUBERNETES = _Source("kubernetes", "k8s.io/kubernetes")
+_ETCD = _Source("etcd", "go.etcd.io/etcd/server/v3")
+_HELM = _Source("helm", "helm.sh/helm/v3")
+_COREDNS = _Source("coredns", "github.com/coredns/coredns")
+_PAUSE = _Source("pause", "streamsapp.dev/cluster/pause")
+
+#: Program → its source and its package below the source's module. Kubernetes' are the slowest and share most work.
+_PROGRAMS = {
+    "etcd": (_ETCD, ""),
+    "kube-apiserver": (_KUBERNETES, "/cmd/kube-apiserver"),
+    "kubectl": (_KUBERNETES, "/cmd/kubectl"),
+    "kube-controller-manager": (_KUBERNETES, "/cmd/kube-controller-manager"),
+    "kube-scheduler": (_KUBERNETES, "/cmd/kube-scheduler"),
+    "kubelet": (_KUBERNETES, "/cmd/kubelet"),
+    "kube-proxy": (_KUBERNETES, "/cmd/kube-proxy"),
+    "helm": (_HELM, "/cmd/helm"),
+    "coredns": (_COREDNS, ""),
+    "pause": (_PAUSE, ""),
+}
+
+#: What tests of one resource need: objects that are stored and validated, without anybody who acts on them.
+API_SERVER = ("etcd", "kube-apiserver", "kubectl")
+#: What a node needs, in the order in which it is built.
+NODE = tuple(_PROGRAMS)
+
+
+def executable(name: str) -> Path:
+    """A program of the node; built the first time it is asked for."""
+    build([name])
+    return path(name)
+
+
+def path(name: str) -> Path:
+    """Where a program is, or will be when it has been built."""
+    source, _ = _PROGRAMS[name]
+    return cache_dir() / f"{source.folder}-{_version(source)}" / name
+
+
+def missing(names: Sequence[str]) -> list[str]:
+    """Those of the programs that :func:`build` would have to build."""
+    return [name for name in names if not path(name).is_file()]
+
+
+def build(names: Sequence[str]) -> None:
+    """Make all of these programs exist. About eight minutes of two cores for all of them, nothing the second time."""
+    if not missing(names):
+        return
+    if not versitygw.is_buildable():
+        raise StreamsError("Go 1.21 or newer is needed to build Kubernetes' programs: install it, put it on PATH")
+    with _alone():
+        for name in missing(names):  # again: another process may have built them meanwhile
+            _build(name)
+
+
+def _build(name: str) -> None:
+    source, package = _PROGRAMS[name]
+    target = path(name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    command = ["nice", "go", "build", "-v", "-trimpath", f"-ldflags={_link_flags(source)}"]
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "auto", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{name}-") as scratch:
+        built = Path(scratch) / name
+        with subprocess.Popen(
+            [*command, "-o", str(built), f"{source.module}{package}"],
+            cwd=_MODULES / source.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            complaints = _follow(process, f"{name} {_version(source)}")
+        if process.returncode != 0:
+            raise StreamsError(
+                f"Go could not build {name} {_version(source)}; try again, or set GOPROXY. It said:\n"
+                + "\n".join(complaints[-20:])
+            )
+        built.replace(target)
+
+
+def _follow(process: subprocess.Popen[str], title: str) -> list[str]:
+    """Tell how far a build is, until it ends; returns what it said that is not the name of a compiled package."""
+    assert process.stderr is not None
+    start = told = time.monotonic()
+    print(f"  building {title}", file=sys.stderr, flush=True)
+    packages, other = 0, []
+    for line in process.stderr:
+        if re.fullmatch(r"[\w./~-]+\n", line):
+            packages += 1
+        else:
+            other.append(line.rstrip("\n"))
+        if time.monotonic() - told > _PROGRESS_SECONDS:
+            told = time.monotonic()
+            print(f"  building {title}: {packages} packages, {told - start:.0f} s", file=sys.stderr, flush=True)
+    process.wait()
+    print(f"  building {title}: ended after {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    return other
+
+
+def _link_flags(source: _Source) -> str:
+    """Without debugging information; Kubernetes' programs ask each other for the version written into them."""
+    flags = ["-s", "-w"]
+    version = _version(source)
+    if source is _KUBERNETES:
+        major, minor, _ = version.split(".")
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+            said = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+            flags += [f"-X {package}.{name}={value}" for name, value in said.items()]
+    if source is _HELM:
+        flags.append(f"-X helm.sh/helm/v3/internal/version.version=v{version}")
+    return " ".join(flags)
+
+
+@cache
+def _version(source: _Source) -> str:
+    required = (_MODULES / source.folder / "go.mod").read_text("utf-8")
+    found = re.search(rf"^(?:require |\t){re.escape(source.module)} v(\S+)$", required, re.MULTILINE)
+    return found[1] if found else "1"  # the one module that is written here requires nothing
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One build at a time on this machine: Go shares its cache between builds, and the cores are few."""
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with (cache_dir() / "cluster-build.lock").open("w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("  waiting for another process that builds Kubernetes' programs", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,3 @@
+module streamsapp.dev/cluster/pause
+
+go 1.25
