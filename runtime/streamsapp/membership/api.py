@@ -21,9 +21,17 @@ class TaskInfo:
     partitions: frozenset[TopicPartition]
     #: Whether it has a changelog, so that standbys make sense.
     stateful: bool
-    #: Fingerprint of the task's sub-topology: a task whose definition differs in another version of the application is
-    #: another task.
+    #: Fingerprint of the task's sub-topology, nodes and all; compared where a member does not tell its stores.
     definition: str = ""
+    #: Name and kind of each store; ``None``: a member of an older version, which does not tell.
+    stores: frozenset[tuple[str, str]] | None = None
+
+    def covers(self, other: TaskInfo) -> bool:
+        """Whether who knows the task like this can go on where who knows it like ``other`` has stopped: it reads the
+        same, and has all those stores."""
+        if self.stores is None or other.stores is None:
+            return self.definition == other.definition
+        return self.partitions == other.partitions and other.stores <= self.stores
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class Assignment:
     generation: int = 0
     #: All members by name, this one included.
     peers: Mapping[str, Peer] = field(default_factory=dict)
+    #: What this instance does not get because its topology is another than the others', as sentences.
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

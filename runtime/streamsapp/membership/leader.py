@@ -37,7 +37,6 @@ class _Known:
     """The tasks that a member knows."""
 
     tasks: Mapping[TaskId, TaskInfo]
-    definitions: Mapping[TaskId, str]
     stateful: frozenset[TaskId]
 
 
@@ -60,7 +59,7 @@ class Reader:
                 on_disk=protocol.unpack(said.on_disk),
                 draining=said.draining,
                 tags=said.tags,
-                definitions=known.definitions,
+                definitions=known.tasks,
                 stateful=known.stateful,
             )
         except Exception as error:  # the bytes are anybody's, and kafka-python raises what it likes
@@ -72,11 +71,7 @@ class Reader:
         key = msgspec.msgpack.encode(definitions)
         if key not in self._known:
             tasks = protocol.unpack_definitions(definitions)
-            self._known[key] = _Known(
-                tasks,
-                {task: info.definition for task, info in tasks.items()},
-                frozenset(task for task, info in tasks.items() if info.stateful),
-            )
+            self._known[key] = _Known(tasks, frozenset(task for task, info in tasks.items() if info.stateful))
         return self._known[key]
 
 
@@ -133,7 +128,8 @@ def _view(said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> Gro
 def _share(said: Said, share: MemberPlan, group: bytes) -> bytes:
     partitions = {partition for task in share.active for partition in said.tasks[task].partitions}
     active, standby, warmup = (protocol.pack(each) for each in (share.active, share.standby, share.warmup))
-    return wire.assignment(partitions, Share(active, standby, warmup, group, said.nonce).encode())
+    told = Share(active, standby, warmup, group, said.nonce, list(share.notes))
+    return wire.assignment(partitions, told.encode())
 
 
 def _nothing(group: bytes) -> bytes:

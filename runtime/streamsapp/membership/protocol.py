@@ -24,6 +24,12 @@ MAX_COMPRESSED, MAX_BYTES, MAX_TASKS = 1 << 20, 16 << 20, 200_000
 Tasks: TypeAlias = dict[int, list[int]]
 
 
+#: What tasks have in common that are told of together.
+_Alike: TypeAlias = tuple[
+    int, str, bool, tuple[str, ...], tuple[tuple[str, int], ...], tuple[tuple[str, str], ...] | None
+]
+
+
 class MalformedError(Exception):
     """What a member said cannot be read."""
 
@@ -61,6 +67,8 @@ class Definition(Message, frozen=True):
     tasks: list[int]
     #: What a task reads instead, if the user groups partitions in a way of his own.
     reads: list[tuple[str, int]] = []
+    #: Name and kind of each store.
+    stores: list[tuple[str, str]] | None = None
 
 
 class Subscription(Message, frozen=True):
@@ -117,6 +125,8 @@ class Share(Message, frozen=True):
     #: Of the subscription that this answers: a static member that comes back gets the answer to its predecessor's.
     #: 0 answers one that could not be read.
     nonce: int
+    #: Why the member does not get what it might expect.
+    notes: list[str] = []
 
 
 VERSION = 1
@@ -148,16 +158,22 @@ def unpack_lags(lags: Mapping[int, list[tuple[int, int | None]]]) -> dict[TaskId
 
 
 def pack_definitions(tasks: Mapping[TaskId, TaskInfo]) -> list[Definition]:
-    alike: dict[tuple[int, str, bool, tuple[str, ...], tuple[tuple[str, int], ...]], list[int]] = {}
+    alike: dict[_Alike, list[int]] = {}
     for task, info in tasks.items():
         regular = all(partition == task.partition for _, partition in info.partitions)
         topics = tuple(sorted(topic for topic, _ in info.partitions)) if regular else ()
         reads = () if regular else tuple(sorted((topic, partition) for topic, partition in info.partitions))
-        alike.setdefault((task.subtopology, info.definition, info.stateful, topics, reads), []).append(task.partition)
+        stores = None if info.stores is None else tuple(sorted(info.stores))
+        known = (task.subtopology, info.definition, info.stateful, topics, reads, stores)
+        alike.setdefault(known, []).append(task.partition)
     return [
-        Definition(subtopology, fingerprint, stateful, list(topics), _runs(partitions), list(reads))
-        for (subtopology, fingerprint, stateful, topics, reads), partitions in sorted(alike.items())
+        Definition(number, fingerprint, stateful, list(topics), _runs(partitions), list(reads), _list(stores))
+        for (number, fingerprint, stateful, topics, reads, stores), partitions in sorted(alike.items(), key=repr)
     ]
+
+
+def _list(stores: tuple[tuple[str, str], ...] | None) -> list[tuple[str, str]] | None:
+    return None if stores is None else list(stores)
 
 
 def unpack_definitions(definitions: Iterable[Definition]) -> dict[TaskId, TaskInfo]:
@@ -166,7 +182,8 @@ def unpack_definitions(definitions: Iterable[Definition]) -> dict[TaskId, TaskIn
         for task in unpack({each.subtopology: each.tasks}):
             reads = [TopicPartition(topic, task.partition) for topic in each.topics]
             reads += [TopicPartition(topic, partition) for topic, partition in each.reads]
-            tasks[task] = TaskInfo(frozenset(reads), each.stateful, each.fingerprint)
+            stores = None if each.stores is None else frozenset(each.stores)
+            tasks[task] = TaskInfo(frozenset(reads), each.stateful, each.fingerprint, stores)
         if len(tasks) > MAX_TASKS:
             raise MalformedError("more tasks than any application has")
     return tasks

@@ -151,6 +151,8 @@ class Voice:
             len(assignment.warmup),
             len(assignment.peers),
         )
+        for note in assignment.notes:
+            log.warning("%s", note)
         if assignment.active - self._told.active and self._roll.dead:
             self._connection.spawn(partial(self._guarded, partial(self._fence_and_hand_over, assignment, self._joins)))
         else:
@@ -259,4 +261,5 @@ def _assignment(identity: Identity, share: Share, view: GroupView) -> Assignment
             peer.name: Peer(peer.endpoint, protocol.unpack(peer.active), protocol.unpack(peer.standby), peer.draining)
             for peer in view.peers
         },
+        notes=tuple(share.notes),
     )

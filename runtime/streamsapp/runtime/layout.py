@@ -40,9 +40,16 @@ class Layout:
     @property
     def task_infos(self) -> dict[TaskId, TaskInfo]:
         """What the group needs to know of the tasks."""
-        definitions = {plan.sub_topology.id: fingerprint(plan.sub_topology) for plan in self.plans.values()}
+        parts = {plan.sub_topology.id: plan.sub_topology for plan in self.plans.values()}
+        definitions = {number: fingerprint(part) for number, part in parts.items()}
+        stores = {number: frozenset((each.name, each.kind.value) for each in it.stores) for number, it in parts.items()}
         return {
-            task_id: TaskInfo(frozenset(plan.inputs), bool(plan.all_changelogs), definitions[plan.sub_topology.id])
+            task_id: TaskInfo(
+                frozenset(plan.inputs),
+                bool(plan.all_changelogs),
+                definitions[task_id.subtopology],
+                stores[task_id.subtopology],
+            )
             for task_id, plan in self.plans.items()
         }
 

@@ -31,6 +31,7 @@ def document(config: StreamsConfig, state: ClientState, parts: Parts | None, now
         "state": state.value,
         "generation": None if assignment is None else assignment.generation,
         "tasks": [] if parts is None else [_task(task, parts, now_ms) for task in list(parts.owned.all.values())],
+        "notes": [] if assignment is None else list(assignment.notes),
         "globalStores": [] if parts is None or parts.global_thread is None else _global_stores(parts.global_thread),
     }
 

@@ -39,6 +39,7 @@ def join_status(application_id: str, pod: str, documents: Mapping[str, dict[str,
         "state": min(states.values(), key=_WORST_FIRST.index),
         "generation": None if None in generations or len(answered) < len(documents) else min(generations),
         "tasks": [task for document in answered for task in document["tasks"]],
+        "notes": list(dict.fromkeys(note for document in answered for note in document["notes"])),
         "instances": [
             {
                 "instance": name,

@@ -28,8 +28,7 @@ class Fixed:
 
 
 def said(*active: TaskId, knows: Mapping[TaskId, TaskInfo] = TASKS) -> Said:
-    definitions = {task: info.definition for task, info in knows.items()}
-    return Said(MemberState("", 1, frozenset(active), definitions=definitions), knows, f"app-{len(active)}", "host:80")
+    return Said(MemberState("", 1, frozenset(active), definitions=knows), knows, f"app-{len(active)}", "host:80")
 
 
 def subscription(**changes: object) -> bytes:
@@ -64,7 +63,7 @@ def test_a_member_is_read_as_it_described_itself() -> None:
         on_disk=frozenset({C}),
         draining=True,
         tags={"zone": "a"},
-        definitions={A: "", B: "", C: ""},
+        definitions=TASKS,
         stateful=frozenset(TASKS),
     )
 

@@ -20,6 +20,7 @@ infos = st.builds(
     st.frozensets(st.builds(TopicPartition, st.sampled_from(["in", "other"]), st.integers(0, 300))),
     st.booleans(),
     st.sampled_from(["", "v1", "v2"]),
+    st.none() | st.frozensets(st.tuples(st.sampled_from(["counts", "sums"]), st.sampled_from(["KEY_VALUE", "WINDOW"]))),
 )
 
 
@@ -53,6 +54,22 @@ def test_what_a_later_version_added_is_skipped() -> None:
     fields = [*msgspec.structs.astuple(subscription()), "news of 2031"]
 
     assert Subscription.decode(zlib.compress(msgspec.msgpack.encode(fields))) == subscription()
+
+
+def test_what_an_earlier_version_did_not_tell_is_not_known() -> None:
+    told = [0, "v1", True, ["in"], [0, 2], []]  # without the stores
+    fields = [*msgspec.structs.astuple(subscription())[:-1], [told]]
+
+    read = Subscription.decode(zlib.compress(msgspec.msgpack.encode(fields)))
+
+    tasks = protocol.unpack_definitions(read.definitions)
+    assert tasks[TaskId(0, 1)] == TaskInfo(frozenset({TopicPartition("in", 1)}), True, "v1", stores=None)
+
+
+def test_a_share_of_an_earlier_leader_has_no_notes() -> None:
+    fields = [{0: [0, 1]}, {}, {}, b"group", 5]
+
+    assert Share.decode(zlib.compress(msgspec.msgpack.encode(fields))).notes == []
 
 
 @pytest.mark.parametrize(

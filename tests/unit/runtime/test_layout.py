@@ -162,3 +162,28 @@ def test_changes_of_source_topics_are_told_in_a_sentence(now: dict[str, int], to
     change = made.changes(now)
 
     assert (change is None) if told is None else (change or "").startswith(told)
+
+
+def test_a_version_with_other_nodes_or_more_stores_can_take_over_from_one_without() -> None:
+    def counting(*, nodes: int = 1, totals: bool = False, topic: str = "lines") -> Layout:
+        builder = StreamsBuilder()
+        words = builder.stream(topic, consumed)
+        for _ in range(nodes):
+            words = words.filter(lambda key, value: True)
+        grouped = words.group_by_key()
+        grouped.count(Materialized("counts"))
+        if totals:
+            grouped.count(Materialized("totals"))
+        return layout(builder.build(), FakeAdmin(**{topic: 2}))
+
+    plain, longer, larger, elsewhere = (
+        made.task_infos[TaskId(0, 1)]
+        for made in (counting(), counting(nodes=2), counting(totals=True), counting(topic="words"))
+    )
+
+    assert plain.definition != longer.definition
+    assert plain.covers(longer)
+    assert longer.covers(plain)
+    assert larger.covers(plain)
+    assert not plain.covers(larger)
+    assert not elsewhere.covers(plain)

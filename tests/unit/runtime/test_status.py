@@ -63,8 +63,16 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "state": "RUNNING",
         "generation": None,
         "tasks": [],
+        "notes": [],
         "globalStores": [],
     }
+
+
+def test_what_the_group_does_not_give_this_instance_is_told() -> None:
+    parts = Parts()
+    parts.life.assignment = Assignment(frozenset(), generation=5, notes=("sub-topology 1: why",))
+
+    assert document(parts)["notes"] == ["sub-topology 1: why"]
 
 
 def test_every_partition_that_fills_a_global_store_tells_how_far_behind_it_is() -> None:

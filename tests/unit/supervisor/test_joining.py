@@ -18,6 +18,7 @@ def document(state: str, generation: int | None, *tasks: str) -> dict[str, Any]:
         "state": state,
         "generation": generation,
         "tasks": [{"id": task} for task in tasks],
+        "notes": [f"notes of generation {generation}"],
     }
 
 
@@ -31,6 +32,7 @@ def test_the_status_of_a_pod_has_the_tasks_of_all_and_the_worst_state() -> None:
         "state": "REBALANCING",
         "generation": 3,
     }
+    assert joined["notes"] == ["notes of generation 4", "notes of generation 3"]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ class Actives:
         return homeless
 
     def _share(self, kind: Kind) -> None:
-        self._shares = fair_shares(len(kind.tasks), kind.members, self._group.weight, self.load, self._count)
+        self._shares = fair_shares(len(kind.tasks), kind.home, self._group.weight, self.load, self._count)
         for m in kind.members:
             self._press(m)
 

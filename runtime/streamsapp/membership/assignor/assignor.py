@@ -19,7 +19,7 @@ class HighAvailabilityTaskAssignor:
 
     def assign(self, members: Mapping[str, MemberState], settings: AssignorSettings) -> Plan:
         """Decide; the same for the same members, whatever their order."""
-        group = Group(members)
+        group = Group(members, settings.standby_replicas)
         actives = Actives(group, settings)
         replicas = Standbys(group, actives, settings)
         size = len(group.names)
@@ -39,7 +39,7 @@ class HighAvailabilityTaskAssignor:
                 if task not in warmup[m]:
                     standby[m].add(task)
         plans = {
-            name: MemberPlan(frozenset(active[m]), frozenset(standby[m]), frozenset(warmup[m]))
+            name: MemberPlan(frozenset(active[m]), frozenset(standby[m]), frozenset(warmup[m]), group.notes_for(m))
             for m, name in enumerate(group.names)
         }
         waits = actives.waiting or replicas.waiting or replicas.warmups

@@ -1,13 +1,18 @@
-"""The group as the assignor sees it: members numbered by name, and of each task the definition that prevails.
+"""The group as the assignor sees it: members numbered by name, and of each task who may run it.
+
+Members of two versions of an application may know a task differently. One that *covers* what another knows, because it
+reads the same and has the same stores or more, can take over from it. So the version that runs a task says who may have
+it; and a task with state runs only as a version that enough hosts know for its standbys, where there is one.
 
 Made by the assignor for one assignment; pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import MemberState
 from streamsapp.record import TaskId
 
@@ -17,8 +22,10 @@ class Kind:
     """Tasks that the same members may run, all with state or all without; each kind is balanced by itself."""
 
     stateful: bool
-    #: Who may run them: those who know their definition and stay, or all who know it if none of them stays.
+    #: Who may run them: those who cover their definition and stay, or all who cover it if none of them stays.
     members: tuple[int, ...]
+    #: Of these, who is given tasks to even out load: not those of a version that too few hosts have for standbys.
+    home: tuple[int, ...]
     #: None of its members stays: nothing is moved.
     frozen: bool
     tasks: list[TaskId] = field(default_factory=list)
@@ -31,21 +38,29 @@ class Kind:
 class _Version:
     """Members that know the same tasks by the same definitions."""
 
-    definitions: Mapping[TaskId, str]
+    definitions: Mapping[TaskId, TaskInfo]
     stateful: frozenset[TaskId]
     members: list[int] = field(default_factory=list)
+    #: Where those of them are that stay.
+    hosts: frozenset[str] = frozenset()
 
 
 class Group:
     """Everything about members is a list by member number; what a member has of another definition is left out."""
 
-    def __init__(self, members: Mapping[str, MemberState]) -> None:
+    def __init__(self, members: Mapping[str, MemberState], standby_replicas: int = 0) -> None:
         self.names = sorted(members)
         self.states = [members[name] for name in self.names]
         self.hosts = [state.host or name for name, state in zip(self.names, self.states, strict=True)]
         self.weight = [max(1, state.threads) for state in self.states]
         #: Who claims a task, whatever its definition: it must not be given to anybody else yet.
         self.claims = _by_task(state.active for state in self.states)
+        #: Hosts that a task with state needs to have its standbys beside it.
+        self._hosts_needed = min(1 + standby_replicas, len(self._hosts_of(range(len(self.names)))))
+        self._versions = self._find_versions()
+        self._definition: dict[TaskId, TaskInfo] = {}
+        #: Tasks that too few hosts know to be run.
+        self._held_back: set[TaskId] = set()
         self.kinds = self._sort_into_kinds()
         self.kind_of = {task: kind for kind in self.kinds for task in kind.tasks}
         #: The one of those who claim a task that keeps it.
@@ -62,26 +77,29 @@ class Group:
             if task in self.kind_of
         }
 
-    def _sort_into_kinds(self) -> list[Kind]:
-        versions = self._versions()
-        kinds: dict[tuple[int, bool], Kind] = {}
-        members_of: dict[int, tuple[int, ...]] = {}
-        self._definition: dict[TaskId, str] = {}
-        for task in sorted(set().union(*(version.definitions for version in versions))):
-            definition = self._prevailing(task, versions)
-            self._definition[task] = definition
-            knowing = [v for v, version in enumerate(versions) if version.definitions.get(task) == definition]
-            which = sum(1 << v for v in knowing)
-            stateful = task in versions[knowing[0]].stateful
-            if which not in members_of:
-                members_of[which] = tuple(sorted(m for v in knowing for m in versions[v].members))
-            if (which, stateful) not in kinds:
-                kinds[which, stateful] = self._kind(stateful, members_of[which])
-            kinds[which, stateful].tasks.append(task)
-        # Those with the fewest members have the least choice; state counts for more than none.
-        return sorted(kinds.values(), key=lambda kind: (not kind.stateful, len(kind.members), kind.tasks[0]))
+    def notes_for(self, m: int) -> tuple[str, ...]:
+        """What the member does not get because of its topology."""
+        if len(self._versions) == 1:
+            return ()
+        mine = self.states[m].definitions
+        without: dict[int, str] = {}
+        for task in sorted(mine):
+            info = mine[task]
+            if task in self._held_back:
+                without[task.subtopology] = (
+                    f"sub-topology {task.subtopology} is not known to enough instances: its tasks run once "
+                    f"{self._hosts_needed} hosts know them, which standbys need"
+                )
+            elif task in self._definition and not info.covers(self._definition[task]):
+                without[task.subtopology] = (
+                    f"sub-topology {task.subtopology}: this instance gets none of its tasks while others run another "
+                    f"version of it: {_difference(info, self._definition[task])}"
+                )
+        return tuple(text for _, text in sorted(without.items()))
 
-    def _versions(self) -> list[_Version]:
+    # -- versions ----------------------------------------------------------------------------------------------------
+
+    def _find_versions(self) -> list[_Version]:
         versions: list[_Version] = []
         for m, state in enumerate(self.states):
             for version in versions:
@@ -91,26 +109,55 @@ class Group:
                 version = _Version(state.definitions, state.stateful)
                 versions.append(version)
             version.members.append(m)
+        for version in versions:
+            version.hosts = self._hosts_of(version.members)
         return versions
 
-    def _prevailing(self, task: TaskId, versions: list[_Version]) -> str:
-        """The definition most members know; between equals the one that runs now, then the smallest."""
-        votes: dict[str, int] = {}
-        for version in versions:
-            definition = version.definitions.get(task)
-            if definition is not None:
-                votes[definition] = votes.get(definition, 0) + len(version.members)
-        if len(votes) == 1:
-            return next(iter(votes))
-        running = {self.states[m].definitions.get(task) for m in self.claims.get(task, ())}
-        return min(votes, key=lambda definition: (-votes[definition], definition not in running, definition))
+    def _hosts_of(self, members: Iterable[int]) -> frozenset[str]:
+        """Of those that stay, or of all if nobody does."""
+        everybody_leaves = all(state.draining for state in self.states)
+        return frozenset(self.hosts[m] for m in members if everybody_leaves or not self.states[m].draining)
 
-    def _kind(self, stateful: bool, knowing: tuple[int, ...]) -> Kind:
+    def _sort_into_kinds(self) -> list[Kind]:
+        running = self._running_versions()
+        kinds: dict[tuple[tuple[int, ...], tuple[int, ...], bool], Kind] = {}
+        for task in sorted(set().union(*(version.definitions for version in self._versions))):
+            choice = _Choice(task, self._versions, running, self._hosts_needed)
+            definition = choice.made(self.claims.get(task, ()))
+            if definition is None:
+                self._held_back.add(task)
+                continue
+            self._definition[task] = definition
+            fitting = tuple(v for v, known in choice.known.items() if known.covers(definition))
+            home = tuple(v for v in fitting if v in choice.common) or fitting
+            stateful = any(task in self._versions[v].stateful for v in fitting)
+            if (fitting, home, stateful) not in kinds:
+                kinds[fitting, home, stateful] = self._kind(stateful, fitting, home)
+            kinds[fitting, home, stateful].tasks.append(task)
+        # Those with the fewest members have the least choice; state counts for more than none.
+        return sorted(kinds.values(), key=lambda kind: (not kind.stateful, len(kind.members), kind.tasks[0]))
+
+    def _running_versions(self) -> set[tuple[int, int]]:
+        """Sub-topologies of which a version runs tasks, with that version's number."""
+        return {
+            (task.subtopology, v)
+            for v, version in enumerate(self._versions)
+            for m in version.members
+            for task in self.states[m].active
+        }
+
+    def _kind(self, stateful: bool, fitting: Iterable[int], home: Iterable[int]) -> Kind:
+        knowing = tuple(sorted(m for v in fitting for m in self._versions[v].members))
         staying = tuple(m for m in knowing if not self.states[m].draining)
-        return Kind(stateful, staying or knowing, frozen=not staying)
+        members = staying or knowing
+        at_home = {m for v in home for m in self._versions[v].members}
+        return Kind(stateful, members, tuple(m for m in members if m in at_home) or members, frozen=not staying)
 
     def _knows(self, m: int, task: TaskId) -> bool:
-        return task in self._definition and self.states[m].definitions.get(task) == self._definition[task]
+        if task not in self._definition:
+            return False
+        mine = self.states[m].definitions.get(task)
+        return mine is not None and mine.covers(self._definition[task])
 
     def _owners(self) -> dict[TaskId, int]:
         owners: dict[TaskId, int] = {}
@@ -119,6 +166,68 @@ class Group:
             if rightful:
                 owners[task] = min(rightful, key=lambda m: (self.states[m].draining, m))
         return owners
+
+
+class _Choice:
+    """Which of the definitions of a task is the least that who runs it must cover."""
+
+    def __init__(self, task: TaskId, versions: list[_Version], running: set[tuple[int, int]], hosts: int) -> None:
+        self._versions = versions
+        #: By number of version.
+        self.known = {v: it.definitions[task] for v, it in enumerate(versions) if task in it.definitions}
+        self._stateful = any(task in versions[v].stateful for v in self.known)
+        self._hosts_needed = hosts if self._stateful else 1
+        self._running = {v for v in self.known if (task.subtopology, v) in running}
+        #: Versions whose tasks can have their standbys.
+        self.common = {v for v, info in self.known.items() if self._enough(self._covering(info))}
+
+    def made(self, owners: Iterable[int]) -> TaskInfo | None:
+        """``None``: it does not run, because too few hosts know it. So an upgrade that adds a sub-topology, and one
+        that takes it away, never leave a task at the last pod without a standby, which nobody could restart then."""
+        if not self._enough(self.known):
+            return None
+        claiming = set(owners)
+        owning = [v for v in self.known if claiming.intersection(self._versions[v].members)]
+        if owning:
+            own = self._best(owning)
+            # What too few know goes back to those who have a part of it, where there are any.
+            back = [v for v in self.common if self.known[own].covers(self.known[v])]
+            return self.known[own if own in self.common or not back else self._best(back)]
+        return self.known[self._best(self.common or self.known)]
+
+    def _covering(self, info: TaskInfo) -> Iterator[int]:
+        return (v for v, other in self.known.items() if other.covers(info))
+
+    def _enough(self, versions: Iterable[int]) -> bool:
+        hosts: set[str] = set().union(*(self._versions[v].hosts for v in versions))
+        return len(hosts) >= self._hosts_needed
+
+    def _best(self, versions: Iterable[int]) -> int:
+        """What runs goes on; then what most members know; then any, but always the same."""
+        first, *others = versions
+        if not others:
+            return first
+        return min([first, *others], key=lambda v: (v not in self._running, -self._votes(v), self._sortable(v)))
+
+    def _votes(self, version: int) -> int:
+        info = self.known[version]
+        same = (v for v, other in self.known.items() if other.covers(info) and info.covers(other))
+        return sum(len(self._versions[v].members) for v in same)
+
+    def _sortable(self, version: int) -> str:
+        info = self.known[version]
+        return repr((info.definition, sorted(info.partitions), sorted(info.stores or ())))
+
+
+def _difference(mine: TaskInfo, theirs: TaskInfo) -> str:
+    """In what their definition is not covered."""
+    if mine.stores is None or theirs.stores is None:
+        return "its nodes differ"
+    if mine.partitions != theirs.partitions:
+        here, there = (", ".join(sorted({each.topic for each in it.partitions})) for it in (mine, theirs))
+        return f"it reads {here} here and {there} there"
+    missing = ", ".join(f"{name} ({kind})" for name, kind in sorted(theirs.stores - mine.stores))
+    return f"stores that are not there here: {missing}"
 
 
 def _by_task(sets: Iterable[frozenset[TaskId]]) -> dict[TaskId, list[int]]:

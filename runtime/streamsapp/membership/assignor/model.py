@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from streamsapp.membership.api import TaskInfo
 from streamsapp.record import TaskId
 
 
@@ -30,8 +31,8 @@ class MemberState:
     draining: bool = False
     #: Where it runs, such as ``{"zone": "a"}`` (KIP-708).
     tags: Mapping[str, str] = field(default_factory=dict)
-    #: The tasks it knows, each with the fingerprint of its sub-topology.
-    definitions: Mapping[TaskId, str] = field(default_factory=dict)
+    #: The tasks it knows, each as its topology has it.
+    definitions: Mapping[TaskId, TaskInfo] = field(default_factory=dict)
     #: Those of them with a changelog.
     stateful: frozenset[TaskId] = frozenset()
 
@@ -59,6 +60,8 @@ class MemberPlan:
     standby: frozenset[TaskId] = frozenset()
     #: Replicas made for a move; when one has caught up, which it may have from the start, it is time to assign anew.
     warmup: frozenset[TaskId] = frozenset()
+    #: What it does not get because of its topology, as sentences; it tells them.
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
