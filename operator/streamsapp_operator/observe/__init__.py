@@ -1,0 +1,9 @@
+"""Looks at one application: its objects in the cluster, and what each of its pods says of itself.
+
+Called on the thread of the application's loop. Everything a pod says is untrusted: user code runs in it.
+"""
+
+from streamsapp_operator.observe.look import Look, Observer
+from streamsapp_operator.observe.pod_status import PodAsker
+
+__all__ = ["Look", "Observer", "PodAsker"]

@@ -1,0 +1,186 @@
+"""Carries out actions, in order, and stops at the first that fails: the next look plans anew, from what is then true.
+
+One actor for each application, called on the thread of its loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from streamsapp_operator.apply.children import ChildWriter, NameTakenError
+from streamsapp_operator.apply.revisions import Revisions
+from streamsapp_operator.asked import Asked
+from streamsapp_operator.children import Children, Owner, RenderSettings, Revision, render
+from streamsapp_operator.children.names import REVISION_LABEL, check_pod_name
+from streamsapp_operator.children.policy import disruption_budget
+from streamsapp_operator.kube import Client, Conflict, Object, Rejected
+from streamsapp_operator.kube.events import Recorder, Subject
+from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET, STREAMS_APP, label
+from streamsapp_operator.model.actions import (
+    Action,
+    ApplyChildren,
+    DropCheck,
+    DropRevisions,
+    Evict,
+    Release,
+    SetBudget,
+    StartCheck,
+    Tell,
+)
+from streamsapp_operator.observe.look import Look, is_owned
+from streamsapp_operator.times import SteadyClock
+
+log = logging.getLogger(__name__)
+
+FINALIZER = "streamsapp.dev/drain"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What actions are about."""
+
+    asked: Asked
+    #: The application as it was read.
+    document: Object
+    look: Look
+    subject: Subject
+    tokens: Sequence[str]
+
+
+class Actor:
+    """Acts for one application."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: SteadyClock,
+        recorder: Recorder,
+        settings: RenderSettings,
+        may_act: Callable[[], bool],
+        uid: str,
+    ) -> None:
+        """``may_act`` is asked before each action: whether this operator still leads."""
+        self._client = client
+        self._clock = clock
+        self._recorder = recorder
+        self._settings = settings
+        self._may_act = may_act
+        self._writer = ChildWriter(client, clock, uid)
+        self._revisions = Revisions(client)
+        #: Revisions whose check pod the API server does not take, and what it said.
+        self.rejected: dict[str, str] = {}
+
+    def act(self, actions: Iterable[Action], case: Case, done: Callable[[Action], None]) -> None:
+        """Raises ``ApiError`` for the first that fails. ``done`` hears of each that was carried out."""
+        for action in actions:
+            if not self._may_act():
+                return
+            until = getattr(action, "until", None)
+            if until is not None and self._clock.now() > until:
+                log.info("%s: what it was decided by is too old now", type(action).__name__)
+                return
+            self._one(action, case)
+            done(action)
+
+    def _one(self, action: Action, case: Case) -> None:
+        owner, look = case.asked.owner, case.look
+        match action:
+            case ApplyChildren():
+                self._apply(action, case)
+            case SetBudget(max_unavailable=most):
+                self._writer.send(disruption_budget(owner, most), look.children)
+            case Evict(pod=pod, uid=uid, resource_version=version):
+                self._client.evict(owner.namespace, pod, uid, version)
+            case StartCheck(revision=revision):
+                self._start_check(revision, case)
+            case DropCheck(revision=revision):
+                self._drop_check(owner, revision)
+            case DropRevisions(keep=keep):
+                self._drop_revisions(owner, keep, look)
+            case Tell(kind=kind, reason=reason, message=message):
+                self._recorder.tell(case.subject, kind, reason, message)
+            case Release():
+                set_finalizer(self._client, case.document, present=False)
+
+    def _apply(self, action: ApplyChildren, case: Case) -> None:
+        owner, look = case.asked.owner, case.look
+        revision = self._revisions.find(action.revision, case.asked)
+        if revision is not None:
+            children = self._render(revision, case, action.replicas, action.max_unavailable)
+            self._writer.send_all(children.objects, look.children)
+            return
+        seen = look.observed.children
+        if seen.template_revision != action.revision:
+            raise Rejected(
+                f"the configuration of revision {action.revision} is gone: somebody deleted its ConfigMap; "
+                "mend the spec, which makes a new revision"
+            )
+        # What runs can go on, and can be drained: only the number of its pods is kept.
+        self._writer.send(disruption_budget(owner, action.max_unavailable), look.children)
+        if seen.replicas != action.replicas:
+            changes = {"spec": {"replicas": action.replicas}}
+            self._client.merge(STATEFUL_SET, owner.namespace, owner.name, changes)
+
+    def _render(self, revision: Revision, case: Case, replicas: int, max_unavailable: int) -> Children:
+        return render(
+            case.asked.owner,
+            revision,
+            self._settings,
+            replicas=replicas,
+            max_unavailable=max_unavailable,
+            token_lines=case.tokens,
+        )
+
+    def _start_check(self, name: str, case: Case) -> None:
+        revision = self._revisions.find(name, case.asked)
+        if revision is None:
+            return  # the spec has changed since: the next plan asks for another one
+        *needed, pod = self._render(revision, case, 0, 0).check
+        try:
+            self._writer.send_all(needed, case.look.children)
+            self._client.create(pod)
+        except Conflict:
+            self._replace_check(case.asked.owner, name)
+        except NameTakenError:
+            raise
+        except Rejected as error:
+            self.rejected = {name: str(error)}
+            raise
+
+    def _replace_check(self, owner: Owner, revision: str) -> None:
+        """There is one already: of an earlier attempt that its node ended, or it was just started."""
+        found = self._client.get(POD, owner.namespace, check_pod_name(owner.name, revision))
+        if found is not None and not is_owned(found, owner.uid):
+            raise NameTakenError(f"there is a pod {found['metadata']['name']!r} already that is not this StreamsApp's")
+        if found is not None and found["status"].get("phase") in ("Failed", "Succeeded"):
+            self._client.evict(owner.namespace, found["metadata"]["name"], found["metadata"]["uid"])
+
+    def _drop_check(self, owner: Owner, revision: str) -> None:
+        name = check_pod_name(owner.name, revision)
+        found = self._client.get(POD, owner.namespace, name, metadata_only=True)
+        if found is not None and is_owned(found, owner.uid) and "deletionTimestamp" not in found["metadata"]:
+            self._client.evict(owner.namespace, name, found["metadata"]["uid"])
+
+    def _drop_revisions(self, owner: Owner, keep: frozenset[str], look: Look) -> None:
+        for key, child in list(look.children.items()):
+            revision = label(child, REVISION_LABEL)
+            if not key.startswith(f"{CONFIG_MAP.name}/") or revision is None or revision in keep:
+                continue
+            if is_owned(child, owner.uid):
+                self._client.delete(CONFIG_MAP, owner.namespace, child["metadata"]["name"])
+            del look.children[key]
+
+
+def set_finalizer(client: Client, document: Object, *, present: bool) -> Object:
+    """Make the application wait for being drained when it is deleted, or let it go."""
+    metadata = document["metadata"]
+    others = [name for name in metadata.get("finalizers") or () if name != FINALIZER]
+    changes = {
+        "metadata": {
+            "finalizers": [*others, FINALIZER] if present else others,
+            "resourceVersion": metadata["resourceVersion"],
+        }
+    }
+    return client.merge(STREAMS_APP, metadata["namespace"], metadata["name"], changes)

@@ -1,0 +1,37 @@
+"""Finds what a revision is made of: the one that the spec asks for, or an earlier one by its ConfigMap.
+
+One for each application, called on the thread of its loop.
+"""
+
+from __future__ import annotations
+
+from streamsapp_operator.asked import Asked
+from streamsapp_operator.children import Revision, recorded_revision
+from streamsapp_operator.children.names import Owner, config_map_name
+from streamsapp_operator.kube import Client
+from streamsapp_operator.kube.kinds import CONFIG_MAP
+from streamsapp_operator.observe.look import is_owned
+
+
+class Revisions:
+    """Revisions never change, so each is read once."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._read: dict[str, Revision] = {}
+
+    def find(self, revision: str, asked: Asked) -> Revision | None:
+        """``None``: its ConfigMap is gone, and it is not what the spec asks for."""
+        if asked.revision is not None and asked.revision.id == revision:
+            return asked.revision
+        if revision not in self._read:
+            found = self._recorded(asked.owner, revision)
+            if found is None:
+                return None
+            # Two matter at a time: what runs, and what it may go back to.
+            self._read = {key: self._read[key] for key in list(self._read)[-2:]} | {revision: found}
+        return self._read[revision]
+
+    def _recorded(self, owner: Owner, revision: str) -> Revision | None:
+        found = self._client.get(CONFIG_MAP, owner.namespace, config_map_name(owner.name, revision))
+        return None if found is None or not is_owned(found, owner.uid) else recorded_revision(found)

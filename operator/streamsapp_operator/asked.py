@@ -1,0 +1,76 @@
+"""What is asked for: a ``StreamsApp`` as the API server has it, read and judged.
+
+Called by the loop of an application, on its thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from streamsapp.errors import ManifestError
+from streamsapp.manifest import StreamsApp, decode
+from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
+from streamsapp_operator.kube.kinds import Object
+from streamsapp_operator.model.wanted import Invalid, Wanted
+
+#: The ConfigMap of a name in the application's namespace; ``None`` if there is none.
+ReadConfigMap: TypeAlias = Callable[[str], Object | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One application."""
+
+    owner: Owner
+    application_id: str
+    wanted: Wanted | Invalid
+    #: What the spec asks for now; ``None`` if it is invalid.
+    revision: Revision | None
+
+
+def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> Asked:
+    """Never raises for what a user wrote: faults are told by ``Invalid``."""
+    metadata = document["metadata"]
+    owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"])
+    deleting = "deletionTimestamp" in metadata
+    try:
+        app = decode(document)
+        revision = _revision(app, settings, config_map)
+    except ManifestError as error:
+        generation = int(metadata["generation"])
+        invalid = Invalid(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting)
+        return Asked(owner, _application_id(document), invalid, None)
+    return Asked(owner, app.application_id, _wanted(app, owner, revision.id, deleting), revision)
+
+
+def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigMap) -> Revision:
+    reference = app.spec.code.config_map_ref
+    found = None if reference is None else config_map(reference.name)
+    return revision_of(app, settings, code_files(app, found))
+
+
+def _wanted(app: StreamsApp, owner: Owner, revision: str, deleting: bool) -> Wanted:
+    spec, remote = app.spec, app.spec.remote_state
+    return Wanted(
+        name=owner.name,
+        namespace=owner.namespace,
+        uid=owner.uid,
+        generation=app.metadata.generation or 0,
+        revision=revision,
+        replicas=spec.replicas,
+        standby_replicas=spec.processing.standby_replicas,
+        rollout=spec.rollout,
+        autoscaling=spec.autoscaling,
+        has_remote_state=remote is not None,
+        snapshot_interval_seconds=60 if remote is None else remote.snapshot_interval_seconds,
+        deleting=deleting,
+    )
+
+
+def _application_id(document: Object) -> str:
+    """Of a spec that may have any fault: its pods are asked all the same."""
+    spec = document.get("spec")
+    given = spec.get("applicationId") if isinstance(spec, dict) else None
+    return given if isinstance(given, str) and given else str(document["metadata"]["name"])

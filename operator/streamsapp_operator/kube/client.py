@@ -1,0 +1,221 @@
+"""A thin client of the API server: documents in, documents out.
+
+Made once by ``__main__``; called on every thread. The login, its renewal and the connections are those of the
+``kubernetes`` package. Nothing is tried twice here: whoever calls looks again, and decides anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import urllib3
+from kubernetes import client, config
+
+from streamsapp_operator.kube.errors import Gone, Unavailable, error_of
+from streamsapp_operator.kube.kinds import POD, Kind, Object, kind_of
+
+FIELD_MANAGER = "streamsapp-operator"
+
+#: Seconds.
+_CONNECT, _ANSWER = 3.0, 10.0
+_PAGE = 500
+_JSON = "application/json"
+_METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+#: Called with verb, plural and outcome of each request.
+Heard = Callable[[str, str, str], None]
+
+
+def login(context: str | None = None) -> client.Configuration:
+    """The operator's own login: of the pod it runs in, or of a kubeconfig outside a cluster."""
+    found = client.Configuration()
+    try:
+        config.load_incluster_config(client_configuration=found)
+    except config.ConfigException:
+        config.load_kube_config(client_configuration=found, context=context)
+    return found
+
+
+class Client:
+    """The API server. Raises ``ApiError`` and nothing else."""
+
+    def __init__(self, configuration: client.Configuration, heard: Heard = lambda verb, plural, outcome: None) -> None:
+        configuration.connection_pool_maxsize = 16
+        self._configuration = configuration
+        self._pool: urllib3.PoolManager = client.ApiClient(configuration).rest_client.pool_manager
+        self._heard = heard
+
+    def get(
+        self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = _ANSWER
+    ) -> Object | None:
+        """One object, as it is now; ``None`` if there is none."""
+        accept = _METADATA if metadata_only else _JSON
+        try:
+            return self._request("get", kind, namespace, name, headers={"Accept": accept}, timeout=timeout)
+        except Gone:
+            return None
+
+    def list(
+        self, kind: Kind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+    ) -> list[Object]:
+        """All objects of a kind with these labels."""
+        pages = self._pages(kind, namespace, labels, metadata_only)
+        return [item for page in pages for item in page.get("items") or ()]
+
+    def _pages(self, kind: Kind, namespace: str | None, labels: str | None, metadata_only: bool) -> Iterator[Object]:
+        query = {"limit": str(_PAGE)} | ({} if labels is None else {"labelSelector": labels})
+        accept = _METADATA_LIST if metadata_only else _JSON
+        while True:
+            page = self._request("list", kind, namespace, headers={"Accept": accept}, query=query)
+            yield page
+            following = page["metadata"].get("continue")
+            if not following:
+                return
+            query["continue"] = following
+
+    def create(self, document: Object, timeout: float = _ANSWER) -> Object:
+        """A new object; ``Conflict`` if it exists."""
+        kind, namespace = kind_of(document), document["metadata"]["namespace"]
+        return self._request("create", kind, namespace, body=document, timeout=timeout)
+
+    def replace(self, document: Object, timeout: float = _ANSWER) -> Object:
+        """An object as a whole, guarded by the resource version that it has, if it has one."""
+        metadata = document["metadata"]
+        kind, namespace, name = kind_of(document), metadata["namespace"], metadata["name"]
+        return self._request("update", kind, namespace, name, body=document, timeout=timeout)
+
+    def apply(self, document: Object) -> Object:
+        """Server-side apply: what the document has becomes so, what it had before and has no more goes."""
+        metadata = document["metadata"]
+        return self._request(
+            "patch",
+            kind_of(document),
+            metadata["namespace"],
+            metadata["name"],
+            headers={"Content-Type": "application/apply-patch+yaml"},
+            query={"fieldManager": FIELD_MANAGER, "force": "true"},
+            body=document,
+        )
+
+    def merge(self, kind: Kind, namespace: str, name: str, changes: Object) -> Object:
+        """Some fields of an object; guarded if ``changes`` has a resource version."""
+        return self._request(
+            "patch",
+            kind,
+            namespace,
+            name,
+            headers={"Content-Type": "application/merge-patch+json"},
+            query={"fieldManager": FIELD_MANAGER},
+            body=changes,
+        )
+
+    def write_status(self, document: Object, status: Object) -> Object:
+        """All of an object's status; ``Conflict`` if the object is not what ``document`` says any more."""
+        metadata = document["metadata"]
+        operations = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+            {"op": "add", "path": "/status", "value": status},
+        ]
+        return self._request(
+            "patch",
+            kind_of(document),
+            metadata["namespace"],
+            metadata["name"],
+            "status",
+            headers={"Content-Type": "application/json-patch+json"},
+            query={"fieldManager": FIELD_MANAGER},
+            body=operations,
+        )
+
+    def evict(self, namespace: str, pod: str, uid: str, resource_version: str | None = None) -> None:
+        """Evict a pod, unless it changed. ``Refused``: the budget is against it. Gone already is done."""
+        preconditions = {"uid": uid} | ({} if resource_version is None else {"resourceVersion": resource_version})
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace},
+            "deleteOptions": {"preconditions": preconditions},
+        }
+        try:
+            self._request("create", POD, namespace, pod, "eviction", body=body)
+        except Gone:
+            return
+
+    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        """Gone already is done."""
+        try:
+            self._request("delete", kind, namespace, name)
+        except Gone:
+            return
+
+    def _request(
+        self,
+        verb: str,
+        kind: Kind,
+        namespace: str | None,
+        name: str | None = None,
+        subresource: str | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        timeout: float = _ANSWER,
+    ) -> Object:
+        path = kind.path(namespace, None if name is None else quote(name), subresource)
+        plural = kind.plural if subresource is None else f"{kind.plural}/{subresource}"
+        doing = " ".join(part for part in (verb, plural, name, namespace and f"in namespace {namespace}") if part)
+        try:
+            code, answer = self._exchange(_METHODS[verb], path, headers or {}, query, body, timeout)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            self._heard(verb, plural, "unreachable")
+            raise Unavailable(f"{doing}: {type(error).__name__}: {error}") from error
+        self._heard(verb, plural, str(code))
+        if 200 <= code < 300:
+            return answer
+        raise error_of(code, answer, doing, evicting=subresource == "eviction")
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None,
+        body: Any,
+        timeout: float,
+    ) -> tuple[int, Object]:
+        url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        sent = {"Accept": _JSON, "User-Agent": FIELD_MANAGER, **self._authorization(), **headers}
+        if body is not None:
+            sent.setdefault("Content-Type", _JSON)
+        answer = self._pool.request(
+            method,
+            url,
+            headers=sent,
+            body=None if body is None else json.dumps(body).encode(),
+            timeout=urllib3.Timeout(connect=min(_CONNECT, timeout), read=timeout),
+            retries=False,
+        )
+        return answer.status, _document(answer.status, answer.data)
+
+    def _authorization(self) -> dict[str, str]:
+        """A token, renewed when it has to be; with a certificate there is none."""
+        settings: Any = self._configuration.auth_settings().values()
+        return {str(each["key"]): str(each["value"]) for each in settings if each["in"] == "header" and each["value"]}
+
+
+_METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+
+
+def _document(code: int, data: bytes) -> Object:
+    """A refusal may come as plain text, from a proxy say; it is told by its beginning."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        if 200 <= code < 300:
+            raise
+        found = None
+    return found if isinstance(found, dict) else {"message": data[:200].decode(errors="replace").strip()}

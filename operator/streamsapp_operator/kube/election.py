@@ -1,0 +1,58 @@
+"""Who leads, decided from a Lease that several may want. Pure: the clock and the API server come in as values.
+
+Owned by the thread of ``lease``. Only this process's monotonic clock counts: what a Lease says of time was written by
+another machine, so a Lease has run out once it was *seen* unchanged for its duration, never by comparing dates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSeen:
+    """A Lease as it was read."""
+
+    holder: str
+    #: As its holder wrote it; only whether it changes counts.
+    renewed: str
+    seconds: float
+    transitions: int
+
+
+class Step(Enum):
+    """What to do about a Lease."""
+
+    WAIT = "wait"
+    #: It is free, or has run out, or is ours already: write our name.
+    CLAIM = "claim"
+
+
+class Election:
+    """One candidate's view."""
+
+    def __init__(self, identity: str, deadline: float) -> None:
+        """``deadline``: seconds after the last renewal after which this candidate must have stopped to lead; shorter
+        than the duration of the Lease, so that it ends before anybody else may begin."""
+        self.identity = identity
+        self._deadline = deadline
+        self._seen: LeaseSeen | None = None
+        self._since = 0.0
+        self._renewed_at: float | None = None
+
+    def look(self, lease: LeaseSeen | None, now: float) -> Step:
+        """Decide what to do about the Lease that was just read; ``None``: there is none."""
+        if lease != self._seen:
+            self._seen, self._since = lease, now
+        if lease is None or not lease.holder or lease.holder == self.identity:
+            return Step.CLAIM
+        return Step.CLAIM if now - self._since > lease.seconds else Step.WAIT
+
+    def wrote(self, sent_at: float) -> None:
+        """Our name stands in the Lease; it counts from when the write was sent, not from when it was confirmed."""
+        self._renewed_at = sent_at
+
+    def remaining(self, now: float) -> float:
+        """For how many seconds nobody else can be leading; 0 or less: somebody may."""
+        return 0.0 if self._renewed_at is None else self._renewed_at + self._deadline - now

@@ -1,0 +1,62 @@
+"""What the API server can say no with, by what is to be done about it. Pure.
+
+    ApiError
+    ├── Conflict      somebody else changed it meanwhile, or it exists already: look again
+    ├── Gone          it is not there (any more)
+    ├── Forbidden     the operator's role lacks a right; the message names it
+    ├── Refused       an eviction that a budget does not allow now
+    ├── Rejected      the document is wrong, or a policy or quota of the namespace is against it: the user's to mend
+    └── Unavailable   not reached, no answer in time, or too busy: try again
+
+Raised by the client, on whichever thread calls it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_MISSING_RIGHT = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"')
+
+
+class ApiError(Exception):
+    """Root of what the client raises."""
+
+
+class Conflict(ApiError):
+    """The object changed since it was read, or exists already."""
+
+
+class Gone(ApiError):
+    """There is no such object."""
+
+
+class Forbidden(ApiError):
+    """The operator's role lacks a right."""
+
+
+class Refused(ApiError):
+    """A budget does not allow the eviction now."""
+
+
+class Rejected(ApiError):
+    """What was sent cannot be taken, now or later."""
+
+
+class Unavailable(ApiError):
+    """The API server was not reached, or could not do it now."""
+
+
+def error_of(code: int, status: dict[str, Any], doing: str, *, evicting: bool = False) -> ApiError:
+    """The error of an answer; ``doing`` says what was asked for, and ``status`` is its body."""
+    said = str(status.get("message") or status.get("reason") or f"HTTP {code}")
+    if code == 401:
+        return Unavailable(f"{doing}: the API server does not accept the operator's login: {said}")
+    if code == 403 and (right := _MISSING_RIGHT.search(said)) is not None:
+        verb, resource, group = right.groups()
+        remedy = f"add {verb} on {resource} in API group {group!r} to its role, or upgrade the chart"
+        return Forbidden(f"{doing}: the operator may not {verb} {resource}; {remedy} ({said})")
+    if code == 429 and evicting:
+        return Refused(said)
+    kind = {404: Gone, 409: Conflict, 410: Gone, 400: Rejected, 403: Rejected, 413: Rejected, 422: Rejected}
+    return kind.get(code, Unavailable)(f"{doing}: {said}")

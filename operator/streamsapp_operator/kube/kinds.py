@@ -1,0 +1,71 @@
+"""The kinds of objects the operator deals with, and where the API server has them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Object: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of namespaced object."""
+
+    api_version: str
+    name: str
+    plural: str
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """Of one object, or of all in a namespace, or of all."""
+        root = "/api" if "/" not in self.api_version else "/apis"
+        parts = [root, self.api_version]
+        if namespace is not None:
+            parts += ["namespaces", namespace]
+        parts += [self.plural, *(part for part in (name, subresource) if part is not None)]
+        return "/".join(parts)
+
+
+STREAMS_APP = Kind("streamsapp.dev/v1alpha1", "StreamsApp", "streamsapps")
+STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+BUDGET = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+SERVICE = Kind("v1", "Service", "services")
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+SECRET = Kind("v1", "Secret", "secrets")
+POD = Kind("v1", "Pod", "pods")
+EVENT = Kind("v1", "Event", "events")
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+
+_ALL = (
+    STREAMS_APP,
+    STATEFUL_SET,
+    BUDGET,
+    NETWORK_POLICY,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    CONFIG_MAP,
+    SECRET,
+    POD,
+    EVENT,
+    LEASE,
+)
+_BY_NAME = {(kind.api_version, kind.name): kind for kind in _ALL}
+
+
+def kind_of(document: Object) -> Kind:
+    """The kind of an object that is about to be written."""
+    return _BY_NAME[document["apiVersion"], document["kind"]]
+
+
+def annotation(document: Object, name: str) -> str | None:
+    """An annotation of an object."""
+    found = (document["metadata"].get("annotations") or {}).get(name)
+    return None if found is None else str(found)
+
+
+def label(document: Object, name: str) -> str | None:
+    """A label of an object."""
+    found = (document["metadata"].get("labels") or {}).get(name)
+    return None if found is None else str(found)

@@ -1,0 +1,78 @@
+"""One request to a pod, whose time limit holds however the pod answers: not at all, byte by byte, or without end.
+
+Called by ``pod_status`` on its threads. The usual clients limit the wait for each piece, which lets a pod hold a thread
+for hours.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPResponse
+from typing import cast
+
+#: Of status line and headers.
+_HEAD_BYTES = 64 << 10
+_CHUNK = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a pod is asked."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What it said."""
+
+    code: int
+    body: bytes
+    date: str | None
+
+
+def get(address: Address, path: str, token: str, left: Callable[[], float], max_bytes: int) -> Answer:
+    """Ask; raises ``OSError``, ``ValueError`` or ``HTTPException``. ``left`` is how many seconds there are still."""
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {address}",
+        f"Authorization: Bearer {token}",
+        "Connection: close",
+    ]
+    with socket.create_connection((address.host, address.port), timeout=_positive(left())) as connection:
+        connection.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii"))
+        received = bytearray()
+        while True:
+            connection.settimeout(_positive(left()))
+            chunk = connection.recv(_CHUNK)
+            if not chunk:
+                break
+            received += chunk
+            if len(received) > max_bytes + _HEAD_BYTES:
+                raise ValueError(f"its answer is larger than {max_bytes >> 20} MiB")
+    response = HTTPResponse(cast(socket.socket, _Received(bytes(received))))
+    response.begin()
+    return Answer(response.status, response.read(), response.headers.get("Date"))
+
+
+def _positive(seconds: float) -> float:
+    if seconds <= 0:
+        raise TimeoutError("no complete answer in time")
+    return seconds
+
+
+class _Received:
+    """What was read already, as the parser of answers wants it."""
+
+    def __init__(self, received: bytes) -> None:
+        self._received = received
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        return io.BytesIO(self._received)

@@ -1,0 +1,135 @@
+"""One look at an application: its children, its pods and what they say, its checks.
+
+One observer for each application, called on the thread of its loop. What decides is read anew each time: StatefulSet,
+budget and pods. What only drifts when somebody meddles is listed every half minute, as metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from streamsapp_operator.asked import Asked
+from streamsapp_operator.children.names import CHECK_LABEL, NAME_LABEL, REVISION_LABEL
+from streamsapp_operator.kube import Client
+from streamsapp_operator.kube.kinds import (
+    BUDGET,
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    POD,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    Kind,
+    Object,
+    annotation,
+    label,
+)
+from streamsapp_operator.model.observed import ChildrenSeen, Observed, PodReport, PodSeen, TaskRole
+from streamsapp_operator.observe.checks import check_seen
+from streamsapp_operator.observe.pod_status import PodAsker
+from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
+from streamsapp_operator.times import SteadyClock
+
+APPLIED = "streamsapp.dev/applied"
+_STILL_KINDS = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, NETWORK_POLICY)
+#: Seconds between two lists of what only drifts when somebody meddles.
+STILL_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen, and the children as documents."""
+
+    observed: Observed
+    #: ``Kind/name`` → the child; of some only the metadata. ``apply`` writes what it got back into it.
+    children: dict[str, Object]
+
+
+class Observer:
+    """Looks at one application, again and again."""
+
+    def __init__(self, client: Client, asker: PodAsker, clock: SteadyClock) -> None:
+        self._client = client
+        self._asker = asker
+        self._clock = clock
+        self._still: dict[str, Object] = {}
+        self._still_at: float | None = None
+
+    def look(self, asked: Asked, tokens: Sequence[str]) -> Look:
+        """Raises ``ApiError``: half a look is none."""
+        at, owner = self._clock.now(), asked.owner
+        if self._still_at is None or at - self._still_at >= STILL_SECONDS:
+            self._still = self._list_still(owner.namespace, owner.name)
+            self._still_at = at
+        # Still children stay in one dict, in which apply leaves what it wrote.
+        children = self._still
+        for kind in (STATEFUL_SET, BUDGET):
+            found = self._client.get(kind, owner.namespace, owner.name)
+            children.pop(f"{kind.name}/{owner.name}", None)
+            if found is not None and is_owned(found, owner.uid):
+                children[f"{kind.name}/{owner.name}"] = found
+        pods = self._pods(asked, tokens)
+        checks = [check_seen(pod, at) for pod in self._list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")]
+        observed = Observed(
+            at=at,
+            children=children_seen(children, owner.name),
+            pods=pods,
+            checks={check.revision: check for check in checks},
+            tasks_total=tasks_total(pods),
+        )
+        return Look(observed, children)
+
+    def _pods(self, asked: Asked, tokens: Sequence[str]) -> tuple[PodSeen, ...]:
+        owner = asked.owner
+        listed = self._list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
+        numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}
+        addresses = {pod["metadata"]["name"]: it for pod in numbered.values() if (it := address_of(pod)) is not None}
+        answers = self._asker.ask_all(addresses, asked.application_id, tokens)
+        return tuple(_pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
+
+    def _list_still(self, namespace: str, app: str) -> dict[str, Object]:
+        return {
+            f"{kind.name}/{found['metadata']['name']}": found
+            for kind in _STILL_KINDS
+            for found in self._client.list(kind, namespace, f"{NAME_LABEL}={app}", metadata_only=True)
+        }
+
+    def _list(self, kind: Kind, namespace: str, labels: str) -> list[Object]:
+        return self._client.list(kind, namespace, labels)
+
+
+def _pod(pod: Object, ordinal: int, answers: dict[str, PodReport | str]) -> PodSeen:
+    phase = pod["status"].get("phase") or "Pending"
+    return pod_seen(pod, ordinal, answers.get(pod["metadata"]["name"], f"it does not run: its phase is {phase}"))
+
+
+def is_owned(document: Object, uid: str) -> bool:
+    """Whether an object belongs to the application with this uid."""
+    owners = document["metadata"].get("ownerReferences") or ()
+    return any(owner["uid"] == uid for owner in owners)
+
+
+def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
+    """What ``plan`` needs to know of the children."""
+    stateful_set = children.get(f"{STATEFUL_SET.name}/{app}")
+    budget = children.get(f"{BUDGET.name}/{app}")
+    applied = {key: text for key, child in children.items() if (text := annotation(child, APPLIED)) is not None}
+    maps = (child for key, child in children.items() if key.startswith(f"{CONFIG_MAP.name}/"))
+    revisions = frozenset(text for child in maps if (text := label(child, REVISION_LABEL)) is not None)
+    return ChildrenSeen(
+        replicas=None if stateful_set is None else stateful_set["spec"]["replicas"],
+        template_revision=None if stateful_set is None else label(stateful_set["spec"]["template"], REVISION_LABEL),
+        max_unavailable=None if budget is None else budget["spec"].get("maxUnavailable"),
+        applied=applied,
+        revisions=revisions,
+    )
+
+
+def tasks_total(pods: Sequence[PodSeen]) -> int | None:
+    """The distinct active tasks; known while every pod answers and all agree on who has what."""
+    reports = [pod.report for pod in pods if pod.report is not None]
+    settled = {(report.state, report.generation) for report in reports}
+    if len(reports) < len(pods) or len(settled) != 1 or next(iter(settled))[0] != "RUNNING":
+        return None
+    return len({task.id for report in reports for task in report.tasks if task.role is TaskRole.ACTIVE})

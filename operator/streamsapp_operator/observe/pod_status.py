@@ -1,0 +1,71 @@
+"""Asks pods for their ``/status``, all at the same time.
+
+Made once, called on the loops' threads. Each request has a thread of this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+
+from streamsapp_operator.model.observed import PodReport
+from streamsapp_operator.observe.exchange import Address, Answer, get
+from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
+from streamsapp_operator.times import SteadyClock
+
+#: For each pod, its answer included.
+PATIENCE_SECONDS = 2.0
+_AT_A_TIME = 32
+
+
+class PodAsker:
+    """Asks pods, with the application's token."""
+
+    def __init__(self, clock: SteadyClock, patience: float = PATIENCE_SECONDS) -> None:
+        self._clock = clock
+        self._patience = patience
+        self._threads = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="ask")
+
+    def ask_all(
+        self, pods: Mapping[str, Address], application_id: str, tokens: Sequence[str]
+    ) -> dict[str, PodReport | str]:
+        """A report of each pod, or why there is none."""
+        asked = {name: self._threads.submit(self._ask, pods[name], application_id, tokens) for name in pods}
+        return {name: answer.result() for name, answer in asked.items()}
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _ask(self, address: Address, application_id: str, tokens: Sequence[str]) -> PodReport | str:
+        """A pod may not have heard of today's token yet: then yesterday's is tried."""
+        deadline = self._clock.now() + self._patience
+        said: PodReport | str = "there is no token to ask it with"
+        for token in tokens:
+            asked_at = self._clock.now()
+            try:
+                answer = get(address, "/status", token, lambda: deadline - self._clock.now(), MAX_BYTES)
+            except (OSError, HTTPException, ValueError) as error:
+                return f"it did not answer at {address}: {str(error)[:200] or type(error).__name__}"
+            said = self._understand(answer, application_id, asked_at)
+            if answer.code != 401:
+                break
+        return said
+
+    def _understand(self, answer: Answer, application_id: str, asked_at: float) -> PodReport | str:
+        if answer.code != 200:
+            said = answer.body[:200].decode(errors="replace").strip()
+            return f"it answered /status with {answer.code}: {said}"
+        offset = clock_offset(answer.date, asked_at)
+        if offset is None:
+            return "its answer has no Date, so the age of what it says is not known"
+        return read_status(answer.body, application_id, asked_at, offset)
+
+
+def clock_offset(date: str | None, asked_at: float) -> float | None:
+    """The pod's clock minus the operator's, up to a second too small: ``Date`` has whole seconds."""
+    try:
+        return parsedate_to_datetime(date or "").timestamp() - asked_at
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,125 @@
+"""Reads pods as the API server has them. Pure.
+
+Called by ``look``. A pod belongs to an application if its StatefulSet made it: labels alone anybody can set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from streamsapp_operator.children.names import CONTAINER, PORT, REVISION_LABEL
+from streamsapp_operator.kube.kinds import Object, label
+from streamsapp_operator.model.observed import PodReport, PodSeen
+from streamsapp_operator.observe.exchange import Address
+
+_LONGEST_MESSAGE = 1000
+
+
+def ordinal_of(pod: Object, app: str) -> int | None:
+    """Its number in the application's StatefulSet; ``None``: it is none of its pods."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    ours = any(it.get("controller") and it["kind"] == "StatefulSet" and it["name"] == app for it in owners)
+    number = pod["metadata"]["name"].removeprefix(f"{app}-")
+    return int(number) if ours and number.isdecimal() else None
+
+
+def address_of(pod: Object) -> Address | None:
+    """Where it is asked; ``None`` before it runs."""
+    host = pod["status"].get("podIP")
+    if not host or pod["status"].get("phase") != "Running":
+        return None
+    ports = (port for it in pod["spec"]["containers"] if it["name"] == CONTAINER for port in it.get("ports") or ())
+    return Address(host, next((port["containerPort"] for port in ports if port.get("name") == "http"), PORT))
+
+
+def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
+    """``answer``: what it said of itself, or why it said nothing."""
+    metadata, status = pod["metadata"], pod["status"]
+    container = container_status(status)
+    reason, message = waiting(pod)
+    return PodSeen(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ordinal=ordinal,
+        revision=label(pod, REVISION_LABEL),
+        ready=_condition(status, "Ready").get("status") == "True",
+        terminating="deletionTimestamp" in metadata,
+        created_at=seconds(metadata["creationTimestamp"]),
+        resource_version=metadata["resourceVersion"],
+        phase=status.get("phase") or "Pending",
+        restarts=int(container.get("restartCount") or 0),
+        waiting_reason=reason,
+        waiting_message=message,
+        last_exit=last_exit(container),
+        report=answer if isinstance(answer, PodReport) else None,
+        unreachable=answer if isinstance(answer, str) else None,
+    )
+
+
+def container_status(status: Object) -> Object:
+    """Of the container that runs the application; empty before there is one."""
+    found = (it for it in status.get("containerStatuses") or () if it["name"] == CONTAINER)
+    return next(found, {})
+
+
+def terminated(container: Object) -> Object | None:
+    """How the container ended: now, or the last time."""
+    for state in ("state", "lastState"):
+        ended: Object | None = (container.get(state) or {}).get("terminated")
+        if ended is not None:
+            return ended
+    return None
+
+
+def last_exit(container: Object) -> str | None:
+    """``exit 2: spec.kafka.bootstrapServers: ...``."""
+    ended = terminated(container)
+    if ended is None:
+        return None
+    reason = f" ({ended['reason']})" if ended.get("reason") not in (None, "Error", "Completed") else ""
+    message = str(ended.get("message") or "").strip()
+    return _short(f"exit {ended.get('exitCode')}{reason}{': ' if message else ''}{message}")
+
+
+def waiting(pod: Object) -> tuple[str | None, str | None]:
+    """Why a pod does not run, and what is known of it; nothing if it runs."""
+    status = pod["status"]
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return scheduled.get("reason") or "Unschedulable", _short(scheduled.get("message") or "no node takes it")
+    for container in [*(status.get("initContainerStatuses") or ()), container_status(status)]:
+        found = (container.get("state") or {}).get("waiting")
+        if found and found.get("reason") != "PodInitializing":
+            reason = str(found.get("reason") or "Waiting")
+            return reason, _short(found.get("message") or _needs(pod, reason))
+    return None, None
+
+
+def _needs(pod: Object, reason: str) -> str | None:
+    """A Secret that is not there is told by the kubelet in events, which the operator does not read."""
+    if reason != "ContainerCreating":
+        return None
+    names = sorted(set(_secrets(pod["spec"].get("volumes") or ())))
+    return f"it starts once its volumes are there; it needs Secret {', '.join(names)}" if names else None
+
+
+def _secrets(volumes: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for volume in volumes:
+        secret = volume.get("secret") or {}
+        if "secretName" in secret and not secret.get("optional"):
+            yield secret["secretName"]
+
+
+def _condition(status: Object, kind: str) -> Object:
+    return next((it for it in status.get("conditions") or () if it["type"] == kind), {})
+
+
+def seconds(timestamp: str) -> float:
+    """Of Unix time."""
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 3]}..."

@@ -1,0 +1,115 @@
+"""Reads a pod's ``/status``. Pure; what cannot be understood is refused as a whole, as half a truth is worse than none.
+
+Called by ``pod_status``. User code runs in the pod, so the document is untrusted: sizes and types are checked.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from streamsapp_operator.model.observed import PodReport, StoreReport, TaskReport, TaskRole
+
+#: Of the whole document.
+MAX_BYTES = 4 << 20
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
+Text: TypeAlias = Annotated[str, Meta(max_length=300)]
+#: A time without a zone could be any.
+Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]
+
+
+class _Fields(Struct, frozen=True, rename="camel"):
+    """Unknown fields are let pass: a runtime may be newer than the operator."""
+
+
+class _Snapshot(_Fields, frozen=True):
+    offset: Count | None = None
+    created_at: Instant | None = None
+    confirmed_at: Instant | None = None
+
+
+class _Store(_Fields, frozen=True):
+    name: Text
+    changelog: Text
+    position: Count | None
+    end_offset: Count | None
+    lag: Count | None
+    observed_at: Instant | None
+    mode: Text
+    snapshot: _Snapshot | None = None
+
+
+class _Restore(_Fields, frozen=True):
+    predicted_seconds: Seconds | None = None
+    observed_seconds: Seconds | None = None
+
+
+class _Task(_Fields, frozen=True):
+    id: Annotated[str, Meta(pattern=r"^\d{1,9}_\d{1,9}$")]
+    role: Literal["active", "standby", "warmup"]
+    state: Text
+    stores: Annotated[tuple[_Store, ...], Meta(max_length=1000)] = ()
+    input_lag: Count | None = None
+    restore: _Restore | None = None
+
+
+class _Document(_Fields, frozen=True):
+    application_id: Text
+    state: Text
+    generation: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None
+    tasks: Annotated[tuple[_Task, ...], Meta(max_length=10_000)]
+
+
+_decode = msgspec.json.Decoder(_Document).decode
+
+
+def read_status(body: bytes, application_id: str, fetched_at: float, clock_offset: float) -> PodReport | str:
+    """The report, or why there is none."""
+    if len(body) > MAX_BYTES:
+        return f"its /status is larger than {MAX_BYTES >> 20} MiB"
+    try:
+        document = _decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        return f"its /status is not understood: {str(error)[:200]}"
+    if document.application_id != application_id:
+        # Addresses are given to other pods later.
+        return f"another application answers at its address: {document.application_id[:100]!r}"
+    tasks = tuple(map(_task, document.tasks))
+    return PodReport(document.state, document.generation, tasks, fetched_at, clock_offset)
+
+
+def _task(task: _Task) -> TaskReport:
+    restore = task.restore or _Restore()
+    return TaskReport(
+        task.id,
+        TaskRole(task.role),
+        task.state,
+        tuple(map(_store, task.stores)),
+        task.input_lag,
+        restore.predicted_seconds,
+        restore.observed_seconds,
+    )
+
+
+def _store(store: _Store) -> StoreReport:
+    snapshot = store.snapshot or _Snapshot()
+    return StoreReport(
+        store.name,
+        store.changelog,
+        store.position,
+        store.end_offset,
+        store.lag,
+        _seconds(store.observed_at),
+        store.mode,
+        snapshot.offset,
+        _seconds(snapshot.confirmed_at or snapshot.created_at),
+    )
+
+
+def _seconds(instant: datetime | None) -> float | None:
+    return None if instant is None else instant.timestamp()

@@ -1,0 +1,22 @@
+"""The tokens by which pods know the operator, and users of their state: one for each application and day.
+
+Pure. They are derived from the operator's own key, so that it can ask pods without being allowed to read any Secret: it
+writes today's and yesterday's, and pods admit both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+_DAY_SECONDS = 86_400
+
+
+def tokens(key: bytes, uid: str, now: float) -> tuple[str, str]:
+    """Of an application: today's, which is the first to be used, and yesterday's."""
+    today = int(now // _DAY_SECONDS)
+    return _token(key, uid, today), _token(key, uid, today - 1)
+
+
+def _token(key: bytes, uid: str, day: int) -> str:
+    return hmac.new(key, f"streamsapp-http:{uid}:{day}".encode(), hashlib.sha256).hexdigest()
