@@ -1,0 +1,216 @@
+"""The cluster as the plugin sees it: with the user's kubeconfig, rights and network.
+
+Made once by ``main``; pods are asked on threads of a pool, all else is called on the main thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import urllib3
+from kubernetes import client, config
+
+from streamsapp_operator.children.names import NAME_LABEL, PORT, http_secret_name
+from streamsapp_operator.kube.client import Client
+from streamsapp_operator.kube.errors import ApiError, Conflict, Forbidden, Gone, Rejected, error_of
+from streamsapp_operator.kube.kinds import POD, SECRET, STREAMS_APP, Kind
+from streamsapp_operator.plugin.documents import Answer, is_ready, read_report
+from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
+from streamsapp_operator.plugin.forward import Reply, UnreachableError, ask
+from streamsapp_operator.plugin.session import Document, OperatorSeen
+from streamsapp_operator.plugin.text import clean
+
+_MANAGER = "kubectl-streamsapp"
+_DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+_OPERATORS = "app.kubernetes.io/name=streamsapp-operator"
+#: Pods that are asked at the same time.
+_AT_ONCE = 8
+
+
+def connect(kubeconfig: str | None, context: str | None, namespace: str | None) -> KubeCluster:
+    """Log in as kubectl does."""
+    found = client.Configuration()
+    try:
+        config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=found)
+        _, active = config.list_kube_config_contexts(config_file=kubeconfig)
+        contexts, _ = config.list_kube_config_contexts(config_file=kubeconfig)
+    except (config.ConfigException, OSError) as error:
+        where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+        raise PluginError(
+            f"{where}: no cluster to talk to: {error}; set KUBECONFIG or --kubeconfig, and --context", WRONG_INPUT
+        ) from error
+    chosen = next((each for each in contexts if each["name"] == context), active)
+    return KubeCluster(found, namespace or (chosen.get("context") or {}).get("namespace") or "default")
+
+
+class KubeCluster:
+    """One namespace of a real cluster."""
+
+    def __init__(self, configuration: client.Configuration, namespace: str) -> None:
+        self.namespace = namespace
+        self._configuration = configuration
+        self._client = Client(configuration)
+
+    def app(self, name: str) -> Document:
+        with self._told("get streamsapps"):
+            found = self._client.get(STREAMS_APP, self.namespace, name)
+            if found is not None:
+                return found
+            try:
+                others = self._client.list(STREAMS_APP, self.namespace, metadata_only=True)
+            except Gone as error:
+                raise PluginError(
+                    "this cluster does not know StreamsApps: install the chart charts/streamsapp"
+                ) from error
+        names = ", ".join(sorted(each["metadata"]["name"] for each in others))
+        there = f"there are: {names}" if names else "there is none; try another one with -n"
+        raise PluginError(f"no StreamsApp {name!r} in namespace {self.namespace}; {there}", WRONG_INPUT)
+
+    def pods(self, name: str) -> list[Document]:
+        with self._told("list pods"):
+            found = self._client.list(POD, self.namespace, f"{NAME_LABEL}={name}")
+        return sorted(found, key=lambda pod: _ordinal(pod["metadata"]["name"]))
+
+    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, Answer]:
+        token, fault = self._token(name)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = list(pool.map(lambda pod: self._report(pod, token, fault), pods))
+        return {pod["metadata"]["name"]: answer for pod, answer in zip(pods, answers, strict=True)}
+
+    def _report(self, pod: Document, token: str | None, fault: str | None) -> Answer:
+        if not _runs(pod):
+            return Answer(fault="")
+        try:
+            reply = self._ask(pod, "/status", token)
+        except UnreachableError as error:
+            return Answer(fault=str(error))
+        if reply.status == 200:
+            return read_report(reply.body, reply.at)
+        return Answer(fault=fault or f"answers with HTTP {reply.status}: {_said(reply.body)}")
+
+    def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
+        token, fault = self._token(name)
+        faults = []
+        for pod in sorted(pods, key=lambda each: not is_ready(each)):
+            try:
+                reply = self._ask(pod, f"/topology?format={form}", token)
+            except UnreachableError as error:
+                faults.append(f"{pod['metadata']['name']} {error}")
+                continue
+            if reply.status == 200:
+                return reply.body.decode(errors="replace")
+            faults.append(f"{pod['metadata']['name']}: {fault or _said(reply.body)}")
+        raise PluginError("\n".join(["no pod tells its topology:", *(f"  {each}" for each in faults)]))
+
+    def annotate(self, name: str, annotations: Mapping[str, str]) -> Document:
+        return self._patch("patch streamsapps", "", name, {"metadata": {"annotations": dict(annotations)}})
+
+    def scale(self, name: str, replicas: int) -> None:
+        self._patch("patch streamsapps/scale", "_scale", name, {"spec": {"replicas": replicas}})
+
+    def operators(self) -> list[OperatorSeen] | None:
+        try:
+            found = self._client.list(_DEPLOYMENT, None, _OPERATORS)
+        except ApiError:
+            return None
+        return [_operator(each) for each in found]
+
+    def _patch(self, doing: str, subresource: str, name: str, changes: Document) -> Document:
+        api = client.CustomObjectsApi(client.ApiClient(self._configuration))
+        group, version = STREAMS_APP.api_version.split("/")
+        patch = getattr(api, f"patch_namespaced_custom_object{subresource}")
+        with self._told(doing):
+            try:
+                answer: Document = patch(
+                    group,
+                    version,
+                    self.namespace,
+                    STREAMS_APP.plural,
+                    name,
+                    changes,
+                    field_manager=_MANAGER,
+                    _content_type="application/merge-patch+json",
+                )
+            except client.ApiException as error:
+                raise error_of(error.status or 0, _document(error.body), doing) from error
+            except urllib3.exceptions.HTTPError as error:
+                raise error_of(0, {"message": str(error)}, doing) from error
+        return answer
+
+    def _token(self, name: str) -> tuple[str | None, str | None]:
+        """The application's newest token; or none, and why."""
+        secret = http_secret_name(name)
+        try:
+            found = self._client.get(SECRET, self.namespace, secret)
+        except Forbidden:
+            return None, f"you may not read its token (get on Secret {secret})"
+        except ApiError as error:
+            return None, f"its token cannot be read: {error}"
+        try:
+            lines = base64.b64decode(((found or {}).get("data") or {}).get("token") or "").decode().split()
+        except (binascii.Error, UnicodeDecodeError):
+            lines = []
+        return (lines[0], None) if lines else (None, f"its token is not in Secret {secret}")
+
+    def _ask(self, pod: Document, path: str, token: str | None) -> Reply:
+        return ask(self._configuration, self.namespace, pod["metadata"]["name"], PORT, path, token)
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        """Errors of the API server in words for whoever typed the command."""
+        verb, resource = doing.split()
+        where = f"in namespace {self.namespace}"
+        try:
+            yield
+        except Forbidden as error:
+            full = resource.replace("streamsapps", "streamsapps.streamsapp.dev")
+            check = f"kubectl auth can-i {verb} {full} -n {self.namespace}"
+            raise PluginError(f"you may not {doing} {where}; ask for it, and see with: {check}") from error
+        except Rejected as error:
+            raise PluginError(clean(str(error)), WRONG_INPUT) from error
+        except (Gone, Conflict) as error:
+            raise PluginError(f"{clean(str(error))}; try again") from error
+        except ApiError as error:
+            raise PluginError(f"{self._configuration.host}: {clean(str(error))}") from error
+
+
+def _runs(pod: Document) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any("running" in (each.get("state") or {}) for each in statuses)
+
+
+def _ordinal(name: str) -> tuple[int, str]:
+    number = name.rpartition("-")[2]
+    return (int(number) if number.isdigit() else -1, name)
+
+
+def _operator(deployment: Document) -> OperatorSeen:
+    containers: list[dict[str, Any]] = deployment["spec"]["template"]["spec"]["containers"]
+    values = [
+        each.get("value") for one in containers for each in one.get("env") or () if each["name"] == "WATCH_NAMESPACES"
+    ]
+    watched = next(iter(values), "*") or "*"
+    metadata = deployment["metadata"]
+    names = None if watched == "*" else tuple(name.strip() for name in watched.split(","))
+    return OperatorSeen(metadata["namespace"], metadata["name"], names)
+
+
+def _document(body: str | bytes | None) -> Document:
+    try:
+        found = json.loads(body or "{}")
+    except ValueError:
+        return {"message": str(body)[:200]}
+    return found if isinstance(found, dict) else {}
+
+
+def _said(body: bytes) -> str:
+    """The ``error`` of a pod's answer."""
+    found = _document(body)
+    return clean(str(found.get("error") or found.get("message") or body[:200].decode(errors="replace")))

@@ -1,0 +1,202 @@
+"""What the cluster and the pods say, as values for the views. Pure.
+
+Documents of pods may be of an older or a newer runtime: what is missing is not known, what is unknown is let pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from streamsapp.manifest.model import Rollout
+from streamsapp_operator.model.status import AppStatus, from_document
+
+
+class _Fields(Struct, frozen=True, kw_only=True, rename="camel"):
+    pass
+
+
+class Snapshot(_Fields, frozen=True, kw_only=True):
+    """The newest snapshot of a store that a pod knows of."""
+
+    epoch: int | None = None
+    offset: int | None = None
+    #: Of the whole task.
+    bytes: int | None = None
+    created_at: datetime | None = None
+    #: When it was last known to be all there is; it is not old for having not changed.
+    confirmed_at: datetime | None = None
+
+    @property
+    def fresh_at(self) -> datetime | None:
+        return self.confirmed_at or self.created_at
+
+
+class Store(_Fields, frozen=True, kw_only=True):
+    name: str
+    changelog: str = ""
+    position: int | None = None
+    end_offset: int | None = None
+    lag: int | None = None
+    observed_at: datetime | None = None
+    mode: str = ""
+    snapshot: Snapshot | None = None
+
+    @property
+    def snapshot_lag(self) -> int | None:
+        """Records that a restore from the snapshot replays."""
+        end = self.end_offset if self.end_offset is not None else self.position
+        if end is None or self.snapshot is None or self.snapshot.offset is None:
+            return None
+        return max(0, end - self.snapshot.offset)
+
+
+class Restore(_Fields, frozen=True, kw_only=True):
+    """What restoring a task takes, or took."""
+
+    predicted_seconds: float | None = None
+    observed_seconds: float | None = None
+
+
+class Task(_Fields, frozen=True, kw_only=True):
+    id: str
+    role: str
+    state: str = ""
+    stores: tuple[Store, ...] = ()
+    input_lag: int | None = None
+    restore: Restore | None = None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """``0_10`` comes after ``0_9``."""
+        return tuple(int(part) for part in self.id.split("_") if part.isdigit())
+
+
+class Report(_Fields, frozen=True, kw_only=True):
+    """A pod's ``/status``."""
+
+    state: str = ""
+    generation: int | None = None
+    tasks: tuple[Task, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a pod answered, by its own clock; or why it did not."""
+
+    report: Report | None = None
+    #: The answer as it came, for ``-o json``.
+    document: dict[str, Any] | None = None
+    at: datetime | None = None
+    fault: str | None = None
+
+
+def read_report(body: bytes, at: datetime | None) -> Answer:
+    """A pod's answer; ``at`` is its Date."""
+    try:
+        document = msgspec.json.decode(body, type=dict[str, Any])
+        return Answer(msgspec.convert(document, Report), document, at)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        return Answer(fault=f"its /status cannot be read: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of the application."""
+
+    name: str
+    ready: bool
+    #: Running, Pending, Terminating, ImagePullBackOff, ...: as ``kubectl get pods`` has it.
+    phase: str
+    restarts: int
+    revision: str
+    node: str
+    created: datetime | None
+    answer: Answer = Answer()
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """An application as the API server has it."""
+
+    name: str
+    namespace: str
+    created: datetime | None
+    #: What is asked for.
+    replicas: int
+    autoscaled: bool
+    has_remote_state: bool
+    max_standby_lag: int
+    max_observation_age_seconds: int
+    #: An operator has written a status.
+    attended: bool
+    status: AppStatus
+
+
+def read_app(document: Mapping[str, Any]) -> App:
+    """From the object."""
+    metadata, spec = document["metadata"], document.get("spec") or {}
+    rollout, usual = spec.get("rollout") or {}, Rollout()
+    return App(
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+        created=read_time(metadata.get("creationTimestamp")),
+        replicas=spec.get("replicas", 1),
+        autoscaled=bool(spec.get("autoscaling")),
+        has_remote_state=bool(spec.get("remoteState")),
+        max_standby_lag=rollout.get("maxStandbyLag", usual.max_standby_lag),
+        max_observation_age_seconds=rollout.get("maxObservationAgeSeconds", usual.max_observation_age_seconds),
+        attended=bool(document.get("status")),
+        status=from_document(document.get("status")),
+    )
+
+
+def read_pod(document: Mapping[str, Any], answer: Answer) -> Pod:
+    """From the object, with what the pod itself answered."""
+    metadata, status = document["metadata"], document.get("status") or {}
+    containers: Sequence[Mapping[str, Any]] = status.get("containerStatuses") or ()
+    return Pod(
+        name=metadata["name"],
+        ready=is_ready(document),
+        phase=_phase(metadata, status, containers),
+        restarts=sum(container.get("restartCount", 0) for container in containers),
+        revision=(metadata.get("labels") or {}).get("streamsapp.dev/revision", ""),
+        node=(document.get("spec") or {}).get("nodeName") or "",
+        created=read_time(metadata.get("creationTimestamp")),
+        answer=answer,
+    )
+
+
+def is_ready(document: Mapping[str, Any]) -> bool:
+    """Whether Kubernetes takes a pod for ready."""
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _phase(metadata: Mapping[str, Any], status: Mapping[str, Any], containers: Sequence[Mapping[str, Any]]) -> str:
+    if metadata.get("deletionTimestamp"):
+        return "Terminating"
+    for container in containers:
+        state = container.get("state") or {}
+        reason = (state.get("waiting") or state.get("terminated") or {}).get("reason")
+        if reason:
+            return str(reason)
+    return str(status.get("phase") or "Unknown")
+
+
+def read_time(text: str | None) -> datetime | None:
+    """RFC 3339 as Kubernetes and pods write it."""
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+
+
+def seconds_since(then: datetime | None, now: datetime | None) -> float | None:
+    """Not known if either time is not."""
+    return None if then is None or now is None else max(0.0, (now - then).total_seconds())

@@ -1,0 +1,13 @@
+"""What ends a command: a message for whoever typed it, and an exit code."""
+
+from __future__ import annotations
+
+FAILED, WRONG_INPUT = 1, 2
+
+
+class PluginError(Exception):
+    """Told on stderr without a traceback."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code

@@ -1,0 +1,91 @@
+"""Asks a pod over HTTP through the API server's port-forward: with the user's rights, from wherever the user is.
+
+Called on one thread per pod.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException
+
+from kubernetes import client
+from kubernetes.stream import portforward
+
+#: Seconds, of each wait for bytes.
+_PATIENCE = 10.0
+#: Far more than any pod has to say.
+_LONGEST = 64 * 1024 * 1024
+
+
+class UnreachableError(Exception):
+    """A pod did not answer; the message says why in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A pod's answer."""
+
+    status: int
+    body: bytes
+    #: By the pod's clock.
+    at: datetime | None
+
+
+def ask(
+    configuration: client.Configuration, namespace: str, pod: str, port: int, path: str, token: str | None
+) -> Reply:
+    """GET a path of a pod."""
+    # Port-forwarding swaps a method of its client for the time of a call: every call needs a client of its own.
+    api = client.CoreV1Api(client.ApiClient(configuration))
+    try:
+        forward = portforward(api.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(port))
+    except client.ApiException as error:
+        raise UnreachableError(_refusal(str(error.reason))) from error
+    try:
+        connection = HTTPConnection(pod, timeout=_PATIENCE)
+        connection.sock = forward.socket(port)
+        connection.sock.settimeout(_PATIENCE)
+        return _get(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
+    except (OSError, HTTPException) as error:
+        raise UnreachableError(_failure(forward.error(port), error)) from error
+    finally:
+        forward.close()
+
+
+def _get(connection: HTTPConnection, path: str, headers: Mapping[str, str]) -> Reply:
+    connection.request("GET", path, headers={"Connection": "close", **headers})
+    answer = connection.getresponse()
+    return Reply(answer.status, answer.read(_LONGEST), _date(answer.getheader("Date")))
+
+
+def _date(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else parsedate_to_datetime(text)
+    except ValueError:
+        return None
+
+
+def _refusal(reason: str) -> str:
+    """Of the web socket's handshake."""
+    if "403" in reason:
+        return "you may not forward ports of pods (get and create on pods/portforward)"
+    if "404" in reason:
+        return "it is gone"
+    return f"ports cannot be forwarded: {_first_line(reason)}"
+
+
+def _failure(told: str | None, error: Exception) -> str:
+    """What the node says is better than what the connection looks like from here."""
+    if told:
+        return f"does not answer: {_first_line(told)}"
+    if isinstance(error, socket.timeout):
+        return f"does not answer within {_PATIENCE:g} s"
+    return "does not answer: the connection was closed"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0][:200] if text.strip() else "no reason given"

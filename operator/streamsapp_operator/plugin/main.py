@@ -1,0 +1,81 @@
+"""``kubectl streamsapp``: parses arguments, calls a command, turns errors into exit codes.
+
+Runs on the main thread. 0: done. 1: failed, or a restart that was followed did not end well. 2: the input is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from streamsapp.clock import SystemClock
+from streamsapp_operator.plugin import restart, scale, snapshots, status, topology
+from streamsapp_operator.plugin.errors import FAILED, PluginError
+from streamsapp_operator.plugin.session import Session, warn
+from streamsapp_operator.plugin.style import Style
+
+_EXAMPLES = """\
+examples:
+  kubectl streamsapp status wordcount              how is it, and may a pod be restarted now?
+  kubectl streamsapp status wordcount --watch      the same, over and over
+  kubectl streamsapp restart wordcount --wait      restart all pods safely, and watch it
+  kubectl streamsapp scale wordcount 4
+  kubectl streamsapp topology wordcount --format mermaid
+  kubectl streamsapp snapshots wordcount -o json
+
+exit codes: 0 done, 1 failed, 2 the input is wrong
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point of the plugin; returns the exit code."""
+    options = make_parser().parse_args(arguments)
+    try:
+        code: int = options.run(options, _session(options))
+        sys.stdout.flush()
+    except PluginError as error:
+        warn(str(error))
+        return error.code
+    except BrokenPipeError:
+        # The reader has what it wanted (`| head`); the interpreter must not try to flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        print()
+        return 0 if getattr(options, "watch", False) else FAILED
+    return code
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="kubectl streamsapp",
+        description="Shows and steers StreamsApps, with your own rights in the cluster.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (status, restart, scale, topology, snapshots):
+        command.add(commands)
+    return parser
+
+
+def _session(options: argparse.Namespace) -> Session:
+    # Late: this import takes most of a second, which --help and wrong arguments need not wait for.
+    from streamsapp_operator.plugin.cluster import connect
+
+    return Session(
+        cluster=connect(options.kubeconfig, options.context, options.namespace),
+        out=sys.stdout,
+        style=Style.of(sys.stdout, os.environ),
+        clock=SystemClock(),
+        wait=time.sleep,
+        live=sys.stdout.isatty() and os.environ.get("TERM") != "dumb",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""What there is to tell while a rolling restart is under way. Pure: one status after another in, lines out.
+
+Driven by ``restart --wait`` on the main thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from streamsapp_operator.model.status import AppStatus, Blocker, RolloutStatus
+from streamsapp_operator.plugin.documents import seconds_since
+from streamsapp_operator.plugin.status_view import blockers_table
+from streamsapp_operator.plugin.style import Style, Tone
+from streamsapp_operator.plugin.text import clean, plural, seconds
+
+_OVER = {"Complete", "TimedOut", "RolledBack", "Refused"}
+#: Changes of lag alone are not told again.
+_Why = tuple[tuple[str, str | None, str | None, str], ...]
+
+
+class Follower:
+    """Follows the rollout that begins after ``before``."""
+
+    def __init__(self, before: AppStatus, style: Style) -> None:
+        self._style = style
+        self._old = _identity(before.rollout)
+        self._last: RolloutStatus | None = None
+        self._why: _Why = ()
+
+    @property
+    def begun(self) -> bool:
+        """Whether the operator has taken it up."""
+        return self._last is not None
+
+    @property
+    def outcome(self) -> str | None:
+        """The phase it ended in."""
+        return self._last.phase if self._last is not None and self._last.phase in _OVER else None
+
+    def look(self, status: AppStatus) -> Iterator[str]:
+        """Lines about what changed since the last look."""
+        now = status.rollout
+        if now is None or (self._last is None and _identity(now) == self._old):
+            return
+        before = self._last if self._last is not None and self._last.revision == now.revision else None
+        self._last = now
+        yield from self._phase(before, now)
+        yield from self._pods(before, now)
+        yield from self._blocked(status, now)
+
+    def _phase(self, before: RolloutStatus | None, now: RolloutStatus) -> Iterator[str]:
+        if before is None:
+            yield self._line("", f"{plural(now.total, 'pod')} to restart, to revision {clean(now.revision)}")
+        if before is None or before.phase != now.phase:
+            said = _SAID.get(now.phase)
+            if said is not None:
+                yield self._line("", said, Tone.WARN if now.phase == "RollingBack" else Tone.PLAIN)
+
+    def _pods(self, before: RolloutStatus | None, now: RolloutStatus) -> Iterator[str]:
+        left, taken = (before.current if before is not None else None), now.current
+        if left is not None and (left != taken or now.phase in _OVER) and now.observed_seconds is not None:
+            predicted = "" if before is None else f", predicted {seconds(before.predicted_seconds)}"
+            took = f"back after {seconds(now.observed_seconds)}{predicted}   {now.updated} of {now.total}"
+            yield self._line(left, took, Tone.GOOD)
+        if taken is not None and taken != left and now.phase not in _OVER:
+            yield self._line(taken, f"is restarted, predicted {seconds(now.predicted_seconds)}")
+
+    def _blocked(self, status: AppStatus, now: RolloutStatus) -> Iterator[str]:
+        waits = now.phase == "Blocked"
+        why: _Why = tuple((each.pod, each.task, each.store, each.reason.split()[0]) for each in _listed(status, waits))
+        if why and why != self._why:
+            yield self._line("", "waits, as no pod may be taken away:", Tone.WARN)
+            yield from blockers_table(status.restart.blockers, self._style)
+        elif self._why and not waits and now.phase == "Rolling":
+            yield self._line("", "goes on")
+        self._why = why
+
+    def _line(self, pod: str, said: str, tone: Tone = Tone.PLAIN) -> str:
+        return "  " + self._style.paint(f"{clean(pod)}  {said}" if pod else said, tone)
+
+    def now_line(self, at: datetime) -> str:
+        """What is happening, in one line that is overwritten by the next."""
+        last = self._last
+        if last is None:
+            return "  waiting for the operator to take it up"
+        parts = [f"{last.updated} of {last.total}"]
+        if last.phase == "Blocked":
+            parts.append(f"blocked for {seconds(seconds_since(last.blocked_since, at))}")
+        elif last.current is not None:
+            spent = seconds(seconds_since(last.step_started_at, at))
+            parts.append(f"{clean(last.current)} {spent} of {seconds(last.predicted_seconds)}")
+        else:
+            parts.append(last.phase.lower())
+        return "  " + self._style.between.join(parts)
+
+    def verdict(self, took: float) -> str:
+        """The last line."""
+        last = self._last
+        assert last is not None, "only asked once there is an outcome"
+        if last.phase == "Complete":
+            said = f"done: {last.updated} of {plural(last.total, 'pod')} restarted in {seconds(took)}"
+            return self._style.paint(said, Tone.GOOD)
+        said = f"{_ENDS[last.phase]}: {clean(last.message)}" if last.message else _ENDS[last.phase]
+        return self._style.paint(said, Tone.BAD)
+
+
+def _listed(status: AppStatus, waits: bool) -> tuple[Blocker, ...]:
+    return status.restart.blockers if waits else ()
+
+
+def _identity(rollout: RolloutStatus | None) -> tuple[str, datetime | None] | None:
+    return None if rollout is None else (rollout.revision, rollout.started_at)
+
+
+_SAID = {
+    "Checking": "a pod checks the new revision first; nothing else is touched",
+    "RollingBack": "the new revision does not become ready: back to the last good one",
+}
+_ENDS = {
+    "TimedOut": "gave up: it was never safe to take a pod away, so none was; `kubectl streamsapp status` says why",
+    "RolledBack": "rolled back to the last good revision",
+    "Refused": "refused, nothing was touched",
+}

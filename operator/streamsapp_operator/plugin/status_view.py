@@ -1,0 +1,212 @@
+"""What ``kubectl streamsapp status`` shows of an application. Pure: documents and a moment in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from streamsapp_operator.model.status import AppStatus, Blocker, Condition, RolloutStatus
+from streamsapp_operator.plugin.documents import App, Pod, read_time, seconds_since
+from streamsapp_operator.plugin.style import Style, Tone
+from streamsapp_operator.plugin.table import Cell, Column, Row, render
+from streamsapp_operator.plugin.tasks_view import tasks_table
+from streamsapp_operator.plugin.text import age, clean, count, fill, plural, seconds
+
+#: Phases of a rollout that went wrong, or wait.
+_BAD = {"TimedOut", "RolledBack", "Refused"}
+_PENDING = {"Checking", "Rolling", "Blocked", "RollingBack"}
+
+_PODS = (
+    Column("POD"),
+    Column("READY"),
+    Column("PHASE"),
+    Column("STATE"),
+    Column("ACTIVE", right=True),
+    Column("STANDBY", right=True),
+    Column("GEN", right=True),
+    Column("REVISION"),
+    Column("RESTARTS", right=True),
+    Column("AGE", right=True),
+    Column("NODE"),
+    Column("REMARK"),
+)
+_BLOCKERS = (
+    Column("POD"),
+    Column("TASK"),
+    Column("STORE"),
+    Column("LAG", right=True),
+    Column("SEEN", right=True),
+    Column("REASON"),
+)
+_CONDITIONS = (Column(""), Column("CONDITION"), Column("STATUS"), Column("SINCE", right=True), Column("MESSAGE"))
+
+
+def status_lines(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterator[str]:
+    """All of it, from what matters most to the details."""
+    yield from _head(app, now, style)
+    yield ""
+    yield from _summary(app, pods, now, style)
+    for title, lines in (
+        ("WHAT BLOCKS A RESTART", _blockers(app.status, style)),
+        ("CONDITIONS", _conditions(app.status, now, style)),
+        ("PODS", _pods(app, pods, now, style)),
+        ("TASKS", tasks_table(app, pods, style)),
+    ):
+        found = list(lines)
+        if found:
+            yield from ("", style.title(title), *found)
+
+
+def _head(app: App, now: datetime, style: Style) -> Iterator[str]:
+    phase = clean(app.status.phase) if app.attended else "not attended to"
+    tone = _health(app)
+    where = style.between.join([f"namespace {app.namespace}", f"{age(seconds_since(app.created, now))} old"])
+    dot, said = style.paint(style.dot, tone), style.paint(phase, tone)
+    yield f"{dot} {style.title(app.name)}  {said}  {style.paint(where, Tone.DIM)}"
+
+
+def _health(app: App) -> Tone:
+    states = {each.type: each.status for each in app.status.conditions}
+    if not app.attended or states.get("Degraded") == "True":
+        return Tone.BAD
+    return Tone.GOOD if states.get("Ready") == "True" else Tone.WARN
+
+
+def _summary(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterator[str]:
+    status = app.status
+    facts: list[tuple[str, str]] = [("pods", _pods_fact(app, pods, style))]
+    if app.attended:
+        facts += [
+            ("tasks", _tasks_fact(status, style)),
+            ("lag", _lag_fact(app, style)),
+            ("restart", _restart_fact(status, style)),
+        ]
+        if status.rollout is not None:
+            facts.append(("rollout", _rollout_fact(status.rollout, now, style)))
+        if status.scaling is not None:
+            facts.append(("scaling", f"{plural(status.scaling.desired, 'pod')} wanted: {clean(status.scaling.reason)}"))
+    for name, fact in facts:
+        yield f"  {style.paint(fill(name, 9), Tone.DIM)}{fact}"
+
+
+def _pods_fact(app: App, pods: Sequence[Pod], style: Style) -> str:
+    ready = sum(pod.ready for pod in pods)
+    # An autoscaler's choice is in the StatefulSet only; what it has is what it wanted a moment ago.
+    wanted = max(app.status.replicas, len(pods)) if app.autoscaled else app.replicas
+    if wanted == 0 and not pods:
+        return "none: suspended, replicas is 0"
+    return style.paint(f"{ready} of {wanted} ready", Tone.GOOD if ready >= wanted else Tone.WARN)
+
+
+def _tasks_fact(status: AppStatus, style: Style) -> str:
+    tasks = status.tasks
+    parts = [f"{tasks.active} active", f"{tasks.running} running"]
+    if tasks.restoring:
+        parts.append(style.paint(f"{tasks.restoring} restoring", Tone.WARN))
+    return ", ".join([*parts, f"{tasks.standby} standby"])
+
+
+def _lag_fact(app: App, style: Style) -> str:
+    worst = app.status.standby_lag
+    tone = Tone.PLAIN if app.status.tasks.standby == 0 or _at_most(worst, app.max_standby_lag) else Tone.BAD
+    said = f"{count(worst)} of the worst standby" if app.status.tasks.standby else "no standbys"
+    return style.between.join([f"{count(app.status.input_lag)} records of input", style.paint(said, tone)])
+
+
+def _at_most(amount: int | None, most: int) -> bool:
+    return amount is not None and amount <= most
+
+
+def _restart_fact(status: AppStatus, style: Style) -> str:
+    if status.restart.safe:
+        return style.paint("safe: any one pod may be taken away now", Tone.GOOD)
+    number = len(status.restart.blockers) + status.restart.more_blockers
+    why = f"{plural(number, 'reason')} below" if number else "the operator has not said why yet"
+    return style.paint(f"not safe: no pod is taken away ({why})", Tone.WARN)
+
+
+def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
+    tone = Tone.BAD if rollout.phase in _BAD else Tone.WARN if rollout.phase in _PENDING else Tone.GOOD
+    parts = [
+        style.paint(rollout.phase, tone),
+        f"{rollout.updated} of {plural(rollout.total, 'pod')} on revision {clean(rollout.revision)}",
+    ]
+    if rollout.current is not None:
+        parts.append(f"restarting {clean(rollout.current)}")
+    if rollout.phase == "Blocked" and rollout.blocked_since is not None:
+        parts.append(f"blocked for {age(seconds_since(rollout.blocked_since, now))}")
+    elif rollout.observed_seconds is not None:
+        parts.append(
+            f"last pod took {seconds(rollout.observed_seconds)}, predicted {seconds(rollout.predicted_seconds)}"
+        )
+    if rollout.message:
+        parts.append(clean(rollout.message))
+    return style.between.join(parts)
+
+
+def _blockers(status: AppStatus, style: Style) -> Iterator[str]:
+    yield from blockers_table(status.restart.blockers, style)
+    if status.restart.more_blockers:
+        yield f"  ... and {status.restart.more_blockers} more"
+
+
+def blockers_table(blockers: Sequence[Blocker], style: Style) -> Iterator[str]:
+    """Why pods must not be taken away."""
+    rows: list[Row] = [
+        [
+            each.pod,
+            each.task or "",
+            each.store or "",
+            "" if each.lag is None else count(each.lag),
+            "" if each.age_seconds is None else age(each.age_seconds),
+            Cell(each.reason, Tone.WARN),
+        ]
+        for each in blockers
+    ]
+    return render(_BLOCKERS, rows, style)
+
+
+def _conditions(status: AppStatus, now: datetime, style: Style) -> Iterator[str]:
+    rows: list[Row] = []
+    for each in status.conditions:
+        tone = condition_tone(each)
+        since = age(seconds_since(read_time(each.last_transition_time), now))
+        said = f"{each.reason}: {each.message}" if each.message else each.reason
+        rows.append([Cell(style.sign(tone), tone), each.type, each.status, since, said])
+    return render(_CONDITIONS, rows, style)
+
+
+def condition_tone(condition: Condition) -> Tone:
+    """Progressing is neither good nor bad; of the others one is bad when it is true."""
+    if condition.status == "Unknown":
+        return Tone.WARN
+    if condition.type == "Progressing":
+        return Tone.WARN if condition.status == "True" else Tone.DIM
+    return Tone.GOOD if (condition.status == "True") != (condition.type == "Degraded") else Tone.BAD
+
+
+def _pods(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterator[str]:
+    rollout = app.status.rollout
+    rows: list[Row] = []
+    for pod in pods:
+        report = pod.answer.report
+        roles = [task.role for task in report.tasks] if report is not None else None
+        rows.append(
+            [
+                pod.name,
+                Cell("yes", Tone.GOOD) if pod.ready else Cell("no", Tone.BAD),
+                Cell(pod.phase, Tone.PLAIN if pod.phase == "Running" else Tone.WARN),
+                Cell("?", Tone.BAD)
+                if report is None
+                else Cell(report.state, Tone.PLAIN if report.state == "RUNNING" else Tone.WARN),
+                "?" if roles is None else str(roles.count("active")),
+                "?" if roles is None else str(len(roles) - roles.count("active")),
+                "" if report is None else count(report.generation),
+                Cell(pod.revision, Tone.DIM if rollout is None or pod.revision == rollout.revision else Tone.WARN),
+                Cell(str(pod.restarts), Tone.WARN if pod.restarts else Tone.PLAIN),
+                age(seconds_since(pod.created, now)),
+                pod.node,
+                Cell(pod.answer.fault or "", Tone.WARN),
+            ]
+        )
+    return render(_PODS, rows, style)

@@ -1,0 +1,92 @@
+"""Text that fits a terminal: what cannot do harm there, how wide it is, and how figures are written. Pure.
+
+Called by the views on the main thread.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+UNKNOWN = "?"
+
+
+def clean(text: str) -> str:
+    """Without what steers terminals: messages of pods and resources come from others."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def width(text: str) -> int:
+    """Columns that a terminal takes for it: wide letters take two, accents that are put on others none."""
+    return sum(_columns(letter) for letter in text)
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def fill(text: str, columns: int, *, right: bool = False) -> str:
+    """Padded to so many columns."""
+    space = " " * (columns - width(text))
+    return space + text if right else text + space
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Lines of at most so many columns, broken between words; a longer word is broken anywhere."""
+    lines = [""]
+    for word in text.split():
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if width(joined) <= columns:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        for letter in word:
+            if lines[-1] and width(lines[-1] + letter) > columns:
+                lines.append("")
+            lines[-1] += letter
+    return lines
+
+
+def count(number: int | None) -> str:
+    """A number of records; what is not known is never shown as 0."""
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def seconds(amount: float | None) -> str:
+    """How long something takes: tenths matter below a minute, nothing but the two largest units above."""
+    if amount is None:
+        return UNKNOWN
+    return f"{amount:.1f}s" if amount < 60 else age(amount)
+
+
+def age(amount: float | None) -> str:
+    """How long ago something was, in its two largest units."""
+    if amount is None:
+        return UNKNOWN
+    whole = max(0, int(amount))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+
+
+def size(amount: int | None) -> str:
+    """Bytes as people read them."""
+    if amount is None:
+        return UNKNOWN
+    value = float(amount)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def plural(number: int, one: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"

@@ -1,0 +1,273 @@
+"""For tests of the kubectl plugin: a cluster made of documents, and a terminal made of a string."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from streamsapp_operator.plugin.documents import Answer, read_report
+from streamsapp_operator.plugin.errors import PluginError
+from streamsapp_operator.plugin.session import Document, OperatorSeen, Session
+from streamsapp_operator.plugin.style import Style
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def ago(seconds: float) -> str:
+    """A moment before now, as Kubernetes writes it."""
+    return (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+def app_document(status: Mapping[str, Any] | None = None, **spec: Any) -> Document:
+    """The StreamsApp ``wordcount``."""
+    document: Document = {
+        "metadata": {"name": "wordcount", "namespace": "default", "creationTimestamp": ago(273_600)},
+        "spec": {"replicas": 3, **spec},
+    }
+    return document if status is None else document | {"status": dict(status)}
+
+
+def healthy_status(**other: Any) -> dict[str, Any]:
+    return {
+        "phase": "Running",
+        "observedGeneration": 4,
+        "replicas": 3,
+        "readyReplicas": 3,
+        "tasks": {"active": 4, "running": 4, "restoring": 0, "standby": 2},
+        "inputLag": 1310,
+        "standbyLag": 42,
+        "restart": {"safe": True, "blockers": []},
+        "conditions": [
+            condition("Ready", "True", "AllPodsReady", "3 of 3 pods are ready"),
+            condition("Progressing", "False", "Complete", "every pod has revision 9f31c2ab"),
+            condition("RestartSafe", "True", "Safe", "any one pod may be taken away"),
+            condition("SnapshotsFresh", "True", "Fresh", "the oldest is 34 s old"),
+            condition("Degraded", "False", "AsExpected", ""),
+        ],
+        **other,
+    }
+
+
+def condition(kind: str, status: str, reason: str, message: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": ago(130),
+        "observedGeneration": 4,
+    }
+
+
+def pod_document(number: int, **other: Any) -> Document:
+    """A pod that runs and is ready, but for what ``other`` says of its status."""
+    return {
+        "metadata": {
+            "name": f"wordcount-{number}",
+            "labels": {"streamsapp.dev/revision": "9f31c2ab"},
+            "creationTimestamp": ago(7_260),
+        },
+        "spec": {"nodeName": "node-a"},
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{"restartCount": 0, "state": {"running": {}}}],
+            **other,
+        },
+    }
+
+
+def report(*tasks: Mapping[str, Any], state: str = "RUNNING") -> Answer:
+    """What a pod answers."""
+    body = {"state": state, "generation": 7, "tasks": list(tasks)}
+    return read_report(json.dumps(body).encode(), NOW)
+
+
+def active(task: str, *, lag: int | None = 12, state: str = "RUNNING", saved: bool = False, **stores: int) -> Document:
+    """An active task; its stores with where they stand."""
+    snapshot = {"epoch": 3, "offset": 900, "createdAt": ago(34), "confirmedAt": None} if saved else None
+    return {
+        "id": task,
+        "role": "active",
+        "state": state,
+        "inputLag": lag,
+        "restore": {"predictedSeconds": 2.25} if saved else None,
+        "stores": [
+            {"name": name, "position": end, "endOffset": end, "lag": 0, "mode": "processing", "snapshot": snapshot}
+            for name, end in stores.items()
+        ],
+    }
+
+
+def standby(
+    task: str, *, role: str = "standby", seen: float = 1, mode: str = "updating", **lags: int | None
+) -> Document:
+    """A replica; its stores with how far behind they are."""
+    return {
+        "id": task,
+        "role": role,
+        "state": "RUNNING",
+        "inputLag": None,
+        "stores": [
+            {"name": name, "position": None, "endOffset": None, "lag": lag, "observedAt": ago(seen), "mode": mode}
+            for name, lag in lags.items()
+        ],
+    }
+
+
+@dataclass
+class FakeCluster:
+    """Answers from documents; ``apps`` are the application one look after another, the last one for ever."""
+
+    apps: list[Document]
+    namespace: str = "default"
+    pod_documents: Sequence[Document] = ()
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    topologies: Mapping[str, str] = field(default_factory=dict)
+    seen_operators: list[OperatorSeen] | None = None
+    annotated: list[Mapping[str, str]] = field(default_factory=list)
+    scaled: list[int] = field(default_factory=list)
+
+    def app(self, name: str) -> Document:
+        if name != "wordcount":
+            raise PluginError(f"no StreamsApp {name!r}", 2)
+        return self.apps.pop(0) if len(self.apps) > 1 else self.apps[0]
+
+    def pods(self, name: str) -> list[Document]:
+        return list(self.pod_documents)
+
+    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, Answer]:
+        return {each["metadata"]["name"]: self.answers[each["metadata"]["name"]] for each in pods}
+
+    def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
+        return self.topologies[form]
+
+    def annotate(self, name: str, annotations: Mapping[str, str]) -> Document:
+        self.annotated.append(annotations)
+        return self.apps[0]
+
+    def scale(self, name: str, replicas: int) -> None:
+        self.scaled.append(replicas)
+
+    def operators(self) -> list[OperatorSeen] | None:
+        return self.seen_operators
+
+
+class FakeTime:
+    """Stands still but for those who wait."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now_ms(self) -> int:
+        return int((NOW.timestamp() + self.passed) * 1000)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def wait(self, seconds: float) -> None:
+        self.passed += seconds
+
+
+class Terminal:
+    """What a command wrote."""
+
+    def __init__(self, cluster: FakeCluster, style: Style, *, live: bool = False) -> None:
+        self.stream, self.time = io.StringIO(), FakeTime()
+        self.session = Session(cluster, self.stream, style, self.time, self.time.wait, live)
+
+    @property
+    def text(self) -> str:
+        return self.stream.getvalue()
+
+
+def three_pods() -> FakeCluster:
+    """Healthy: four tasks, two with stores, a standby each and snapshots."""
+    return FakeCluster(
+        apps=[
+            app_document(
+                healthy_status(
+                    rollout={
+                        "revision": "9f31c2ab",
+                        "phase": "Complete",
+                        "updated": 3,
+                        "total": 3,
+                        "predictedSeconds": 3.1,
+                        "observedSeconds": 2.8,
+                    }
+                ),
+                remoteState={"url": "s3://states/wordcount"},
+            )
+        ],
+        pod_documents=[pod_document(number) for number in range(3)],
+        answers={
+            "wordcount-0": report(active("0_0"), active("1_0", saved=True, counts=1200), standby("1_1", counts=42)),
+            "wordcount-1": report(active("0_1", lag=1298), standby("1_0", counts=0)),
+            "wordcount-2": report(active("1_1", saved=True, counts=940)),
+        },
+    )
+
+
+def blocked_rollout() -> FakeCluster:
+    """A restart that waits: a standby is behind, another one is silent, one pod does not answer and one is starting."""
+    status = healthy_status(
+        phase="Blocked",
+        readyReplicas=2,
+        tasks={"active": 4, "running": 3, "restoring": 1, "standby": 2},
+        inputLag=None,
+        standbyLag=None,
+        restart={
+            "safe": False,
+            "blockers": [
+                {
+                    "pod": "wordcount-0",
+                    "task": "1_0",
+                    "store": "counts",
+                    "reason": "StandbyBehind: its standby on wordcount-1 is 48,210 records behind, 1,000 are allowed",
+                    "lag": 48210,
+                    "ageSeconds": 1.2,
+                },
+                {"pod": "wordcount-2", "reason": "Unreachable: its port does not answer"},
+            ],
+            "moreBlockers": 2,
+        },
+        rollout={
+            "revision": "77aa01c3",
+            "phase": "Blocked",
+            "updated": 1,
+            "total": 3,
+            "blockedSince": ago(75),
+            "predictedSeconds": 3.1,
+        },
+        conditions=[
+            condition("Ready", "False", "PodsNotReady", "2 of 3 pods are ready"),
+            condition("Progressing", "True", "Blocked", "1 of 3 pods have revision 77aa01c3"),
+            condition("RestartSafe", "False", "StandbyBehind", "4 reasons, the first: wordcount-0, task 1_0"),
+            condition("SnapshotsFresh", "Unknown", "Unreachable", "wordcount-2 does not answer"),
+            condition("Degraded", "False", "AsExpected", ""),
+        ],
+    )
+    starting = pod_document(3, phase="Pending", conditions=[])
+    starting["status"]["containerStatuses"] = [
+        {"restartCount": 4, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "ready": False}
+    ]
+    return FakeCluster(
+        apps=[app_document(status)],
+        pod_documents=[pod_document(0), pod_document(1), pod_document(2), starting],
+        answers={
+            "wordcount-0": report(
+                active("1_0", counts=1200), standby("1_1", role="warmup", mode="paused", counts=None)
+            ),
+            "wordcount-1": report(
+                active("0_1", lag=None, state="RESTORING"),
+                standby("1_0", seen=25, counts=48_210),
+                state="REBALANCING",
+            ),
+            "wordcount-2": Answer(fault="does not answer: the connection was closed"),
+            "wordcount-3": Answer(fault=""),
+        },
+    )
