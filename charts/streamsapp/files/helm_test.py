@@ -1,0 +1,57 @@
+"""What ``helm test`` runs in a pod, with the operator's own account: the operator answers, StreamsApps are served.
+
+Exit code 0 if both are so. Prints a line for each question; the last one that failed says what to look at.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from kubernetes import client, config
+
+
+def main() -> int:
+    """Ask everything, tell everything."""
+    faults = [*operator_faults(os.environ["OPERATOR_URL"]), *served_faults(os.environ["NAMESPACES"].split(","))]
+    for fault in faults:
+        print(f"FAILED  {fault}", file=sys.stderr)
+    return int(bool(faults))
+
+
+def operator_faults(url: str) -> Iterator[str]:
+    """Is the operator there, and does it watch?"""
+    try:
+        with urlopen(f"{url}/readyz", timeout=10) as answer:  # noqa: S310 - the scheme is the chart's
+            print(f"ok      {url}/readyz answers: {answer.read().decode().strip()}")
+    except (URLError, OSError) as error:
+        yield f"{url}/readyz: {error}; `kubectl logs` of the operator says why"
+
+
+def served_faults(namespaces: list[str]) -> Iterator[str]:
+    """Does the API server know StreamsApps, and may the operator see them?"""
+    config.load_incluster_config()
+    api = client.CustomObjectsApi()
+    for namespace in namespaces:
+        where = "all namespaces" if namespace == "*" else f"namespace {namespace}"
+        try:
+            ask_once(api, namespace)
+        except client.ApiException as error:
+            yield f"StreamsApps of {where} cannot be listed: {error.status} {error.reason}"
+        else:
+            print(f"ok      {where}: StreamsApps are served")
+
+
+def ask_once(api: client.CustomObjectsApi, namespace: str) -> None:
+    """List, and forget what was found."""
+    if namespace == "*":
+        api.list_cluster_custom_object("streamsapp.dev", "v1alpha1", "streamsapps", limit=1)
+    else:
+        api.list_namespaced_custom_object("streamsapp.dev", "v1alpha1", namespace, "streamsapps", limit=1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

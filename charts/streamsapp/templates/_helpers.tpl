@@ -1,0 +1,80 @@
+{{/* Names, labels, and what the operator may do. */}}
+
+{{/* Fixed: the network policies of applications let the operator in by this label. */}}
+{{- define "streamsapp.name" -}}
+streamsapp-operator
+{{- end }}
+
+{{/* The release's name says which one it is; it is not repeated where it is the chart's own. */}}
+{{- define "streamsapp.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- else if or (contains .Release.Name (include "streamsapp.name" .)) (contains (include "streamsapp.name" .) .Release.Name) }}
+{{- include "streamsapp.name" . | trunc 52 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "streamsapp.name" .) | trunc 52 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "streamsapp.selector" -}}
+app.kubernetes.io/name: {{ include "streamsapp.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* Of everything but the pods of `helm test`, which must not look like the operator. */}}
+{{- define "streamsapp.labels" -}}
+{{ include "streamsapp.selector" . }}
+{{ include "streamsapp.commonLabels" . }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{- define "streamsapp.commonLabels" -}}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: streamsapp
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* Watched namespaces as a JSON list; without meaning where the whole cluster is watched. */}}
+{{- define "streamsapp.namespaces" -}}
+{{- if .Values.watch.namespaces }}{{ .Values.watch.namespaces | uniq | sortAlpha | toJson }}{{ else }}{{ list .Release.Namespace | toJson }}{{ end }}
+{{- end }}
+
+{{- define "streamsapp.keySecret" -}}
+{{- default (printf "%s-key" (include "streamsapp.fullname" .)) .Values.key.existingSecret }}
+{{- end }}
+
+{{- define "streamsapp.leaseName" -}}
+{{- include "streamsapp.fullname" . }}
+{{- end }}
+
+{{/*
+Whether the CustomResourceDefinition is this release's: nobody else has it. Without a cluster to ask it is.
+What another release owns helm would refuse to touch, and the whole installation with it.
+*/}}
+{{- define "streamsapp.ownsCrd" -}}
+{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "streamsapps.streamsapp.dev" }}
+{{- $annotations := dig "metadata" "annotations" (dict) $found }}
+{{- $mine := and (eq (get $annotations "meta.helm.sh/release-name") .Release.Name) (eq (get $annotations "meta.helm.sh/release-namespace") .Release.Namespace) }}
+{{- if and .Values.crds.install (or (not $found) $mine) }}yes{{ end }}
+{{- end }}
+
+{{/* Both the operator and `helm test` pass the restricted Pod Security Standard. */}}
+{{- define "streamsapp.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "streamsapp.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "streamsapp.testSelector" -}}
+app.kubernetes.io/name: {{ include "streamsapp.name" . }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}

@@ -1,0 +1,45 @@
+{{/*
+What the operator may do where it runs applications. Its reasons are in docs/security.md, and tests compare this with
+tests/integration/chart/allowed.yaml: both change together or the tests fail.
+*/}}
+{{- define "streamsapp.rules" -}}
+# Applications: their finalizer is patched, their status is written. It never makes or deletes one.
+- apiGroups: [streamsapp.dev]
+  resources: [streamsapps]
+  verbs: [get, list, watch, patch]
+- apiGroups: [streamsapp.dev]
+  resources: [streamsapps/status]
+  verbs: [patch]
+# Children. Owner references delete them, the operator does not.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [""]
+  resources: [services, serviceaccounts]
+  verbs: [get, list, watch, create, patch]
+# A configuration per revision: those that nothing refers to any more are deleted.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+# The applications' tokens are written and never read: a create or an update answers with what was sent, a patch would
+# answer with what else is there.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, update]
+# Pods that check a new revision are made, and evicted when they are done. Nothing is deleted past a budget.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create]
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
