@@ -24,7 +24,7 @@ class InstanceView(Protocol):
         ...
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the instance runs, and if not in which state it is."""
+        """Whether the instance has come back since it started, and if not which task it waits for."""
         ...
 
     def snapshot(self, timeout: float) -> bool:

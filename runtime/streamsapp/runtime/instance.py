@@ -227,9 +227,9 @@ class StreamsRuntime:
         return status.health(self._state.state, self._parts, self._config.max_poll_interval_ms / 1000)
 
     def ready(self) -> tuple[bool, str]:
-        """Whether all tasks are being processed."""
-        state = self._state.state
-        return state is ClientState.RUNNING, f"state is {state.value}"
+        """Whether the instance has come back: since it joined the group, it runs the tasks that it was given first, and
+        its replicas have caught up once."""
+        return status.readiness(self._state.state, self._parts)
 
     def samples(self) -> Iterable[Sample]:
         """Everything that is measured, for ``/metrics``."""

@@ -34,6 +34,7 @@ from streamsapp.runtime.global_.thread import GlobalThread
 from streamsapp.runtime.layout import Layout, make_layout
 from streamsapp.runtime.listeners import UncaughtExceptionHandler, UncaughtExceptionResponse
 from streamsapp.runtime.production import ProductionFailures
+from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.rebalance import assigned_roles
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.tasks_life import TasksLife
@@ -98,6 +99,7 @@ class Lifecycle:
         self.ended = False
         #: The last assignment; ``None`` before the first, and while the group goes on without this instance.
         self.assignment: Assignment | None = None
+        self.readiness = Readiness(restoration.lag, config.acceptable_recovery_lag, clock)
         self._waits_for_global_stores = False
         self._warmups = Warmups(restoration.lag, config.acceptable_recovery_lag, clock)
         self._drain_wanted = False
@@ -141,6 +143,7 @@ class Lifecycle:
         self._life.take_restored()
         if self._state.state is ClientState.REBALANCING:
             self._tell_state()
+        self.readiness.look(self._life.all)
         self._follow_warmups()
 
     def _global_stores_complete(self) -> bool:
@@ -167,10 +170,13 @@ class Lifecycle:
             assert self.layout is not None
             self.assignment = news
             if not leaving:
-                self._life.assign(self.layout, assigned_roles(news))
+                roles = assigned_roles(news)
+                self._life.assign(self.layout, roles)
+                self.readiness.assigned(roles.keys())
                 self._tell_state()
         elif isinstance(news, Lost):
             self.assignment = None
+            self.readiness.lost()
             raise FencedError(f"this instance is no longer in the group: {news.reason}")
         elif isinstance(news, ShutdownRequested):
             self._end(StreamsError("another instance asked the whole application to shut down; its log says why"))

@@ -100,6 +100,11 @@ class PollingThread(threading.Thread):
         """Hand all tasks over, then end; after ``within`` seconds end in any case."""
         self._drain_within = within
 
+    @property
+    def leaving(self) -> bool:
+        """Whether it was asked to drain or to close."""
+        return self._drain_within is not None or self._close_within is not None
+
     def pause(self, *, paused: bool) -> None:
         """Stop or resume processing; commits go on."""
         self._pause_wanted = paused

@@ -138,6 +138,16 @@ def health(state: ClientState, parts: Parts | None, hang_limit: float) -> tuple[
     return True, f"state is {state.value}"
 
 
+def readiness(state: ClientState, parts: Parts | None) -> tuple[bool, str]:
+    """Not ready: not come back yet, or about to leave."""
+    if parts is None or state is ClientState.CREATED or state.ending:
+        return False, f"state is {state.value}"
+    if parts.polling.leaving:
+        return False, "its tasks are handed over to other instances"
+    complaint = parts.life.readiness.complaint
+    return complaint is None, complaint or f"state is {state.value}"
+
+
 def samples(config: StreamsConfig, state: ClientState, parts: Parts | None, now_ms: int) -> Iterator[Sample]:
     """Everything measured, under Kafka Streams' names."""
     client = {"client_id": config.client_id, "application_id": config.application_id}
