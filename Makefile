@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
 RUN := .venv/bin
 
-.PHONY: help demo test check bench soak lock clean setup
+.PHONY: help demo test check bench soak lock clean setup cluster-up cluster-down
 
 help:
 	@echo 'make demo    word count on a real Kafka broker over real input, verified'
@@ -13,6 +13,8 @@ help:
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
 	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
+	@echo 'make cluster-up    a real Kubernetes on this machine with the images, Kafka and S3; export $$(make cluster-up)'
+	@echo 'make cluster-down  stops it and forgets what was in it'
 	@echo 'make lock    resolves the dependencies anew into requirements.lock and those of the images (needs uv)'
 	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
 
@@ -37,6 +39,11 @@ soak: setup
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote)
 
+# stdout has the two lines that a shell takes over and nothing else.
+cluster-up cluster-down:
+	@$(MAKE) --no-print-directory setup >&2
+	@PYTHONPATH=tools $(RUN)/python -m cluster $(@:cluster-%=%)
+
 # Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for. An image gets its part
 # of the same versions.
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
@@ -44,6 +51,7 @@ lock:
 	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra dev --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
+	@printf 'hatchling\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

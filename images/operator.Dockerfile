@@ -1,0 +1,29 @@
+# The operator. With docker, from this tree:
+#   docker build -f images/operator.Dockerfile -t streamsapp-operator .
+# BASE is any image with Python 3.11 or newer, its venv module, and glibc.
+ARG BASE=docker.io/library/python:3.11-slim
+
+# The wheel, by the same build backend as everywhere. A change of the code begins at the COPY.
+FROM ${BASE} AS wheel
+COPY images/build.lock /build/
+RUN python3 -m venv /build/venv \
+ && /build/venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r /build/build.lock
+COPY pyproject.toml README.md /build/tree/
+COPY runtime /build/tree/runtime
+COPY operator /build/tree/operator
+RUN /build/venv/bin/pip wheel --disable-pip-version-check --no-deps --no-build-isolation -w /build/dist /build/tree
+
+# Exactly the locked packages. They are compiled here, because the file system of a pod is read-only.
+FROM ${BASE}
+COPY images/operator.lock /opt/streamsapp/
+RUN python3 -m venv /opt/streamsapp \
+ && /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes \
+    -r /opt/streamsapp/operator.lock
+COPY --from=wheel /build/dist /opt/streamsapp/dist
+RUN /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /opt/streamsapp/dist/*.whl
+# USER, because kopf asks for the user's name and a numeric user without one has none.
+ENV PATH=/opt/streamsapp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    PYTHONUNBUFFERED=1 USER=app HOME=/tmp
+WORKDIR /tmp
+USER 65532:65532
+ENTRYPOINT ["streamsapp-operator"]

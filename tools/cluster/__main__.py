@@ -1,0 +1,100 @@
+"""``make cluster-up`` and ``make cluster-down``: the node, its images, Kafka and the S3 server, in one go each.
+
+What is being done is told on stderr; stdout has nothing but the two lines that a shell takes over:
+``export $(make cluster-up)``. Exit codes: 0 done, 1 failed, 2 this machine cannot run a node, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+from bootstrap import SetupError
+from cluster import binaries, node, packages
+from cluster.host_services import KAFKA, S3, HostServices
+from cluster.images import Images
+from cluster.layout import Layout
+from cluster.node import Node
+from console import step
+from streamsapp.errors import StreamsAppError, UserInputError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="cluster", description="a real single-node Kubernetes on this machine")
+    parser.add_argument("action", choices=["up", "down"])
+    action = parser.parse_args().action
+    try:
+        with redirect_stdout(sys.stderr):
+            packages.ensure()
+            layout = Layout.of_this_machine()
+            with _alone(layout):
+                (bring_up if action == "up" else bring_down)(layout)
+    except (StreamsAppError, SetupError) as error:
+        print(f"\ncluster-{action} failed: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UserInputError | SetupError) else 1
+    if action == "up":
+        print(f"KUBECONFIG={layout.kubeconfig}")
+        print(f"PATH={layout.programs}{os.pathsep}{os.environ['PATH']}")
+    return 0
+
+
+def bring_up(layout: Layout) -> None:
+    """Everything; what runs already stays as it is, but for images that the tree has newer."""
+    if os.environ.get("KUBECONFIG", str(layout.kubeconfig)) != str(layout.kubeconfig):
+        print(f"  KUBECONFIG is {os.environ['KUBECONFIG']}: the cluster of this command is another one", flush=True)
+    binaries.build(binaries.NODE)
+    _link_programs(layout)
+    images, machine, services = Images(layout), Node(layout), HostServices(layout)
+    images.build()
+    if not machine.is_up():
+        with step("containers and network"):
+            machine.start_containers()
+    images.bring_in()
+    with step("Kubernetes"):
+        machine.start()
+    with step("Kafka and the S3 server"):
+        services.start()
+        _apply(layout, json.dumps(services.credentials("default")))
+    print(f"  pods say kafka:9092 and http://s3:9000; this machine says {KAFKA} and {S3}", flush=True)
+
+
+def bring_down(layout: Layout) -> None:
+    """What is in the cluster is gone; images, certificates and programs stay for the next one."""
+    with step("stopping Kubernetes"):
+        Node(layout).stop()
+    with step("stopping Kafka and the S3 server"):
+        HostServices(layout).stop()
+        node.wipe(layout)
+
+
+def _link_programs(layout: Layout) -> None:
+    """One folder for PATH: the programs for users, and the plugin that kubectl finds there."""
+    plugin = Path(sys.executable).parent / "kubectl-streamsapp"
+    for program in (binaries.path("kubectl"), binaries.path("helm"), plugin):
+        link = layout.programs / program.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(program)
+
+
+def _apply(layout: Layout, manifest: str) -> None:
+    command = [str(binaries.path("kubectl")), f"--kubeconfig={layout.kubeconfig}", "apply", "--filename=-"]
+    subprocess.run(command, input=manifest, text=True, capture_output=True, check=True)
+
+
+@contextmanager
+def _alone(layout: Layout) -> Iterator[None]:
+    """One command at a time; another one waits."""
+    with (layout.root / "lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

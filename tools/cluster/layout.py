@@ -1,0 +1,93 @@
+"""Where a cluster keeps its files, and the addresses it uses. There is one cluster on a machine.
+
+Read by every part of the cluster. The addresses are from ranges that hardly any machine uses; what the node checks
+before it starts is :mod:`cluster.network`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamsapp.local.jars import cache_dir
+
+NODE_NAME = "streamsapp"
+#: On a bridge without ports: every process of the cluster that pods or people talk to listens here and nowhere else.
+NODE_ADDRESS = "10.250.0.1"
+POD_RANGE = "10.244.0.0/24"
+SERVICE_RANGE = "10.96.0.0/16"
+API_SERVICE_ADDRESS = "10.96.0.1"
+CLUSTER_DOMAIN = "cluster.local"
+NODE_BRIDGE = "streamsapp-node"
+POD_BRIDGE = "streamsapp-pods"
+
+API_URL = f"https://{NODE_ADDRESS}:6443"
+ETCD_URL = "http://127.0.0.1:12379"
+ETCD_PEER_URL = "http://127.0.0.1:12380"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The folders below one root. ``run`` and ``state`` are emptied with the cluster, the others outlive it."""
+
+    root: Path
+
+    @classmethod
+    def of_this_machine(cls) -> Layout:
+        return cls(cache_dir() / "cluster").make()
+
+    def make(self) -> Layout:
+        for folder in (self.run, self.state, self.configuration, self.logs, self.programs, self.images, self.network):
+            folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    @property
+    def run(self) -> Path:
+        """Process ids and sockets."""
+        return self.root / "run"
+
+    @property
+    def state(self) -> Path:
+        """etcd, the kubelet's volumes, Kafka's topics, the objects of the S3 server."""
+        return self.root / "state"
+
+    @property
+    def configuration(self) -> Path:
+        return self.root / "etc"
+
+    @property
+    def network(self) -> Path:
+        """What containerd reads: how pods are connected."""
+        return self.configuration / "cni"
+
+    @property
+    def certificates(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def programs(self) -> Path:
+        """Links to what a user of the cluster calls: one folder to put on PATH."""
+        return self.root / "bin"
+
+    @property
+    def images(self) -> Path:
+        """What builds images, and what has been built."""
+        return self.root / "images"
+
+    @property
+    def containers(self) -> Path:
+        """Imported images, as containerd keeps them."""
+        return self.root / "containerd"
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "containerd.sock"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Logs in as somebody who may do everything."""
+        return self.root / "kubeconfig"
