@@ -1,0 +1,103 @@
+"""``streamsapp check``: what the operator runs in a pod of its own before it touches any pod of an application.
+
+Everything that can be found wrong without a broker, in the image, with the limits and the secrets of the application's
+pods. The report is small enough for a termination message, from which the operator reads it. Not for people: they have
+``validate``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from streamsapp.cli.arguments import add_manifest, read_app
+from streamsapp.errors import ManifestError, StreamsAppError
+from streamsapp.manifest.to_config import to_config
+from streamsapp.supervisor.division import cpu_limit, instances_of
+from streamsapp.topology.builder import Topology
+from streamsapp.topology.nodes import SourceNode
+
+#: What Kubernetes keeps of a termination message.
+MAX_BYTES = 4096
+_MAX_FAULT = 600
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    # Without a line in the list of commands: nobody but the operator calls it.
+    parser = commands.add_parser("check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_manifest(parser)
+    parser.add_argument("--report", type=Path, required=True, metavar="FILE", help="where the report goes")
+    parser.set_defaults(run=check)
+
+
+def check(options: argparse.Namespace) -> int:
+    """Writes the report; what is wrong is raised, too, and told as by every command."""
+    try:
+        report = shape_report(shape_of(_checked_topology(options.file)))
+    except StreamsAppError as error:
+        options.report.write_bytes(fault_report(error.faults if isinstance(error, ManifestError) else [str(error)]))
+        raise
+    options.report.write_bytes(report)
+    return 0
+
+
+def _checked_topology(path: Path) -> Topology:
+    try:
+        app, topology = read_app(path)
+    except SystemExit as error:
+        fault = f"the code that builds it ended the process (exit {error.code!r}); let it return the topology"
+        raise ManifestError([f"spec.topology: {fault}"]) from error
+    config = to_config(app)
+    instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
+    return topology
+
+
+def shape_of(topology: Topology) -> dict[str, Any]:
+    """What old and new pods must agree on to work side by side; internal topics without the application's prefix."""
+    parts = topology.sub_topologies()
+    return {
+        "sources": {
+            str(part.id): sorted({topic for source in part.sources for topic in _topics(source)}) for part in parts
+        },
+        "stores": {str(part.id): {store.name: store.kind.value for store in part.stores} for part in parts},
+    }
+
+
+def _topics(source: SourceNode) -> Sequence[str]:
+    """A pattern stands for itself: which topics match it is the broker's to say."""
+    return source.topics if source.pattern is None else [f"/{source.pattern.pattern}/"]
+
+
+def shape_report(shape: dict[str, Any]) -> bytes:
+    """Packed where it would be too long."""
+    plain = _encoded({"faults": [], "shape": shape})
+    if len(plain) <= MAX_BYTES:
+        return plain
+    packed = base64.b64encode(gzip.compress(_encoded(shape), mtime=0)).decode("ascii")
+    report = _encoded({"faults": [], "shapeGz": packed})
+    if len(report) > MAX_BYTES:
+        fault = f"its sources and stores take {len(report)} bytes to tell, and there is room for {MAX_BYTES}"
+        raise ManifestError([f"spec.topology: {fault}; divide it between applications"])
+    return report
+
+
+def fault_report(faults: Sequence[str]) -> bytes:
+    """As many as there is room for, and how many more there are."""
+    lines = [fault if len(fault) <= _MAX_FAULT else f"{fault[:_MAX_FAULT]}..." for fault in faults]
+    shown = len(lines)
+    while len(report := _encoded({"faults": [*lines[:shown], *_rest(len(lines) - shown)]})) > MAX_BYTES:
+        shown -= 1
+    return report
+
+
+def _rest(count: int) -> list[str]:
+    return [f"and {count} more; streamsapp validate tells all"] if count else []
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
