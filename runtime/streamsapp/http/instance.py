@@ -11,15 +11,23 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from streamsapp.errors import StreamsError
-from streamsapp.http.messages import Answer, Request, Route, Routes, json_answer
+from streamsapp.http.messages import JSON, Answer, Request, Route, Routes, json_answer
 from streamsapp.http.state import StateRoute
 from streamsapp.http.view import InstanceView
 from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
 from streamsapp.query import Queries
+from streamsapp.topology.description import TopologyDescription
 
 #: Seconds.
 _LONGEST_DRAIN = 86_400.0
 SNAPSHOT_SECONDS = 60.0
+
+_TEXT = "text/plain; charset=utf-8"
+_TOPOLOGY = {
+    "text": (TopologyDescription.to_text, _TEXT),
+    "mermaid": (TopologyDescription.to_mermaid, _TEXT),
+    "json": (TopologyDescription.to_json, JSON),
+}
 
 
 def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Routes:
@@ -30,6 +38,7 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
         "/readyz": Route(lambda _: probe(view.ready()), open=True),
         "/metrics": Route(lambda _: Answer(HTTPStatus.OK, exporter.render(), CONTENT_TYPE), open=True),
         "/status": Route(lambda _: json_answer(view.status())),
+        "/topology": Route(lambda request: show_topology(request, view)),
         "/state/": Route(StateRoute(queries)),
         "/drain": Route(drain, method="POST"),
         "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),
@@ -41,6 +50,16 @@ def probe(verdict: tuple[bool, str]) -> Answer:
     good, reason = verdict
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
     return json_answer({"ok": good, "reason": reason}, status)
+
+
+def show_topology(request: Request, view: InstanceView) -> Answer:
+    """``GET /topology?format=text|mermaid|json``: what ``streamsapp describe`` prints, of what runs here."""
+    asked = parse_qs(request.query, keep_blank_values=True).get("format", ["text"])[-1]
+    if asked not in _TOPOLOGY:
+        error = f"format: expected {', '.join(_TOPOLOGY)}, got {asked!r}"
+        return json_answer({"error": error}, HTTPStatus.BAD_REQUEST)
+    write, content_type = _TOPOLOGY[asked]
+    return Answer(HTTPStatus.OK, write(view.describe()).encode(), content_type)
 
 
 class Drain:

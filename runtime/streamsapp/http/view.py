@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from streamsapp.metrics import Sample
+from streamsapp.topology.description import TopologyDescription
 
 
 class InstanceView(Protocol):
@@ -30,6 +31,10 @@ class InstanceView(Protocol):
     def snapshot(self, timeout: float) -> bool:
         """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. The one
         method that waits."""
+        ...
+
+    def describe(self) -> TopologyDescription:
+        """What the topology consists of."""
         ...
 
     def samples(self) -> Iterable[Sample]:

@@ -43,6 +43,7 @@ from streamsapp.runtime.queries import InstanceHost
 from streamsapp.serdes.api import AnySerde
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.description import TopologyDescription
 
 log = logging.getLogger(__name__)
 
@@ -221,6 +222,10 @@ class StreamsRuntime:
     def status(self) -> dict[str, Any]:
         """The document of ``/status``."""
         return status.document(self._config, self._state.state, self._parts, self._clock.now_ms())
+
+    def describe(self) -> TopologyDescription:
+        """What the topology consists of, as ``Topology.describe`` tells it."""
+        return self._topology.describe()
 
     def healthy(self) -> tuple[bool, str]:
         """Whether every thread lives and none hangs."""

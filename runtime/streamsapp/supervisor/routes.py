@@ -32,6 +32,7 @@ def pod_routes(pod: Pod, application_id: str, name: str, drain_seconds: float) -
         "/readyz": Route(joined.ready, open=True),
         "/metrics": Route(joined.metrics, open=True),
         "/status": Route(joined.status),
+        "/topology": Route(joined.topology),
         "/state/": Route(joined.state),
         "/drain": Route(joined.drain, method="POST"),
         "/snapshot": Route(joined.snapshot, method="POST"),
@@ -58,6 +59,10 @@ class _Joined:
     def status(self, request: Request) -> Answer:
         documents = {name: _document(reply) for name, reply in self._pod.ask_all("/status").items()}
         return json_answer(join_status(self._application_id, self._name, documents))
+
+    def topology(self, request: Request) -> Answer:
+        """All instances have the same."""
+        return _passed_on(self._first(request.target))
 
     def drain(self, request: Request) -> Answer:
         timeout = drain_timeout(request, self._drain_seconds)

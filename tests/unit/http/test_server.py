@@ -20,6 +20,8 @@ from streamsapp.http import HttpServer, instance_routes
 from streamsapp.http.instance import Drain
 from streamsapp.metrics import Sample, gauge
 from streamsapp.query.remote import HttpFetch
+from streamsapp.topology.description import TopologyDescription
+from task_parts import through
 
 
 class View:
@@ -56,6 +58,9 @@ class View:
 
     def ready(self) -> tuple[bool, str]:
         return self.readiness
+
+    def describe(self) -> TopologyDescription:
+        return through().describe()
 
     def samples(self) -> list[Sample]:
         return [gauge("stream-metrics", "alive-stream-threads", 2, client_id="c")]
@@ -96,6 +101,25 @@ def test_status_is_json_in_which_the_unknown_is_null(view: View) -> None:
         status, headers, body = ask(server, "/status?pretty=1")
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert json.loads(body)["tasks"] == [{"id": "0_0", "inputLag": None}]
+
+
+def test_the_topology_is_told_in_every_form_to_who_has_the_token(view: View, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheimnis")
+    with serving(view, tmp_path / "token") as server:
+        told = {
+            form: ask(server, f"/topology?format={form}", token="geheimnis") for form in ("text", "mermaid", "json")
+        }
+        assert ask(server, "/topology", token="geheimnis")[2] == told["text"][2] == through().describe().to_text()
+        assert told["mermaid"][2] == through().describe().to_mermaid()
+        assert json.loads(told["json"][2]) == json.loads(through().describe().to_json())
+        assert [headers["Content-Type"] for _, headers, _ in told.values()] == [
+            "text/plain; charset=utf-8",
+            "text/plain; charset=utf-8",
+            "application/json",
+        ]
+        status, _, body = ask(server, "/topology?format=svg", token="geheimnis")
+        assert (status, json.loads(body)["error"]) == (400, "format: expected text, mermaid, json, got 'svg'")
+        assert ask(server, "/topology")[0] == 401
 
 
 def test_metrics_are_prometheus_text(view: View) -> None:
