@@ -34,7 +34,9 @@ class Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         status, document, headers = 200, {"ok": True, "reason": name}, {}
         if path == "/status":
-            document = {"state": "RUNNING", "generation": 1, "tasks": [{"id": has}]}
+            document = {"state": "RUNNING", "generation": 1, "tasks": [{"id": has}], "notes": []}
+        elif path == "/topology":
+            document = {"by": name, "query": query}
         elif path == "/drain":
             status, document = (504, {"error": "slow"}) if told == "slow" else (200, {"drained": True})
         elif path == "/snapshot":
@@ -142,6 +144,7 @@ def test_a_pod_answers_for_its_instances(run: Callable[..., Running]) -> None:
         "RUNNING",
         ["key0", "key1"],
     )
+    assert running.json("/topology?format=json") == (200, {"by": "p-0", "query": "format=json"})
     metrics = running.ask("/metrics")[2]
     assert 'm{instance="p-1"} 1.0' in metrics
     assert 'streamsapp_instance_starts_total{instance="p-0"} 1.0' in metrics
