@@ -38,11 +38,13 @@ def manifest_text(app: StreamsApp) -> str:
         code=nothing.code,
         pod_template=nothing.pod_template,
     )
+    # Sections that say nothing mean the same as none: the API server fills in what a file leaves out.
+    said = {name: section for name, section in msgspec.to_builtins(spec).items() if section != {}}
     document = {
         "apiVersion": app.api_version,
         "kind": app.kind,
         "metadata": {"name": app.metadata.name},
-        "spec": msgspec.to_builtins(spec),
+        "spec": said,
     }
     return yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
 

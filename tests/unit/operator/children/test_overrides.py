@@ -1,0 +1,207 @@
+"""What ``spec.podTemplate`` may change, and what it is told when it may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamsapp.errors import ManifestError
+from streamsapp.manifest import decode
+from streamsapp_operator.children import RenderSettings, revision_of
+
+SETTINGS = RenderSettings(runtime_image="streamsapp-runtime:1", operator_namespace="operators")
+
+
+def template(pod_template: dict[str, Any]) -> dict[str, Any]:
+    app = decode(
+        {
+            "apiVersion": "streamsapp.dev/v1alpha1",
+            "kind": "StreamsApp",
+            "metadata": {"name": "wordcount"},
+            "spec": {"topology": {"entrypoint": "words:topology"}, "podTemplate": pod_template},
+        }
+    )
+    return revision_of(app, SETTINGS, {}).template
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    made: dict[str, Any] = template({"spec": spec})["spec"]
+    return made
+
+
+def runtime(**container: Any) -> dict[str, Any]:
+    made: dict[str, Any] = pod(containers=[{"name": "runtime"} | container])["containers"][0]
+    return made
+
+
+def faults(pod_template: dict[str, Any]) -> list[str]:
+    with pytest.raises(ManifestError) as raised:
+        template(pod_template)
+    return raised.value.faults
+
+
+def of_runtime(**container: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "runtime"} | container]}}
+
+
+def test_labels_and_annotations_are_added() -> None:
+    made = template({"metadata": {"labels": {"team": "a"}, "annotations": {"b": "c"}}})["metadata"]
+
+    assert made["labels"]["team"] == "a"
+    assert made["labels"]["streamsapp.dev/name"] == "wordcount"
+    assert made["annotations"] == {"b": "c"}
+
+
+def test_environment_and_mounts_are_added_to_the_runtimes_own() -> None:
+    made = runtime(env=[{"name": "A", "value": "1"}], volumeMounts=[{"name": "m", "mountPath": "/models"}])
+
+    assert [variable["name"] for variable in made["env"]] == ["POD_IP", "A"]
+    assert made["volumeMounts"][-1] == {"name": "m", "mountPath": "/models"}
+    assert len(made["volumeMounts"]) > 1
+
+
+def test_a_probe_is_changed_field_by_field() -> None:
+    probe = runtime(startupProbe={"failureThreshold": 600})["startupProbe"]
+
+    assert probe["failureThreshold"] == 600
+    assert probe["httpGet"]["path"] == "/healthz"
+
+
+def test_lists_without_names_are_replaced() -> None:
+    assert pod(tolerations=[{"operator": "Exists"}])["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_a_constraint_over_nodes_is_made_hard() -> None:
+    (made,) = pod(
+        topologySpreadConstraints=[{"topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}]
+    )["topologySpreadConstraints"]
+
+    assert made["whenUnsatisfiable"] == "DoNotSchedule"
+    assert made["labelSelector"] == {"matchLabels": {"streamsapp.dev/name": "wordcount"}}
+
+
+def test_null_removes_a_field() -> None:
+    made = pod(securityContext={"runAsUser": None, "fsGroup": None})["securityContext"]
+
+    assert "runAsUser" not in made
+    assert made["runAsNonRoot"] is True
+
+
+def test_the_users_account_wins() -> None:
+    assert pod(serviceAccountName="knows-the-cloud")["serviceAccountName"] == "knows-the-cloud"
+
+
+def test_a_longer_grace_period_is_left_to_draining() -> None:
+    made = pod(terminationGracePeriodSeconds=300)
+
+    assert made["terminationGracePeriodSeconds"] == 300
+    arguments = made["containers"][0]["args"]
+    assert arguments[arguments.index("--shutdown-timeout") + 1] == "295"
+
+
+def test_other_containers_are_restricted_too() -> None:
+    made = pod(
+        containers=[{"name": "side", "image": "s", "securityContext": {"runAsUser": 7}}],
+        initContainers=[{"name": "first", "image": "f"}],
+    )
+
+    assert [container["name"] for container in made["containers"]] == ["runtime", "side"]
+    for container in (made["containers"][1], made["initContainers"][0]):
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert made["containers"][1]["securityContext"]["runAsUser"] == 7
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        ({"spec": {"containers": {}}}, "spec.podTemplate.spec.containers: expected a list, got a mapping"),
+        ({"spec": {"containers": [{}]}}, "spec.podTemplate.spec.containers[0].name: is required"),
+        ({"spec": {"volumes": ["a"]}}, "spec.podTemplate.spec.volumes[0]: expected a mapping, got 'a'"),
+        ({"metadata": {"name": "x"}}, "spec.podTemplate.metadata.name: unknown field; known fields are labels, annot"),
+        ({"specs": {}}, "spec.podTemplate.specs: unknown field; did you mean 'spec'?"),
+        (
+            {"metadata": {"labels": {"streamsapp.dev/name": "x"}}},
+            "spec.podTemplate.metadata.labels.streamsapp.dev/name: belongs to the operator; remove it",
+        ),
+        (
+            {"spec": {"terminationGracePeriodSeconds": 5}},
+            "spec.podTemplate.spec.terminationGracePeriodSeconds: expected an integer ≥ 10, got 5",
+        ),
+        (
+            {"spec": {"serviceAccountName": "wordcount-runtime"}},
+            "spec.podTemplate.spec.serviceAccountName: 'wordcount-runtime' is the account that the operator makes; ",
+        ),
+        (
+            {"spec": {"automountServiceAccountToken": True}},
+            "spec.podTemplate.spec.automountServiceAccountToken: pods of an application carry no token",
+        ),
+        ({"spec": {"restartPolicy": "Never"}}, "spec.podTemplate.spec.restartPolicy: pods of a StatefulSet are always"),
+        (
+            {"spec": {"volumes": [{"name": "state", "emptyDir": {}}]}},
+            "spec.podTemplate.spec.volumes[state]: this name belongs to the operator",
+        ),
+        (of_runtime(args=[]), "spec.podTemplate.spec.containers[runtime].args: belongs to the operator; remove it"),
+        (of_runtime(image="x"), "spec.podTemplate.spec.containers[runtime].image: set spec.image instead"),
+        (of_runtime(resources={}), "spec.podTemplate.spec.containers[runtime].resources: set spec.resources instead"),
+        (of_runtime(readinessProbe={}), "spec.podTemplate.spec.containers[runtime].readinessProbe: rolling restarts"),
+        (
+            of_runtime(env=[{"name": "POD_IP", "value": "x"}]),
+            "spec.podTemplate.spec.containers[runtime].env[POD_IP]: belongs to the operator; remove it",
+        ),
+        (
+            of_runtime(ports=[{"containerPort": 8080}]),
+            "spec.podTemplate.spec.containers[runtime].ports[8080]: 8080 and the name 'http' are the runtime's",
+        ),
+        (
+            {"spec": {"containers": [{"name": "s", "ports": [{"containerPort": 1, "name": "http"}]}]}},
+            "spec.podTemplate.spec.containers[s].ports[1]: 8080 and the name 'http' are the runtime's",
+        ),
+    ],
+)
+def test_what_the_operator_relies_on_is_refused_by_name(override: dict[str, Any], fault: str) -> None:
+    (told,) = faults(override)
+    assert told.startswith(fault)
+
+
+@pytest.mark.parametrize("path", ["/etc", "/", "/etc/streamsapp/code", "/var/lib/streamsapp/x", "/var"])
+def test_nothing_is_mounted_over_the_runtimes_files(path: str) -> None:
+    (told,) = faults(of_runtime(volumeMounts=[{"name": "v", "mountPath": path}]))
+    assert told.startswith(f"spec.podTemplate.spec.containers[runtime].volumeMounts[{path}]: the runtime's own files")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"hostNetwork": True}, "hostNetwork"),
+        ({"hostPID": True}, "hostPID"),
+        ({"hostIPC": True}, "hostIPC"),
+        ({"volumes": [{"name": "h", "hostPath": {"path": "/"}}]}, "volumes[h]"),
+        ({"securityContext": {"runAsNonRoot": False}}, "securityContext.runAsNonRoot"),
+        ({"securityContext": {"runAsUser": 0}}, "securityContext.runAsUser"),
+        ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, "securityContext.seccompProfile"),
+        ({"securityContext": {"windowsOptions": {}}}, "securityContext.windowsOptions"),
+        (
+            {"containers": [{"name": "s", "ports": [{"containerPort": 1, "hostPort": 1}]}]},
+            "containers[s].ports[1].hostPort",
+        ),
+        *(
+            ({kind: [{"name": name, "securityContext": security}]}, f"{kind}[{name}].securityContext.{field}")
+            for kind, name in (("containers", "runtime"), ("containers", "side"), ("initContainers", "first"))
+            for field, security in (
+                ("privileged", {"privileged": True}),
+                ("allowPrivilegeEscalation", {"allowPrivilegeEscalation": True}),
+                ("procMount", {"procMount": "Unmasked"}),
+                ("capabilities", {"capabilities": {"add": ["NET_ADMIN"]}}),
+                ("capabilities", {"capabilities": {"drop": ["NET_RAW"]}}),
+                ("runAsNonRoot", {"runAsNonRoot": False}),
+                ("runAsUser", {"runAsUser": 0}),
+                ("seccompProfile", {"seccompProfile": {"type": "Unconfined"}}),
+            )
+        ),
+    ],
+)
+def test_what_breaks_the_restricted_standard_is_refused_by_name(spec: dict[str, Any], field: str) -> None:
+    (told,) = faults({"spec": spec})
+    assert told.startswith(f"spec.podTemplate.spec.{field}: pods of an application ")
