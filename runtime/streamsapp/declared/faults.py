@@ -33,7 +33,7 @@ def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
                 yield from _check(item, value_type, _join(path, str(key)))
         case inspect.ListType(item_type=item_type, min_length=shortest) if isinstance(value, list):
             if len(value) < (shortest or 0):
-                yield f"{path}: expected at least {shortest} of them, got none"
+                yield f"{path}: expected a list that is not empty"
             for index, item in enumerate(value):
                 yield from _check(item, item_type, f"{path}[{index}]")
         case inspect.Metadata(extra={"check": check}):

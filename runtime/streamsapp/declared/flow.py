@@ -83,7 +83,8 @@ class Flow:
         if not isinstance(item, dict):
             self._tell(path, f"expected a mapping with one operation, got {shown(item)}")
             return None
-        keys = [str(key) for key in item if key not in ("from", "as")]
+        item = {str(key): value for key, value in item.items()}
+        keys = [key for key in item if key not in ("from", "as")]
         known = [key for key in keys if kinds_of(key) or key in NOT_YET]
         if len(known) == 1:
             for key in keys:

@@ -7,6 +7,7 @@ and processors are made once to see whether they are any.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 import msgspec
@@ -78,16 +79,24 @@ def _resolved(path: str, role: Role, reference: Reference, code: Code) -> Any:
     value = code.find(name, path)
     if role is SERDE:
         return _serde(value, name, path, code)
+    fault = code.run(partial(_function_fault, role, value, name), f"making a processor with {name}", path)
+    if fault is not None:
+        raise ManifestError([f"{path}: {fault}"])
+    return value
+
+
+def _function_fault(role: Role, value: Any, name: str) -> str | None:
+    """Why it cannot be called as the role's functions are."""
     try:
         if role is PROCESSOR:
-            code.run(lambda: check_supplier(name, value), f"making a processor with {name}", path)
+            check_supplier(name, value)
         elif role in (VALUE_MAPPER, VALUES_MAPPER):
-            takes_key(name, value)
+            takes_key("the runtime", value)
         else:
-            require_arity(name, value, *(role.arguments or ()))
+            require_arity("the runtime", value, *(role.arguments or ()))
     except TopologyError as error:
-        raise ManifestError([f"{path}: {error}"]) from error
-    return value
+        return str(error)
+    return None
 
 
 def _serde(value: Any, name: str, path: str, code: Code) -> Serde[Any]:

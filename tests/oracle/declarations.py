@@ -1,0 +1,189 @@
+"""The programs of this folder as data: ``spec.topology.steps``, or ``spec.topology.graph`` for the Topology API.
+
+Called by tests of declared topologies, on the test's thread. A declaration names code, so the functions and processors
+of a program are attributes of ``code`` here, which the caller finds for it.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import functions
+from processors import supplier
+
+Step = dict[str, Any]
+
+_SERDES = {"key": "keySerde", "value": "valueSerde"}
+_PLAIN = {**_SERDES, "name": "name", "reset": "offsetReset", "partitions": "partitions", "stores": "stores"}
+_STORE = {**_SERDES, "engine": "engine", "logging": "logging", "caching": "caching"}
+
+#: Operations with one function: the table it is in, and its field.
+_WITH_FUNCTION = {
+    "filter": ("PREDICATES", "predicate"),
+    "filter_not": ("PREDICATES", "predicate"),
+    "map": ("PAIR_MAPPERS", "mapper"),
+    "flat_map": ("FLAT_MAPPERS", "mapper"),
+    "map_values": ("VALUE_MAPPERS", "mapper"),
+    "flat_map_values": ("FLAT_VALUE_MAPPERS", "mapper"),
+    "select_key": ("KEY_SELECTORS", "selector"),
+    "to_stream": ("KEY_SELECTORS", "mapper"),
+}
+_GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate"}
+_KEEPS_KIND = {"filter", "filter_not", "map_values"}
+
+
+def _options(given: Step, fields: dict[str, str]) -> Step:
+    return {field: given[name] for name, field in fields.items() if name in given}
+
+
+class Declarer:
+    """Declares one program."""
+
+    def __init__(self) -> None:
+        self.code = SimpleNamespace(ignore=lambda key, value: None)
+        self._tables: set[str] = set()
+
+    def steps(self, program: Step) -> list[Step]:
+        """``spec.topology.steps``."""
+        return [self._step(step) for step in program["steps"]]
+
+    def graph(self, program: Step) -> Step:
+        """``spec.topology.graph``."""
+        steps = program["steps"]
+        graph: Step = {
+            "sources": [self._source(step) for step in steps if step["op"] == "source"],
+            "processors": [
+                {
+                    **_options(step, {"name": "name", "parents": "parents", "stores": "stores"}),
+                    "supplier": self._supplier(step),
+                }
+                for step in steps
+                if step["op"] == "processor"
+            ],
+            "sinks": [self._sink(step) for step in steps if step["op"] == "sink"],
+            "stores": [{"name": step["name"], **self._store(step)} for step in steps if step["op"] == "store"],
+            "globalStores": [self._global(step) for step in steps if step["op"] == "global_store"],
+        }
+        return graph
+
+    # ---- parts -------------------------------------------------------------------------------------------------
+
+    def _named(self, thing: Any, name: str) -> str:
+        setattr(self.code, name, thing)
+        return f"code:{name}"
+
+    def _function(self, table: str, name: str) -> str:
+        return self._named(getattr(functions, table)[name], f"{table.lower()}_{name}")
+
+    def _supplier(self, step: Step) -> str:
+        return self._named(supplier(step), f"supplier_{len(vars(self.code))}")
+
+    def _store(self, step: Step) -> Step:
+        kind = "timestampedKeyValue" if step.get("kind") == "timestamped" else "keyValue"
+        return _options(step, _STORE) | {"type": kind, "caching": step.get("caching", False)}
+
+    def _read(self, given: Step) -> Step:
+        options = _options(given, _PLAIN)
+        if "extractor" in given:
+            options["timestampExtractor"] = self._function("EXTRACTORS", given["extractor"])
+        return options
+
+    def _written(self, given: Step, topic: Step) -> Step:
+        options = _options(given, _PLAIN)
+        if "partitioner" in given:
+            options["partitioner"] = self._function("PARTITIONERS", given["partitioner"])
+        if "extractor" in topic:
+            return options | {"topicNameExtractor": self._function("TOPIC_EXTRACTORS", topic["extractor"])}
+        return options | {"topic": topic["topic"]}
+
+    # ---- the graph ---------------------------------------------------------------------------------------------
+
+    def _source(self, step: Step) -> Step:
+        return self._read(step) | _options(step, {"topics": "topics", "pattern": "pattern"})
+
+    def _sink(self, step: Step) -> Step:
+        return self._written(step, step) | {"parents": step["parents"]}
+
+    def _global(self, step: Step) -> Step:
+        keep = self._supplier({"processor": "keep", "stores": [step["store"]["name"]]})
+        named = _options(step, {"source": "source", "processor": "processor", "topic": "topic"})
+        return {"name": step["store"]["name"], **self._store(step["store"]), **named, "supplier": keep}
+
+    # ---- steps -------------------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> Step:
+        op: str = step["op"]
+        name = {"store": "add_state_store", "global_store": "add_global_store"}.get(op, op)
+        head, *tail = name.split("_")
+        options = getattr(self, f"_on_{op}", self._on_any)(step)
+        if op in _GIVES_TABLE or (op in _KEEPS_KIND and step["of"] in self._tables):
+            self._tables.add(step["id"])
+        written: Step = {head + "".join(part.title() for part in tail): options}
+        return written | _options(step, {"of": "from", "id": "as"})
+
+    def _on_any(self, step: Step) -> Step:
+        """Options that several operations have."""
+        options = _options(step, _PLAIN) | _options(step.get("grouped", {}), _PLAIN)
+        if step["op"] in _WITH_FUNCTION and "fn" in step:
+            table, field = _WITH_FUNCTION[step["op"]]
+            options[field] = self._function(table + ("_WITH_KEY" if step.get("args") == 2 else ""), step["fn"])
+        kept = step.get("materialized")
+        if kept is not None:
+            # An option that changes nothing stands for a Materialized without any.
+            options |= {"emit": "update"} | _options(kept, _STORE) | _options(kept, {"name": "store"})
+        return options
+
+    def _on_store(self, step: Step) -> Step:
+        return {"store": step["name"], **self._store(step)}
+
+    def _on_global_store(self, step: Step) -> Step:
+        named = {"store": step["store"]["name"], "topic": step["topic"]}
+        keep = self._supplier({"processor": "keep", "stores": [step["store"]["name"]]})
+        return {**self._store(step["store"]), **self._read(step["consumed"]), **named, "supplier": keep}
+
+    def _on_stream(self, step: Step) -> Step:
+        return self._read(step.get("consumed", {})) | _options(step, {"topics": "topics", "pattern": "pattern"})
+
+    def _on_table(self, step: Step) -> Step:
+        return {"topic": step["topic"], **self._on_any(step), **self._read(step.get("consumed", {}))}
+
+    _on_global_table = _on_table
+
+    def _on_peek(self, step: Step) -> Step:
+        return {"action": "code:ignore", **self._on_any(step)}
+
+    _on_foreach = _on_peek
+
+    def _on_merge(self, step: Step) -> Step:
+        return {"with": step["with"], **self._on_any(step)}
+
+    def _on_split(self, step: Step) -> Step:
+        branches = [
+            {"predicate": self._function("PREDICATES", branch["fn"]), **_options(branch, {"name": "name", "id": "as"})}
+            for branch in step["branches"]
+        ]
+        default = {"default": _options(step["default"], {"name": "name", "id": "as"})} if "default" in step else {}
+        return {"branches": branches, **default, **self._on_any(step)}
+
+    def _on_process(self, step: Step) -> Step:
+        return {"supplier": self._supplier(step), **self._on_any(step)}
+
+    _on_process_values = _on_process
+
+    def _on_group_by(self, step: Step) -> Step:
+        table = "PAIR_MAPPERS" if step["of"] in self._tables else "KEY_SELECTORS"
+        return {"selector": self._function(table, step["fn"]), **self._on_any(step)}
+
+    def _on_reduce(self, step: Step) -> Step:
+        fields = {"fn": "adder", "subtract": "subtractor"} if "subtract" in step else {"fn": "reducer"}
+        found = {field: self._function("REDUCERS", step[name]) for name, field in fields.items()}
+        return found | self._on_any(step)
+
+    def _on_aggregate(self, step: Step) -> Step:
+        fields = {"fn": "adder", "subtract": "subtractor"} if "subtract" in step else {"fn": "aggregator"}
+        found = {field: self._function("AGGREGATORS", step[name]) for name, field in fields.items()}
+        return {"initializer": self._function("INITIALIZERS", step["init"]), **found, **self._on_any(step)}
+
+    def _on_to(self, step: Step) -> Step:
+        return self._written(step.get("produced", {}), step)

@@ -1,0 +1,187 @@
+"""Code that a declaration names: found, looked at before anything runs, and every fault of it told at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamsapp import Serdes, Topology
+from streamsapp.cli.main import main
+from streamsapp.errors import ManifestError
+from streamsapp.manifest import decode
+from streamsapp.manifest.entrypoint import load_topology
+from streamsapp.testing import TopologyTestDriver
+
+_numbers = count()
+
+CODE = """
+from streamsapp import Processor, Serdes
+from streamsapp.errors import TopologyError
+
+text = Serdes.string()
+broken = "x"
+
+def number(): return Serdes.long()
+def failing(): return 1 // 0
+def one(value): return value
+def two(key, value): return key, value
+def three(a, b, c): return a
+
+class Passing(Processor):
+    def init(self, context): self.context = context
+    def process(self, record): self.context.forward(record)
+
+class Transformer:
+    def init(self, context): self.rows = context.get_state_store("seen")
+    def transform(self, key, value):
+        self.rows.put(key, value)
+        return value * 2
+    def close(self): pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def _python_path_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("declared_code_"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def code() -> str:
+    """A module of its own name: Python imports a name once."""
+    return f"declared_code_{next(_numbers)}"
+
+
+def load(folder: Path, code: str, **topology: Any) -> Topology:
+    document = {
+        "apiVersion": "streamsapp.dev/v1alpha1",
+        "kind": "StreamsApp",
+        "metadata": {"name": "app"},
+        "spec": {"topology": topology, "code": {"files": {f"{code}.py": CODE}}},
+    }
+    return load_topology(decode(document), folder)
+
+
+def faults(folder: Path, code: str, **topology: Any) -> list[str]:
+    with pytest.raises(ManifestError) as raised:
+        load(folder, code, **topology)
+    return [line.removeprefix("spec.topology.") for line in raised.value.faults]
+
+
+def test_all_faults_of_code_are_told_at_once(tmp_path: Path, code: str) -> None:
+    lines = faults(
+        tmp_path,
+        code,
+        steps=[
+            {"stream": {"topic": "a", "keySerde": f"{code}:broken", "valueSerde": f"{code}:failing"}},
+            {"filter": f"{code}:one"},
+            {"mapValues": f"{code}:three"},
+            {"map": f"{code}:tow"},
+            {"process": f"{code}:one"},
+            {"process": f"{code}:broken"},
+            {"process": f"{code}:failing"},
+            {"split": {"branches": [{"predicate": f"{code}:three"}]}},
+        ],
+    )
+    assert lines[0] == f"steps[0].stream.keySerde: {code}:broken gives str; expected a serde, such as Serdes.of(...)"
+    assert lines[1].startswith(f"steps[0].stream.valueSerde: calling {code}:failing raised ZeroDivisionError")
+    assert lines[1].endswith(f"{code}.py:9)")
+    assert lines[2] == (
+        "steps[1].filter.predicate: the runtime calls its function with (key, value); one(value) does not take that"
+    )
+    assert lines[3].startswith("steps[2].mapValues.mapper: the runtime calls its function with (key, value)")
+    assert "has no attribute 'tow'" in lines[4]
+    assert lines[5].startswith(f"steps[4].process.supplier: making a processor with {code}:one raised TypeError")
+    assert lines[6].startswith(f"steps[5].process.supplier: processor {code}:broken: the supplier must be a class")
+    assert lines[7].startswith("steps[6].process.supplier: making a processor")
+    assert lines[8].startswith("steps[7].split.branches[0].predicate: the runtime calls")
+    assert len(lines) == 9
+
+
+def test_all_faults_of_code_in_a_graph_are_told_at_once(tmp_path: Path, code: str) -> None:
+    lines = faults(
+        tmp_path,
+        code,
+        graph={
+            "sources": [{"name": "in", "topics": ["a"], "timestampExtractor": f"{code}:one"}],
+            "processors": [{"name": "p", "supplier": f"{code}:Pasing", "parents": ["in"]}],
+            "sinks": [{"name": "out", "topicNameExtractor": f"{code}:two", "parents": ["p"]}],
+        },
+    )
+    assert [line.partition(": ")[0] for line in lines] == [
+        "graph.sources[0].timestampExtractor",
+        "graph.processors[0].supplier",
+        "graph.sinks[0].topicNameExtractor",
+    ]
+
+
+def test_what_the_builder_refuses_is_told_at_its_step(tmp_path: Path, code: str) -> None:
+    steps = [
+        {"stream": "a"},
+        {"groupBy": {"selector": "value", "combine": True}},
+        {"aggregate": {"initializer": f"{code}:number", "aggregator": f"{code}:three"}},
+    ]
+    (line,) = faults(tmp_path, code, steps=steps)
+    assert line.startswith("steps[2].aggregate: aggregate cannot combine before the repartition topic")
+
+
+def test_what_only_the_whole_shows_is_told_of_the_steps(tmp_path: Path, code: str) -> None:
+    (line,) = faults(tmp_path, code, steps=[{"stream": {"topics": ["a", "b"]}}, {"stream": "b"}])
+    assert line.startswith("steps: sources KSTREAM-SOURCE-0000000000 and KSTREAM-SOURCE-0000000001 both read b")
+
+
+def test_a_serde_may_be_a_serde_or_a_function_that_returns_one(tmp_path: Path, code: str) -> None:
+    steps = [
+        {"stream": {"topic": "a", "keySerde": f"{code}:text", "valueSerde": f"{code}:number"}},
+        {"process": f"{code}:Passing"},
+        {"to": {"topic": "b", "keySerde": f"{code}:text", "valueSerde": f"{code}:number"}},
+    ]
+    with TopologyTestDriver(load(tmp_path, code, steps=steps)) as driver:
+        driver.create_input_topic("a", Serdes.string(), Serdes.long()).pipe_input("k", 7)
+        assert driver.create_output_topic("b", Serdes.string(), Serdes.long()).read_key_values() == [("k", 7)]
+
+
+def test_a_transformer_of_values_uses_a_store(tmp_path: Path, code: str) -> None:
+    texts = {"keySerde": "string", "valueSerde": "string"}
+    steps = [
+        {"addStateStore": {"store": "seen", **texts}},
+        {"table": {"topic": "a", **texts}},
+        {"transformValues": {"supplier": f"{code}:Transformer", "stores": ["seen"], "store": "doubled", **texts}},
+        {"toStream": None},
+        {"to": {"topic": "b", **texts}},
+    ]
+    with TopologyTestDriver(load(tmp_path, code, steps=steps)) as driver:
+        driver.create_input_topic("a", Serdes.string(), Serdes.string()).pipe_input("k", "x")
+        assert driver.create_output_topic("b", Serdes.string(), Serdes.string()).read_key_values() == [("k", "xx")]
+        assert driver.get_key_value_store("seen").get("k") == "x"
+        assert driver.get_key_value_store("doubled").get("k") == "xx"
+
+
+def test_print_writes_lines(tmp_path: Path, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [
+        {"stream": {"topic": "a", "keySerde": "string", "valueSerde": "string"}},
+        {"print": {"label": "seen", "mapper": f"{code}:two"}},
+    ]
+    with TopologyTestDriver(load(tmp_path, code, steps=steps)) as driver:
+        driver.create_input_topic("a", Serdes.string(), Serdes.string()).pipe_input("k", "x")
+    assert "[seen]: ('k', 'x')" in capsys.readouterr().out
+
+
+def test_validate_tells_faults_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = tmp_path / "app.yaml"
+    manifest.write_text(
+        "apiVersion: streamsapp.dev/v1alpha1\nkind: StreamsApp\nmetadata: {name: app}\n"
+        "spec: {topology: {steps: [{stream: lines}, {filter: 'no_module_of_that_name:f'}, {to: out}]}}\n"
+    )
+    assert main(["validate", "-f", str(manifest)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("spec.topology.steps[1].filter.predicate: there is no module 'no_module_of_that_name'")
