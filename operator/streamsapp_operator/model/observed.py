@@ -1,8 +1,8 @@
 """What was seen of one application: its children in the cluster, its pods, and what each pod says of itself.
 
 Made by ``observe``, read by the gate and by ``plan``. ``None`` means not known, and what is not known is never taken
-for good. Times are seconds of Unix time: of the pod's clock where it says so, else of the operator's, which must not jump
-(Unix time when the process began, plus what its monotonic clock counted since): ages are made of differences of it.
+for good. Times are seconds of Unix time: of the pod's clock where it says so, else of the operator's. That must not
+jump (Unix time when the process began, plus what its monotonic clock counted since): ages are differences of it.
 """
 
 from __future__ import annotations

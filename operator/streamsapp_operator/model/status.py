@@ -70,6 +70,8 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     predicted_seconds: float | None = None
     observed_seconds: float | None = None
     message: str | None = None
+    #: Why this revision was given up: it leads back to the last good one, or was never begun.
+    failure: str | None = None
     #: A pod of this revision was ready: from then on a pod that does not become ready is no reason to roll back.
     proved: bool = False
     #: The check passed; ``shape`` is what it told of the topology.
@@ -128,7 +130,7 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     #: The revision that last had every pod ready: where a rollback leads.
     last_good_revision: str | None = None
-    #: A revision that did not become ready, or whose topology was refused; it is not tried again.
+    #: The wanted revision, if its check failed or it did not become ready: it is not tried again.
     failed_revision: str | None = None
     #: The topology of ``last_good_revision``, as the check told it.
     shape: dict[str, Any] | None = None

@@ -1,0 +1,199 @@
+"""Where tasks would go on if their pod went away: at a standby that follows closely, or from a snapshot. Pure.
+
+Used by the gate. Every comparison is written so that what is not a sensible number fails it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from streamsapp.manifest.model import Rollout
+from streamsapp_operator.model.observed import Observed, PodReport, PodSeen, StoreReport, TaskReport, TaskRole
+from streamsapp_operator.model.status import Blocker
+
+#: An answer's Date header, by which pods' clocks are compared with ours, is cut to whole seconds: so much older than it
+#: seems may an observation be.
+DATE_RESOLUTION = 1.0
+#: What it takes a standby that has caught up to go on: it leaves the group, the heir reads the rest and starts.
+HANDOVER_SECONDS = 1.0
+RUNNING = "RUNNING"
+
+#: Leading words of ``Blocker.reason``, the worst first.
+SEVERITY = (
+    "Unreachable",
+    "NotReady",
+    "TaskMissing",
+    "Rebalancing",
+    "NoStandby",
+    "SnapshotUnknown",
+    "SnapshotTooOld",
+    "StandbyNotReady",
+    "StandbyPaused",
+    "StandbyStale",
+    "StandbyBehind",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Where a task would go on: for how long it would stand still, and until when what says so is fresh enough."""
+
+    seconds: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A standby or warm-up of a task, and the pod that has it."""
+
+    pod: PodSeen
+    report: PodReport
+    task: TaskReport
+
+
+class Covers:
+    """One look at an application, by tasks."""
+
+    def __init__(self, observed: Observed, rollout: Rollout) -> None:
+        self.observed = observed
+        self._rollout = rollout
+        self._max_age = rollout.max_observation_age_seconds
+        #: Names of the pods that say they run a task.
+        self.owners: dict[str, list[str]] = defaultdict(list)
+        self.replicas: dict[str, list[Replica]] = defaultdict(list)
+        for pod in observed.pods:
+            for task in pod.report.tasks if pod.report else ():
+                if task.role is TaskRole.ACTIVE:
+                    self.owners[task.id].append(pod.name)
+                elif pod.report is not None:
+                    self.replicas[task.id].append(Replica(pod, pod.report, task))
+        self._found: dict[str, list[Cover | Blocker]] = {}
+
+    def of(self, pod: PodSeen) -> list[Cover | Blocker]:
+        """Of each active task that has something to lose, where it would go on without this pod, or why nowhere."""
+        key = f"{pod.name}/{pod.uid}"
+        if key not in self._found:
+            tasks = pod.report.tasks if pod.report else ()
+            self._found[key] = [
+                self._cover(task, pod) for task in tasks if task.role is TaskRole.ACTIVE and task.stores
+            ]
+        return self._found[key]
+
+    def is_fresh(self, report: PodReport) -> bool:
+        """A report from the future tells of a clock that jumped: nothing is known then."""
+        return 0 <= self.observed.at - report.fetched_at <= self._max_age
+
+    def may_take_over(self, pod: PodSeen) -> bool:
+        """Whether tasks may go to this pod: it is ready and stays."""
+        replicas = self.observed.children.replicas
+        return pod.ready and not pod.terminating and replicas is not None and pod.ordinal < replicas
+
+    def _cover(self, task: TaskReport, pod: PodSeen) -> Cover | Blocker:
+        owners = self.owners[task.id]
+        if len(owners) > 1:
+            return _blocker(pod, task, f"Rebalancing: several say that they run it: {', '.join(owners)}")
+        if task.state.upper() != RUNNING:
+            return _blocker(pod, task, f"Rebalancing: the task is {task.state} on this pod")
+        hosts: dict[str, list[Replica]] = defaultdict(list)
+        for replica in self.replicas[task.id]:
+            if replica.pod.name != pod.name:
+                hosts[replica.pod.name].append(replica)
+        tries = [self._host(task, pod, replicas) for replicas in hosts.values()]
+        tries.append(_restore(task, pod, self._rollout))
+        covers = [it for it in tries if isinstance(it, Cover)]
+        if covers:
+            return min(covers, key=lambda cover: (cover.seconds, -cover.until))
+        return max((it for it in tries if isinstance(it, Blocker)), key=_severity)
+
+    def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Cover | Blocker:
+        """Whether the replicas of the task on one other pod will do: all of them, should it tell of several."""
+        found = [self._replica(task, pod, replica) for replica in replicas]
+        blockers = [it for it in found if isinstance(it, Blocker)]
+        if blockers:
+            return min(blockers, key=_severity)
+        return Cover(HANDOVER_SECONDS, min(it.until for it in found if isinstance(it, Cover)))
+
+    def _replica(self, task: TaskReport, pod: PodSeen, replica: Replica) -> Cover | Blocker:
+        host, report, name = replica.pod, replica.report, replica.pod.name
+        if not self.may_take_over(host) or report.state != RUNNING or not self.is_fresh(report):
+            return _blocker(pod, task, f"StandbyNotReady: {name}, which follows it, is not ready or was not heard of")
+        if pod.report is None or report.generation != pod.report.generation:
+            return _blocker(pod, task, f"StandbyNotReady: {name}, which follows it, is in another generation")
+        if replica.task.state.upper() != RUNNING:
+            return _blocker(pod, task, f"StandbyNotReady: the standby on {name} is {replica.task.state}")
+        until = report.fetched_at + self._max_age
+        for store in task.stores:
+            same = [it for it in replica.task.stores if (it.name, it.changelog) == (store.name, store.changelog)]
+            if not same:
+                return _blocker(pod, task, f"StandbyNotReady: the standby on {name} lacks the store", store.name)
+            for it in same:
+                age, lag = observation_age(it, report, self.observed), known_lag(it)
+                why = self._why_not(it.mode, age, lag, name)
+                if why is not None or age is None:
+                    return _blocker(pod, task, why or "StandbyStale", store.name, lag, age)
+                until = min(until, self.observed.at + self._max_age - age)
+        return Cover(HANDOVER_SECONDS, until)
+
+    def _why_not(self, mode: str, age: float | None, lag: int | None, host: str) -> str | None:
+        most = self._rollout.max_standby_lag
+        if mode == "paused":
+            return f"StandbyPaused: the standby on {host} does not follow"
+        if mode != "updating":
+            return f"StandbyNotReady: the standby on {host} is {mode}"
+        if age is None or lag is None or not age <= self._max_age:
+            return f"StandbyStale: how far the standby on {host} is behind was not seen lately"
+        return None if lag <= most else f"StandbyBehind: the standby on {host} is more than {most} records behind"
+
+
+def observation_age(store: StoreReport, report: PodReport, observed: Observed) -> float | None:
+    """How old an observation is at most; ``None`` if a clock jumped, or it was never made."""
+    if store.observed_at is None:
+        return None
+    when_asked = report.fetched_at + report.clock_offset - store.observed_at + DATE_RESOLUTION
+    since = observed.at - report.fetched_at
+    return when_asked + since if when_asked >= 0 and since >= 0 else None
+
+
+def known_lag(store: StoreReport) -> int | None:
+    """The larger of the lag that is told and the lag that its offsets tell."""
+    if store.lag is None or store.lag < 0:
+        return None
+    if store.position is None or store.end_offset is None:
+        return store.lag
+    return max(store.lag, store.end_offset - store.position)
+
+
+def leading_word(blocker: Blocker) -> str:
+    """The stable part of a reason."""
+    return blocker.reason.partition(":")[0]
+
+
+def _severity(blocker: Blocker) -> int:
+    return SEVERITY.index(leading_word(blocker))
+
+
+def _restore(task: TaskReport, pod: PodSeen, rollout: Rollout) -> Cover | Blocker:
+    """Whether snapshots of all its stores bring the task back soon enough."""
+    seconds, report = task.predicted_restore_seconds, pod.report
+    without = [store.name for store in task.stores if store.snapshot_offset is None]
+    if len(without) == len(task.stores):
+        remedy = "spec.processing.standbyReplicas and spec.remoteState provide for that"
+        return _blocker(pod, task, f"NoStandby: no other pod follows it and there is no snapshot of it; {remedy}")
+    if without:
+        return _blocker(pod, task, f"SnapshotUnknown: there is no snapshot of {', '.join(without)}", without[0])
+    if seconds is None or report is None or not seconds >= 0:
+        return _blocker(pod, task, "SnapshotUnknown: how long a restore from its snapshot takes is not known")
+    if not seconds <= rollout.max_restore_seconds:
+        limit = rollout.max_restore_seconds
+        return _blocker(pod, task, f"SnapshotTooOld: a restore would take {seconds:.0f} s, more than {limit} s")
+    return Cover(HANDOVER_SECONDS + seconds, report.fetched_at + rollout.max_observation_age_seconds)
+
+
+def _blocker(
+    pod: PodSeen, task: TaskReport, reason: str, store: str | None = None, lag: int | None = None,
+    age: float | None = None,
+) -> Blocker:  # fmt: skip
+    age_seconds = None if age is None else round(age, 1)
+    name = store or task.stores[0].name
+    return Blocker(pod=pod.name, task=task.id, store=name, reason=reason, lag=lag, age_seconds=age_seconds)

@@ -1,0 +1,156 @@
+"""The gate: whether a pod may be taken away now, and if not, why. The one rule that rolling restart, disruption budget,
+scaling and status share. Pure: what was seen goes in, and ages are those at the moment of the look.
+
+A pod may go when every task with stores that runs on it can go on elsewhere at once, or soon: another ready pod follows
+the task closely enough and was seen to a moment ago, or there is a snapshot that is restored quickly enough. What is
+not known, too old, contradictory, or in motion (a group that rebalances, a pod that is not ready) is unsafe.
+
+Called by ``plan``, once per look. ``docs/decisions/0013-restart-safety.md`` has the exact guarantee.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from streamsapp.manifest.model import Rollout
+from streamsapp_operator.cover import HANDOVER_SECONDS, RUNNING, SEVERITY, Cover, Covers, leading_word
+from streamsapp_operator.model.observed import Observed, PodSeen, TaskRole
+from streamsapp_operator.model.status import Blocker, Restart
+
+#: Reasons that tell of one task on one pod, not of something in motion.
+UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
+#: More blockers than this are only counted.
+LISTED = 20
+
+
+class Gate:
+    """The rule, applied to one look at an application."""
+
+    def __init__(self, observed: Observed, rollout: Rollout, expected: frozenset[str] = frozenset()) -> None:
+        """``expected`` are tasks with stores that are known to exist: one that no pod runs is somewhere on its way."""
+        self._observed = observed
+        self._rollout = rollout
+        self._expected = expected
+        self.covers = Covers(observed, rollout)
+        found = [*self._application(), *(it for pod in observed.pods for it in self.blockers_of(pod))]
+        #: All of them, the worst first.
+        self.blockers = sorted(found, key=lambda it: (SEVERITY.index(leading_word(it)), it.pod, it.task or ""))
+
+    def verdict(self) -> Restart:
+        """Whether any one pod may be taken away, whichever it is."""
+        listed = tuple(self.blockers[:LISTED])
+        return Restart(safe=not self.blockers, blockers=listed, more_blockers=len(self.blockers) - len(listed))
+
+    def allows(self, pod: PodSeen, newcomers: frozenset[str] = frozenset()) -> bool:
+        """Whether this pod may be taken away: the application is safe, but for tasks of sub-topologies that only the
+        pods of a new revision know. Nobody can follow those before this pod is of that revision too."""
+        return all(
+            blocker.pod != pod.name and leading_word(blocker) in UNCOVERED and subtopology_of(blocker.task) in newcomers
+            for blocker in self.blockers
+        )
+
+    def blockers_of(self, pod: PodSeen) -> list[Blocker]:
+        """Why this pod must not be taken away now; empty if it may, as far as it is concerned."""
+        unknown = self._unknown(pod)
+        return [unknown] if unknown is not None else [*self._unsettled(pod), *self.uncovered(pod)]
+
+    def uncovered(self, pod: PodSeen) -> list[Blocker]:
+        """The tasks that run on this pod and could not go on elsewhere."""
+        return [it for it in self.covers.of(pod) if isinstance(it, Blocker)]
+
+    def predicted_seconds(self, pod: PodSeen) -> float | None:
+        """For how long the worst of its tasks will stand still when this pod is taken away: what must be restored is
+        shared by the others. ``None`` if it cannot be said."""
+        found = self.covers.of(pod)
+        seconds = [it.seconds for it in found if isinstance(it, Cover)]
+        if pod.report is None or len(seconds) < len(found):
+            return None
+        if not seconds:
+            return 0.0
+        restores = [it - HANDOVER_SECONDS for it in seconds]
+        heirs = sum(it.name != pod.name and self.covers.may_take_over(it) for it in self._observed.pods)
+        return HANDOVER_SECONDS + max(*restores, sum(restores) / max(1, heirs))
+
+    def all_run(self) -> bool:
+        """Every task that is known to exist runs on exactly one pod."""
+        states = [
+            task.state.upper() == RUNNING
+            for pod in self._observed.pods
+            for task in (pod.report.tasks if pod.report else ())
+            if task.role is TaskRole.ACTIVE
+        ]
+        once = all(len(pods) == 1 for pods in self.covers.owners.values())
+        return once and all(states) and not any(True for _ in self._missing())
+
+    def good_until(self) -> float:
+        """Until when a verdict that says safe may be acted upon: then the first of the observations it relies on is
+        older than allowed."""
+        covers = [it.until for pod in self._observed.pods for it in self.covers.of(pod) if isinstance(it, Cover)]
+        fetched = [pod.report.fetched_at for pod in self._observed.pods if pod.report]
+        return min([min([self._observed.at, *fetched]) + self._rollout.max_observation_age_seconds, *covers])
+
+    def holds_nothing(self, pod: PodSeen) -> bool:
+        """A pod that is not ready and has, provably, nothing to lose: its container does not run, or it says that it
+        runs no task that could not go on elsewhere."""
+        if pod.ready or pod.terminating:
+            return False
+        if pod.report is None:
+            return pod.phase in {"Pending", "Failed", "Succeeded"} or pod.waiting_reason is not None
+        return self.covers.is_fresh(pod.report) and not self.uncovered(pod)
+
+    def _application(self) -> Iterator[Blocker]:
+        """What is wrong with the application as a whole."""
+        replicas = self._observed.children.replicas
+        ordinals = Counter(pod.ordinal for pod in self._observed.pods)
+        if replicas is None and ordinals:
+            yield Blocker(pod="-", reason="NotReady: the StatefulSet is missing, its pods would not come back")
+        for ordinal in range(replicas or 0):
+            if not ordinals[ordinal]:
+                yield Blocker(pod="-", reason=f"NotReady: pod number {ordinal} does not exist yet")
+        for ordinal, count in ordinals.items():
+            if count > 1:
+                yield Blocker(pod="-", reason=f"NotReady: {count} pods were seen that have number {ordinal}")
+        yield from self._missing()
+
+    def _missing(self) -> Iterator[Blocker]:
+        """Tasks with stores that must be somewhere and run nowhere."""
+        followed = {
+            task: replicas[0].pod.name
+            for task, replicas in self.covers.replicas.items()
+            if any(replica.task.stores for replica in replicas)
+        }
+        for task in sorted({*followed, *self._expected} - {task for task, pods in self.covers.owners.items() if pods}):
+            pod = followed.get(task, "-")
+            yield Blocker(pod=pod, task=task, reason="TaskMissing: no pod says that it runs this task")
+
+    def _unknown(self, pod: PodSeen) -> Blocker | None:
+        """Why nothing can be said about a pod."""
+        if pod.report is None:
+            why = pod.waiting_reason or pod.unreachable or "it was not asked"
+            word = "NotReady" if pod.waiting_reason else "Unreachable"
+            return Blocker(pod=pod.name, reason=f"{word}: its status is not known: {why}")
+        if self.covers.is_fresh(pod.report):
+            return None
+        age = round(self._observed.at - pod.report.fetched_at, 1)
+        return Blocker(pod=pod.name, reason="Unreachable: its last answer is too old", age_seconds=age)
+
+    def _unsettled(self, pod: PodSeen) -> Iterator[Blocker]:
+        """A pod that comes, goes or changes what it has."""
+        if pod.terminating:
+            yield Blocker(pod=pod.name, reason="NotReady: it is about to end")
+        elif not pod.ready:
+            yield Blocker(pod=pod.name, reason="NotReady: it is not ready yet")
+        elif not self.covers.may_take_over(pod):
+            yield Blocker(pod=pod.name, reason="NotReady: it is more than there are to be, and about to end")
+        state, generation = (pod.report.state, pod.report.generation) if pod.report else ("", None)
+        if state != RUNNING:
+            yield Blocker(pod=pod.name, reason=f"Rebalancing: its state is {state}, not {RUNNING}")
+        newest = max((it.report.generation or 0 for it in self._observed.pods if it.report), default=0)
+        if generation is None or generation < newest:
+            yield Blocker(pod=pod.name, reason=f"Rebalancing: its generation is {generation}, another pod's {newest}")
+
+
+def subtopology_of(task: str | None) -> str | None:
+    """``0_3`` is partition 3 of sub-topology 0."""
+    return None if task is None else task.rpartition("_")[0]

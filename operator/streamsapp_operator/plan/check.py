@@ -1,0 +1,46 @@
+"""The check of a new revision: nothing of the running application is touched before its topology was loaded once. Pure.
+
+The result goes to the status first; only then the pod that told it may go.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from streamsapp_operator.model.actions import Action, DropCheck, StartCheck
+from streamsapp_operator.model.observed import CheckSeen, CheckState
+from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.plan.shapes import encode
+from streamsapp_operator.plan.view import View
+
+
+def examine(view: View, rollout: RolloutStatus) -> tuple[RolloutStatus, list[Action]]:
+    """The rollout with what its check says, if it is being checked."""
+    seen = view.observed.checks.get(rollout.revision, CheckSeen(rollout.revision))
+    others = [
+        DropCheck(revision)
+        for revision, check in view.observed.checks.items()
+        if revision != rollout.revision and check.state is not CheckState.ABSENT
+    ]
+    if rollout.phase != "Checking":
+        done = [] if seen.state is CheckState.ABSENT else [DropCheck(rollout.revision)]
+        return rollout, [*others, *done]
+    if rollout.checked or seen.state is CheckState.PASSED:
+        shape = encode(seen.shape) if seen.state is CheckState.PASSED else rollout.shape
+        passed = replace(rollout, phase="Rolling", checked=True, shape=shape, started_at=view.time, message=None)
+        return passed, [*others, *([] if seen.state is CheckState.ABSENT else [DropCheck(rollout.revision)])]
+    failure = _failure(view, rollout, seen)
+    if failure is not None:
+        return replace(rollout, phase="Refused", failure=failure), [*others, DropCheck(rollout.revision)]
+    waiting = replace(rollout, message="its topology is being loaded by a check pod")
+    return waiting, [*others, *([StartCheck(rollout.revision)] if seen.state is CheckState.ABSENT else [])]
+
+
+def _failure(view: View, rollout: RolloutStatus, seen: CheckSeen) -> str | None:
+    if seen.state is CheckState.FAILED:
+        return "; ".join(seen.faults) or "the check failed without saying why; its pod's log may tell"
+    limit = view.settings.rollout.progress_deadline_seconds
+    if view.since(rollout.started_at) < limit:
+        return None
+    told = "; ".join(seen.faults) or "see the events of its pod"
+    return f"the check did not end within {limit} s (spec.rollout.progressDeadlineSeconds): {told}"

@@ -1,0 +1,122 @@
+"""The plan: what is to be done now, and the status that says so. Pure; called by the operator's loop, once per look.
+
+The status is written first and the actions carried out then, in their order, any of which may fail or never be reached:
+the next look plans anew, from the status and from what is then true. So nothing here relies on an action having
+been carried out, and every action may be carried out twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from streamsapp_operator.gate import Gate
+from streamsapp_operator.model.actions import Action, ApplyChildren, DropRevisions, Evict, SetBudget
+from streamsapp_operator.model.observed import Observed
+from streamsapp_operator.model.status import AppStatus, ScalingStatus
+from streamsapp_operator.model.wanted import Invalid, Wanted
+from streamsapp_operator.plan import memory, summary
+from streamsapp_operator.plan.budget import max_unavailable
+from streamsapp_operator.plan.conditions import conditions, stamped
+from streamsapp_operator.plan.drain import drain
+from streamsapp_operator.plan.events import events
+from streamsapp_operator.plan.phases import phrase
+from streamsapp_operator.plan.rollout import Course, decide
+from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted_replicas
+from streamsapp_operator.plan.view import View, moment, settings_of
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Write the status, then do the actions in their order."""
+
+    status: AppStatus
+    actions: tuple[Action, ...]
+
+
+def plan(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
+    """The next move for one application. ``now`` is the operator's clock, like ``observed.at``."""
+    observed = dataclasses.replace(observed, at=max(observed.at, now))
+    settings = settings_of(app, status, observed)
+    if app.deleting:
+        after, actions = drain(app, observed, status, now)
+        return Plan(after, tuple(actions))
+    if settings is None:
+        return _never_valid(app, status, now)
+    known = replace(status, known_tasks=memory.learn(status.known_tasks, observed))
+    gate = Gate(observed, settings.rollout, memory.expected(known))
+    view = View(app, settings, observed, known, now, gate, gate.verdict())
+    wanted, scaling = wanted_replicas(view)
+    shrinking = is_shrinking(view, wanted)
+    course = decide(view, shrinking=shrinking)
+    replicas = next_replicas(view, course, wanted)
+    after = _status(view, course, scaling, replicas)
+    return Plan(after, (*_actions(view, course, replicas, shrinking), *events(app, status, after)))
+
+
+def _actions(view: View, course: Course, replicas: int, shrinking: bool) -> list[Action]:
+    """Shutting the budget comes first, taking a pod last."""
+    observed, restart = view.observed, course.restart
+    children = observed.children
+    fewer = 0 < replicas < (children.replicas or 0)
+    budget = max_unavailable(view, evicting=restart is not None, shrinking=fewer or (shrinking and restart is None))
+    actions: list[Action] = [SetBudget(0)] if budget == 0 and children.max_unavailable else []
+    until = view.gate.good_until()
+    if course.template is not None:
+        actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None))
+    if restart is not None and not fewer:
+        reason = f"rolling restart to revision {course.template}"
+        limit = until if restart.ready else observed.at + view.settings.rollout.max_observation_age_seconds
+        actions.append(Evict(restart.name, restart.uid, restart.resource_version, reason, limit))
+    kept = {course.rollout.revision, course.last_good, course.template, children.template_revision}
+    keep = frozenset(it for it in (*kept, *(pod.revision for pod in view.pods)) if it is not None)
+    drop = [DropRevisions(keep)] if children.revisions - keep else []
+    return [*actions, *course.checks, *drop]
+
+
+def _status(view: View, course: Course, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
+    before = view.status
+    status = replace(
+        before,
+        observed_generation=view.app.generation,
+        replicas=len(view.pods),
+        ready_replicas=sum(pod.ready and not pod.terminating for pod in view.pods),
+        selector=f"streamsapp.dev/name={view.app.name}",
+        tasks=summary.tasks(view),
+        input_lag=summary.input_lag(view),
+        standby_lag=summary.standby_lag(view),
+        restart=view.restart,
+        rollout=course.rollout,
+        scaling=scaling,
+        last_good_revision=course.last_good,
+        failed_revision=course.failed,
+        shape=course.shape,
+        target_replicas=before.target_replicas if course.template is None else replicas,
+        draining_since=None,
+        accepted=view.settings,
+    )
+    return replace(status, phase=phrase(view, status), conditions=conditions(view, status))
+
+
+def _never_valid(app: Wanted | Invalid, status: AppStatus, now: float) -> Plan:
+    """Nothing runs, and nothing can."""
+    faults = "; ".join(app.faults) if isinstance(app, Invalid) else ""
+    told = stamped(
+        {
+            "Ready": ("False", "InvalidSpec", faults),
+            "Progressing": ("False", "InvalidSpec", "nothing is begun before the spec is valid"),
+            "RestartSafe": ("Unknown", "NotStarted", ""),
+            "SnapshotsFresh": ("Unknown", "NotStarted", ""),
+            "Degraded": ("True", "InvalidSpec", faults),
+        },
+        status,
+        app.generation,
+        moment(now),
+    )
+    selector = f"streamsapp.dev/name={app.name}"
+    after = replace(
+        status, phase="Invalid spec", observed_generation=app.generation, selector=selector, conditions=told
+    )
+    return Plan(after, tuple(events(app, status, after)))

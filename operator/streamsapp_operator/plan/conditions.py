@@ -1,0 +1,145 @@
+"""The conditions of the status, which machines read. Pure; metav1.Condition's meaning.
+
+``lastTransitionTime`` moves only when ``status`` does. Reasons are stable words.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from streamsapp_operator.cover import leading_word
+from streamsapp_operator.model.status import AppStatus, Condition, RolloutStatus
+from streamsapp_operator.model.wanted import Invalid
+from streamsapp_operator.plan import summary
+from streamsapp_operator.plan.view import View
+
+State = Literal["True", "False", "Unknown"]
+Type = Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded"]
+Told = tuple[State, str, str]
+
+#: Why a container does not run that is expected to run in a moment.
+PASSING = frozenset({"ContainerCreating", "PodInitializing"})
+#: A snapshot may be as old as so many intervals, and then some.
+INTERVALS = 3
+SLACK_SECONDS = 60.0
+
+
+def conditions(view: View, status: AppStatus) -> tuple[Condition, ...]:
+    """All five. ``status`` has everything else of the new status."""
+    told: dict[Type, Told] = {
+        "Ready": _ready(view, status),
+        "Progressing": _progressing(view, status),
+        "RestartSafe": _restart_safe(view),
+        "SnapshotsFresh": _snapshots_fresh(view),
+        "Degraded": _degraded(view, status),
+    }
+    return stamped(told, view.status, view.app.generation, view.time)
+
+
+def stamped(told: dict[Type, Told], before: AppStatus, generation: int, now: datetime) -> tuple[Condition, ...]:
+    """With the time since when each is what it is."""
+    old = {condition.type: condition for condition in before.conditions}
+    stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return tuple(
+        Condition(
+            type=name,
+            status=state,
+            reason=reason,
+            message=message,
+            last_transition_time=old[name].last_transition_time if _same(old.get(name), state) else stamp,
+            observed_generation=generation,
+        )
+        for name, (state, reason, message) in told.items()
+    )
+
+
+def _same(old: Condition | None, state: State) -> bool:
+    return old is not None and old.status == state
+
+
+def _ready(view: View, status: AppStatus) -> Told:
+    rollout, wanted = status.rollout, view.observed.children.replicas or 0
+    if isinstance(view.app, Invalid):
+        return "False", "InvalidSpec", _joined(view.app.faults)
+    if rollout is not None and rollout.phase == "Refused":
+        return "False", "TopologyRefused", rollout.failure or ""
+    if view.settings.replicas == 0:
+        return "False", "Suspended", "spec.replicas is 0"
+    if status.last_good_revision is None and (rollout is None or rollout.phase != "Complete"):
+        return "False", "Starting", (rollout.message if rollout else None) or "pods are starting"
+    away = wanted - status.ready_replicas
+    if wanted == 0 or away > int(rollout is not None and rollout.current is not None):
+        return "False", "PodsNotReady", _unready(view) or f"{status.ready_replicas} of {wanted} pods are ready"
+    if status.tasks.restoring:
+        return "True", "Restoring", f"{status.tasks.restoring} of {status.tasks.active} tasks restore"
+    return "True", "Running", f"{status.ready_replicas} of {wanted} pods are ready"
+
+
+def _progressing(view: View, status: AppStatus) -> Told:
+    rollout = status.rollout
+    if view.settings.replicas == 0:
+        return ("True", "Suspending", "pods are ending") if view.pods else ("False", "Suspended", "spec.replicas is 0")
+    if rollout is None:
+        return "Unknown", "NotStarted", "nothing was begun yet"
+    message = rollout.message or f"revision {rollout.revision}"
+    if rollout.phase in {"Checking", "Rolling", "Blocked", "RollingBack"}:
+        return "True", rollout.phase, message
+    if len(view.pods) != status.target_replicas:
+        return "True", "Scaling", f"{len(view.pods)} pods, {status.target_replicas} are asked for"
+    return "False", rollout.phase, message
+
+
+def _restart_safe(view: View) -> Told:
+    if view.restart.safe:
+        return "True", "Safe", "any one pod may be taken away"
+    first = view.restart.blockers[0]
+    more = len(view.restart.blockers) + view.restart.more_blockers - 1
+    place = " ".join(text for text in (first.pod, first.task, first.store) if text)
+    return "False", leading_word(first), f"{place}: {first.reason}" + (f" (and {more} more)" if more else "")
+
+
+def _snapshots_fresh(view: View) -> Told:
+    if not view.settings.has_remote_state:
+        return "Unknown", "NoRemoteState", "spec.remoteState is not set"
+    if not summary.all_answer(view) or not view.pods:
+        return "Unknown", "Unreachable", "not every pod could be asked"
+    limit = INTERVALS * view.settings.snapshot_interval_seconds + SLACK_SECONDS
+    oldest = 0.0
+    for pod, store in summary.active_stores(view):
+        if pod.report is None or store.snapshot_at is None:
+            return "False", "SnapshotMissing", f"{pod.name}: store {store.name} has no snapshot yet ({store.changelog})"
+        oldest = max(oldest, view.now + pod.report.clock_offset - store.snapshot_at)
+    if oldest > limit:
+        return "False", "SnapshotTooOld", f"the oldest snapshot is {oldest:.0f} s old, more than {limit:.0f} s"
+    return "True", "Fresh", f"no snapshot is older than {limit:.0f} s"
+
+
+def _degraded(view: View, status: AppStatus) -> Told:
+    if isinstance(view.app, Invalid):
+        return "True", "InvalidSpec", f"the last valid spec goes on: {_joined(view.app.faults)}"
+    rollout = status.rollout
+    if rollout is not None and rollout.phase in {"Refused", "RollingBack", "RolledBack", "TimedOut"}:
+        reason = "TopologyRefused" if rollout.phase == "Refused" else rollout.phase
+        return "True", reason, _why(rollout)
+    unready = _unready(view)
+    if unready is not None:
+        return "True", "PodFailing", unready
+    return "False", "AsExpected", ""
+
+
+def _why(rollout: RolloutStatus) -> str:
+    return rollout.failure or rollout.message or ""
+
+
+def _unready(view: View) -> str | None:
+    """The first pod whose container does not run, and why."""
+    for pod in view.pods:
+        if pod.waiting_reason is not None and pod.waiting_reason not in PASSING and not pod.terminating:
+            why = pod.last_exit or pod.waiting_message
+            return f"{pod.name}: {pod.waiting_reason}" + (f": {why}" if why else "")
+    return None
+
+
+def _joined(faults: tuple[str, ...]) -> str:
+    return "; ".join(faults)

@@ -1,0 +1,53 @@
+"""An application that is being deleted: its pods end in good order, then the object may go. Pure."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from streamsapp_operator.model.actions import Action, ApplyChildren, Release, Tell
+from streamsapp_operator.model.observed import Observed
+from streamsapp_operator.model.status import AppStatus, Condition
+from streamsapp_operator.model.wanted import Invalid, Wanted
+from streamsapp_operator.plan.conditions import stamped
+from streamsapp_operator.plan.view import moment
+
+#: Then the object goes in any case, and its pods with it, each with what is left of its own grace period.
+LIMIT_SECONDS = 300.0
+
+
+def drain(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> tuple[AppStatus, list[Action]]:
+    """Until there are no pods any more, or it takes too long."""
+    since = status.draining_since or moment(now)
+    drained = replace(
+        status,
+        phase="Draining",
+        observed_generation=app.generation,
+        replicas=len(observed.pods),
+        ready_replicas=sum(pod.ready and not pod.terminating for pod in observed.pods),
+        draining_since=since,
+        conditions=_conditions(app, status, now),
+    )
+    actions: list[Action] = []
+    if status.draining_since is None:
+        actions.append(Tell("Normal", "Draining", "the application is deleted: all pods end"))
+    revision, replicas = observed.children.template_revision, observed.children.replicas
+    if not observed.pods and not replicas:
+        return drained, [*actions, Release()]
+    if revision is not None and replicas:
+        actions.insert(0, ApplyChildren(revision, 0, 0))
+    if now - since.timestamp() >= LIMIT_SECONDS:
+        actions.append(Release())
+    return drained, actions
+
+
+def _conditions(app: Wanted | Invalid, status: AppStatus, now: float) -> tuple[Condition, ...]:
+    told = stamped(
+        {
+            "Ready": ("False", "Draining", "the application is being deleted"),
+            "Progressing": ("True", "Draining", "its pods are ending"),
+        },
+        status,
+        app.generation,
+        moment(now),
+    )
+    return (*told, *(it for it in status.conditions if it.type not in {"Ready", "Progressing"}))

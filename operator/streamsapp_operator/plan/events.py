@@ -1,0 +1,86 @@
+"""What is told as an event: only what is another than before, so nothing is told twice. Pure.
+
+The status is written before an event is made, so an operator that dies in between loses the event, never repeats it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamsapp_operator.model.actions import Tell
+from streamsapp_operator.model.status import AppStatus, RolloutStatus
+from streamsapp_operator.model.wanted import Invalid, Wanted
+
+
+def events(app: Wanted | Invalid, before: AppStatus, after: AppStatus) -> list[Tell]:
+    """Reasons are stable: tools match them."""
+    return [*_spec(app, before, after), *_rollout(before.rollout, after.rollout), *_replicas(before, after)]
+
+
+def _spec(app: Wanted | Invalid, before: AppStatus, after: AppStatus) -> Iterator[Tell]:
+    told = [it.message for it in before.conditions if it.type == "Ready" and it.reason == "InvalidSpec"]
+    if isinstance(app, Invalid):
+        message = "; ".join(app.faults)
+        if [message] != told:
+            yield Tell("Warning", "InvalidSpec", message)
+    elif told:
+        yield Tell("Normal", "SpecAccepted", "the spec is valid again")
+
+
+def _rollout(before: RolloutStatus | None, after: RolloutStatus | None) -> Iterator[Tell]:
+    if after is None:
+        return
+    if before is not None:
+        yield from _step(before, after)
+    same = before is not None and before.revision == after.revision
+    if not same or (before is not None and before.phase != after.phase):
+        yield from _phase(before if same else None, after)
+
+
+def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[Tell]:
+    why = after.failure or after.message or ""
+    match after.phase:
+        case "Checking":
+            yield Tell("Normal", "CheckStarted", f"the topology of revision {after.revision} is being loaded")
+        case "Rolling":
+            if before is not None and before.phase == "Blocked":
+                yield Tell("Normal", "RolloutResumed", "pods may be restarted again")
+            else:
+                yield Tell("Normal", "RolloutStarted", f"revision {after.revision} is rolled out")
+        case "Blocked":
+            yield Tell("Warning", "RolloutBlocked", after.message or "")
+        case "Complete":
+            yield Tell("Normal", "RolloutComplete", f"all {after.total} pods have revision {after.revision}")
+        case "TimedOut":
+            yield Tell("Warning", "RolloutTimedOut", f"{after.message}; waiting for a change of the spec")
+        case "RollingBack":
+            yield Tell("Warning", "RollingBack", why)
+        case "RolledBack":
+            yield Tell("Warning", "RolledBack", f"the last good revision runs again: {why}")
+        case "Refused":
+            yield Tell("Warning", "TopologyRefused" if after.checked else "CheckFailed", why)
+
+
+def _step(before: RolloutStatus, after: RolloutStatus) -> Iterator[Tell]:
+    ended = before.current is not None and before.current_uid is not None and before.current != after.current
+    if ended and before.step_started_at is not None and after.phase not in {"Blocked", "TimedOut", "Checking"}:
+        stood = "" if after.observed_seconds is None else f"; its tasks ran again after {after.observed_seconds:.1f} s"
+        yield Tell("Normal", "PodRestarted", f"{before.current} is done{stood}{_predicted(after)}")
+    if after.current_uid is not None and after.current_uid != before.current_uid:
+        yield Tell("Normal", "PodRestarting", f"{after.current} is restarted{_predicted(after)}")
+
+
+def _predicted(rollout: RolloutStatus) -> str:
+    return "" if rollout.predicted_seconds is None else f" (predicted: {rollout.predicted_seconds:.1f} s)"
+
+
+def _replicas(before: AppStatus, after: AppStatus) -> Iterator[Tell]:
+    old, new = before.target_replicas, after.target_replicas
+    if new is None or old is None or old == new:
+        return
+    if new == 0:
+        yield Tell("Normal", "Suspended" if after.draining_since is None else "Draining", "all pods end")
+        return
+    why = after.scaling.reason if after.scaling is not None else "asked for by spec.replicas"
+    word = "Resumed" if old == 0 else "ScaledUp" if new > old else "ScaledDown"
+    yield Tell("Normal", word, f"{old} → {new} pods: {why}")

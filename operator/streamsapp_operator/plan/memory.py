@@ -1,0 +1,47 @@
+"""Which tasks with stores there are, remembered: one that nobody reports is on its way somewhere, or lost. Pure.
+
+The tasks of a sub-topology are numbered from 0, and partitions are only ever added. So a count is enough, and it is
+forgotten when the application has no pods, which is when topics may be made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamsapp_operator.model.observed import Observed, TaskRole
+from streamsapp_operator.model.status import AppStatus
+from streamsapp_operator.plan.shapes import decode, stateful
+
+
+def learn(known: Mapping[str, int], observed: Observed) -> dict[str, int]:
+    """With what is reported now."""
+    if not observed.pods:
+        return {}
+    counts = dict(known)
+    for pod in observed.pods:
+        for task in pod.report.tasks if pod.report else ():
+            subtopology, _, partition = task.id.rpartition("_")
+            if task.role is TaskRole.ACTIVE and task.stores and partition.isdecimal():
+                counts[subtopology] = max(counts.get(subtopology, 0), int(partition) + 1)
+    return counts
+
+
+def expected(status: AppStatus) -> frozenset[str]:
+    """Tasks that must run somewhere: those that have stores in the last good topology and in the one that is rolled
+    out, as far as these are known."""
+    shapes = [decode(status.shape), decode(status.rollout.shape if status.rollout else None)]
+    known = [stateful(shape) for shape in shapes if shape is not None]
+    return frozenset(
+        f"{subtopology}_{partition}"
+        for subtopology, count in status.known_tasks.items()
+        if all(subtopology in {str(number) for number in numbers} for numbers in known)
+        for partition in range(count)
+    )
+
+
+def added_subtopologies(status: AppStatus) -> frozenset[str]:
+    """Sub-topologies that only the pods of the new revision know: nobody else can follow their tasks yet."""
+    old, new = decode(status.shape), decode(status.rollout.shape if status.rollout else None)
+    if old is None or new is None:
+        return frozenset()
+    return frozenset(str(number) for number in new.sources if number not in old.sources)

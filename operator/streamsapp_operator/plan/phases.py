@@ -1,0 +1,41 @@
+"""The phase: a short phrase for people. Machines read the conditions. Pure."""
+
+from __future__ import annotations
+
+from streamsapp_operator.model.status import AppStatus, RolloutStatus
+from streamsapp_operator.model.wanted import Invalid
+from streamsapp_operator.plan.view import View
+
+
+def phrase(view: View, status: AppStatus) -> str:
+    """What goes on, in a few words."""
+    if isinstance(view.app, Invalid):
+        return "Invalid spec"
+    if view.settings.replicas == 0:
+        return "Suspending" if view.pods else "Suspended"
+    if status.rollout is not None and (words := _of_rollout(status.rollout, first=status.last_good_revision is None)):
+        return words
+    pods, asked = len(view.pods), status.target_replicas
+    if pods != asked:
+        return f"Scaling to {asked}"
+    return "Running" if status.ready_replicas == asked else f"Running, {status.ready_replicas} of {asked} ready"
+
+
+def _of_rollout(rollout: RolloutStatus, *, first: bool) -> str | None:
+    match rollout.phase:
+        case "Checking":
+            return "Checking topology"
+        case "Rolling":
+            return "Starting" if first else f"Restarting {rollout.updated}/{rollout.total}"
+        case "Blocked":
+            return f"Restart blocked {rollout.updated}/{rollout.total}"
+        case "TimedOut":
+            return "Start timed out" if first else "Restart timed out"
+        case "RollingBack":
+            return "Rolling back"
+        case "RolledBack":
+            return "Rolled back"
+        case "Refused":
+            return "Change refused"
+        case "Complete":
+            return None

@@ -1,0 +1,184 @@
+"""The rollout of a revision: checked first, then pod after pod; it ends in words, whatever happens.
+
+Pure. The phases::
+
+    Checking ──► Rolling ⇄ Blocked ──► Complete          another spec begins anew, from any phase
+       │            │         └──────► TimedOut ──► Complete (its pods became ready after all)
+       ▼            ▼
+    Refused     RollingBack ──► RolledBack | TimedOut
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from streamsapp_operator.model.actions import Action
+from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.status import Phase, RolloutStatus
+from streamsapp_operator.plan.check import examine
+from streamsapp_operator.plan.shapes import compatibility, decode
+from streamsapp_operator.plan.steps import Move, advance, failure_of, is_settled, measured
+from streamsapp_operator.plan.view import View
+
+#: A rollout that stands still for less is not told to be blocked: after every step the standbys catch up.
+BLOCKED_AFTER = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What becomes of the rollout in this look."""
+
+    rollout: RolloutStatus
+    #: The revision children are to have; ``None``: nothing may be made yet.
+    template: str | None
+    last_good: str | None
+    failed: str | None
+    #: The topology of ``last_good``.
+    shape: dict[str, Any] | None
+    restart: PodSeen | None = None
+    #: Every pod must end before the first of the new revision may start.
+    stop: bool = False
+    checks: tuple[Action, ...] = ()
+
+
+def decide(view: View, *, shrinking: bool) -> Course:
+    """The next move towards the wanted revision, or back to the last good one."""
+    rollout, checks = examine(view, _begun(view))
+    status, before = view.status, view.observed.children.template_revision
+    course = Course(
+        rollout=rollout,
+        template=before or status.last_good_revision,
+        last_good=status.last_good_revision,
+        failed=status.failed_revision if status.failed_revision == rollout.revision else None,
+        shape=status.shape,
+        checks=tuple(checks),
+    )
+    return course if rollout.phase == "Checking" else _follow(view, course, shrinking)
+
+
+def _begun(view: View) -> RolloutStatus:
+    """The rollout that is under way, or a new one for another revision. What was good needs no check."""
+    wanted, last, status = view.settings.revision, view.status.rollout, view.status
+    if last is not None and last.revision == wanted:
+        return last
+    known = wanted == status.last_good_revision
+    return RolloutStatus(
+        revision=wanted, started_at=view.time, checked=known, proved=known, shape=status.shape if known else None
+    )
+
+
+def _follow(view: View, course: Course, shrinking: bool) -> Course:
+    """What comes after the check."""
+    rollout, reasons = course.rollout, _incompatibilities(view, course.rollout)
+    refused = not rollout.checked or (bool(reasons) and view.settings.rollout.topology_change == "Refuse")
+    rollout = _refused(rollout, reasons) if refused else _admitted(view, rollout)
+    back = refused or course.failed == rollout.revision
+    failed = rollout.revision if not rollout.checked else course.failed
+    target = course.last_good if back else rollout.revision
+    course = dataclasses.replace(course, rollout=rollout, failed=failed)
+    if target is None:
+        return course
+    given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(view, rollout)
+    if given_up is not None:
+        return _follow(view, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
+    foreign = [pod for pod in view.pods if (pod.revision == rollout.revision) == back]
+    if reasons and not refused and foreign:
+        waits = f"every pod ends before the first of the other topology starts: {'; '.join(reasons)}"
+        stopping = replace(rollout, phase="RollingBack" if back else "Rolling", message=waits, current=None)
+        return dataclasses.replace(course, rollout=stopping, stop=True)
+    return _move(view, dataclasses.replace(course, template=target), target, back=back, shrinking=shrinking)
+
+
+def _move(view: View, course: Course, target: str, *, back: bool, shrinking: bool) -> Course:
+    """Towards ``target``, unless this rollout has ended."""
+    rollout = measured(view, _counted(view, course.rollout, target))
+    if is_settled(view, target):
+        return _finished(dataclasses.replace(course, rollout=rollout), back)
+    ended = rollout.phase in {"Complete", "RolledBack"} and all(pod.revision == target for pod in view.pods)
+    if ended or rollout.phase == "TimedOut" or view.settings.replicas == 0:
+        return dataclasses.replace(course, rollout=rollout)
+    move = advance(view, rollout, target, shrinking=shrinking)
+    return dataclasses.replace(course, rollout=_judged(view, move, back), restart=move.restart)
+
+
+def _finished(course: Course, back: bool) -> Course:
+    """Every pod is there, of the target and ready."""
+    rollout = replace(course.rollout, current=None, current_uid=None, step_started_at=None, blocked_since=None)
+    if not back:
+        done = replace(rollout, phase="Complete", message=None, failure=None)
+        return dataclasses.replace(course, rollout=done, last_good=rollout.revision, shape=rollout.shape, failed=None)
+    phase = rollout.phase if rollout.phase == "Refused" else "RolledBack"
+    return dataclasses.replace(course, rollout=replace(rollout, phase=phase, message=rollout.failure))
+
+
+def _judged(view: View, move: Move, back: bool) -> RolloutStatus:
+    """Which phase that is."""
+    rollout = move.rollout
+    blocked_since = (rollout.blocked_since or view.time) if move.stuck else None
+    rollout = replace(rollout, blocked_since=blocked_since)
+    doing = move.stuck or (f"{rollout.current} is being restarted" if rollout.current else "pods are starting")
+    message = f"{rollout.failure}; {doing}" if rollout.failure else doing
+    return replace(rollout, phase=_phase(view, rollout, back), message=message)
+
+
+def _phase(view: View, rollout: RolloutStatus, back: bool) -> Phase:
+    if rollout.phase == "Refused":
+        return "Refused"
+    if _is_late(view, rollout):
+        return "TimedOut"
+    if back:
+        return "RollingBack"
+    return "Blocked" if view.since(rollout.blocked_since) >= BLOCKED_AFTER else "Rolling"
+
+
+def _is_late(view: View, rollout: RolloutStatus) -> bool:
+    """Blocked, or waiting for one pod, for longer than is to be waited."""
+    limit = view.settings.rollout.timeout_seconds
+    if view.since(rollout.blocked_since) >= limit:
+        return True
+    patience = limit if rollout.proved else min(limit, view.settings.rollout.progress_deadline_seconds)
+    return view.since(rollout.step_started_at) >= patience
+
+
+def _counted(view: View, rollout: RolloutStatus, target: str) -> RolloutStatus:
+    ready = [pod for pod in view.pods if pod.revision == target and pod.ready and not pod.terminating]
+    proved = rollout.proved or (target == rollout.revision and bool(ready))
+    return replace(rollout, updated=len(ready), total=view.observed.children.replicas or 0, proved=proved)
+
+
+def _given_up(view: View, rollout: RolloutStatus) -> RolloutStatus | None:
+    failure = failure_of(view, rollout) if rollout.phase in {"Rolling", "Blocked"} else None
+    if failure is None:
+        return None
+    return replace(
+        rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
+        blocked_since=None,
+    )  # fmt: skip
+
+
+def _incompatibilities(view: View, rollout: RolloutStatus) -> list[str]:
+    old, new = decode(view.status.shape), decode(rollout.shape)
+    if old is None or new is None or view.status.last_good_revision == rollout.revision:
+        return []
+    return compatibility(old, new)
+
+
+def _refused(rollout: RolloutStatus, reasons: list[str]) -> RolloutStatus:
+    if not rollout.checked:
+        return replace(rollout, message=rollout.failure)
+    failure = (
+        f"the new topology cannot work beside the running one: {'; '.join(reasons)}; "
+        "spec.rollout.topologyChange: Recreate stops every pod before the first new one starts"
+    )
+    return replace(rollout, phase="Refused", failure=failure, message=failure)
+
+
+def _admitted(view: View, rollout: RolloutStatus) -> RolloutStatus:
+    """Refused before, and allowed since."""
+    if rollout.phase != "Refused":
+        return rollout
+    return replace(rollout, phase="Rolling", failure=None, message=None, started_at=view.time)

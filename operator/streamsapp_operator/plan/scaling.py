@@ -1,0 +1,61 @@
+"""How many pods there are to be, and how many there are to be next: up at once, down one at a time. Pure.
+
+A StatefulSet takes its last pod without asking any budget. So fewer replicas are asked for only in a look in which the
+application is safe and the budget is already shut, or the last pod has nothing to lose.
+"""
+
+from __future__ import annotations
+
+from streamsapp_operator.model.status import ScalingStatus
+from streamsapp_operator.plan import autoscale
+from streamsapp_operator.plan.budget import is_shut
+from streamsapp_operator.plan.rollout import Course
+from streamsapp_operator.plan.summary import input_lag
+from streamsapp_operator.plan.view import View
+
+
+def wanted_replicas(view: View) -> tuple[int, ScalingStatus | None]:
+    """In the end; and what the autoscaler decided, if it decides. No replicas is a suspended application, always."""
+    autoscaling, replicas = view.settings.autoscaling, view.settings.replicas
+    if autoscaling is None or replicas == 0:
+        return replicas, view.status.scaling if autoscaling else None
+    seed = view.observed.children.replicas or replicas
+    scaling = autoscale.decide(autoscaling, view.status.scaling, seed, _load(view), view.time)
+    return scaling.desired, scaling
+
+
+def next_replicas(view: View, course: Course, wanted: int) -> int:
+    """In this look."""
+    current = view.observed.children.replicas
+    if course.stop or wanted == 0:
+        return 0
+    if current is None or wanted >= current:
+        return wanted
+    return current - 1 if _may_shrink(view, course, current) else current
+
+
+def is_shrinking(view: View, wanted: int) -> bool:
+    """There are more pods than wanted, and the application goes on with the others."""
+    return 0 < wanted < (view.observed.children.replicas or 0)
+
+
+def _may_shrink(view: View, course: Course, current: int) -> bool:
+    if any(pod.terminating for pod in view.pods):
+        return False
+    last = next((pod for pod in view.pods if pod.ordinal == current - 1), None)
+    if last is None or view.gate.holds_nothing(last):
+        return True
+    return view.restart.safe and is_shut(view) and course.rollout.current is None
+
+
+def _load(view: View) -> autoscale.Load:
+    children, pods = view.observed.children, view.pods
+    last = max(pods, key=lambda pod: pod.ordinal, default=None)
+    price = None if last is None else view.gate.predicted_seconds(last)
+    settled = len(pods) == children.replicas and all(pod.ready and not pod.terminating for pod in pods)
+    return autoscale.Load(
+        input_lag=input_lag(view),
+        tasks=view.observed.tasks_total,
+        moving=not settled or not view.gate.all_run(),
+        cheap=view.restart.safe and price is not None and price <= view.settings.rollout.max_restore_seconds,
+    )

@@ -1,0 +1,65 @@
+"""Whether old and new pods of an application can work side by side, judged by their topologies. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from streamsapp_operator.model.observed import TopologyShape
+
+
+def encode(shape: TopologyShape | None) -> dict[str, Any] | None:
+    """As the status has it."""
+    if shape is None:
+        return None
+    return {
+        "sources": {str(number): list(topics) for number, topics in shape.sources.items()},
+        "stores": {str(number): dict(stores) for number, stores in shape.stores.items()},
+    }
+
+
+def decode(document: dict[str, Any] | None) -> TopologyShape | None:
+    """From the status; what cannot be read is not known."""
+    try:
+        return None if document is None else TopologyShape(
+            sources={int(number): tuple(topics) for number, topics in document["sources"].items()},
+            stores={int(number): dict(stores) for number, stores in document["stores"].items()},
+        )  # fmt: skip
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def stateful(shape: TopologyShape) -> frozenset[int]:
+    """Sub-topologies that have stores."""
+    return frozenset(number for number, stores in shape.stores.items() if stores)
+
+
+def compatibility(old: TopologyShape, new: TopologyShape) -> list[str]:
+    """Why pods of both cannot work side by side, in words; empty if they can. What only the new one has is no reason,
+    and neither is a store that the new one lacks."""
+    return [*_sources(old, new), *_stores(old, new)]
+
+
+def _sources(old: TopologyShape, new: TopologyShape) -> Iterator[str]:
+    for number, topics in sorted(old.sources.items()):
+        now = new.sources.get(number)
+        if now is None:
+            if old.stores.get(number):
+                yield f"sub-topology {number} with stores {_listed(old.stores[number])} is gone"
+        elif sorted(now) != sorted(topics):
+            yield f"sub-topology {number} read {_listed(topics)} and would now read {_listed(now)}"
+
+
+def _stores(old: TopologyShape, new: TopologyShape) -> Iterator[str]:
+    places = {name: (number, kind) for number, stores in new.stores.items() for name, kind in stores.items()}
+    for number, stores in sorted(old.stores.items()):
+        for name, kind in sorted(stores.items()):
+            now, now_kind = places.get(name, (number, kind))
+            if now != number:
+                yield f"store {name} moved from sub-topology {number} to {now}"
+            if now_kind != kind:
+                yield f"store {name} was a {kind} store and would now be a {now_kind} store"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,175 @@
+"""One step of a rolling restart: which pod is next, and how the one that is being restarted comes along. Pure.
+
+A step is in the status before its pod is evicted, with the pod's uid: once another uid has the name, the pod was
+replaced, whoever did it and whatever the operator remembers. A pod that is healthy is taken only while the gate allows
+it in this very look, so nothing that was remembered wrongly can take a second one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.plan.memory import added_subtopologies
+from streamsapp_operator.plan.view import View
+
+#: These do not go away by waiting, once they lasted for ``PATIENCE``.
+HOPELESS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+    }
+)
+PATIENCE = 30.0
+CRASHES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How the rollout moves in this look."""
+
+    rollout: RolloutStatus
+    #: To be evicted now.
+    restart: PodSeen | None = None
+    #: Why it does not get on.
+    stuck: str | None = None
+
+
+def advance(view: View, rollout: RolloutStatus, target: str, *, shrinking: bool) -> Move:
+    """Towards all pods being of ``target``; a look ends a step or begins one, never both. While the application is to
+    have fewer pods, none is restarted: it may be one of those that go."""
+    if rollout.current is None:
+        return _next(view, rollout, target, shrinking)
+    ended = replace(rollout, current=None, current_uid=None, step_started_at=None)
+    return _go_on(view, rollout, target) or Move(ended)
+
+
+def is_settled(view: View, target: str) -> bool:
+    """Every pod that is to be there is there, of this revision, and ready."""
+    children, pods = view.observed.children, view.pods
+    return (
+        children.template_revision == target
+        and bool(pods)
+        and sorted(pod.ordinal for pod in pods) == list(range(children.replicas or 0))
+        and all(pod.ready and not pod.terminating and pod.revision == target for pod in pods)
+    )
+
+
+def failure_of(view: View, rollout: RolloutStatus) -> str | None:
+    """Why the revision must be given up: its pod cannot run, or is not ready in time and none ever was."""
+    pod = view.pod(rollout.current)
+    if pod is None or pod.ready or pod.terminating or pod.revision != rollout.revision:
+        return None
+    lasted = min(view.since(rollout.step_started_at), max(0.0, view.now - pod.created_at))
+    why = ": ".join(text for text in (pod.waiting_reason, pod.last_exit or pod.waiting_message) if text)
+    crashes = pod.waiting_reason == "CrashLoopBackOff" and pod.restarts >= CRASHES
+    if crashes or (pod.waiting_reason in HOPELESS and lasted >= PATIENCE):
+        return f"pod {pod.name} cannot run: {why}"
+    limit = view.settings.rollout.progress_deadline_seconds
+    if rollout.proved or lasted < limit:
+        return None
+    return (
+        f"pod {pod.name} was not ready within {limit} s (spec.rollout.progressDeadlineSeconds): {why or 'see its log'}"
+    )
+
+
+def _go_on(view: View, rollout: RolloutStatus, target: str) -> Move | None:
+    """The step that is under way, or ``None`` if it has ended or must not go on."""
+    pod = view.pod(rollout.current)
+    if pod is None:
+        return Move(rollout) if _is_to_be(view, rollout.current or "") else None
+    if pod.terminating:
+        return Move(rollout)
+    if pod.uid == rollout.current_uid:
+        takes = pod.revision != target and view.observed.children.template_revision == target and _may_take(view, pod)
+        return Move(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet") if takes else None
+    return Move(rollout) if not pod.ready and pod.revision == target else None
+
+
+def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> Move:
+    """The pod to begin with now, or why there is none."""
+    away = _away(view)
+    if away is not None:
+        return Move(rollout, stuck=away)
+    coming = [pod for pod in view.pods if pod.revision == target and not pod.ready]
+    if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
+        return Move(replace(rollout, current=coming[0].name, step_started_at=view.time))
+    outdated = [pod for pod in view.pods if pod.revision != target]
+    if not outdated or view.observed.children.template_revision != target:
+        return Move(rollout)
+    broken = [pod for pod in outdated if view.gate.holds_nothing(pod)]
+    if broken:
+        return _begin(view, rollout, broken[0])
+    if shrinking:
+        return Move(rollout, stuck=_first_blocker(view) or "first there are to be fewer pods")
+    free = [pod for pod in outdated if pod.ready and _may_take(view, pod)]
+    if not free:
+        return Move(rollout, stuck=_first_blocker(view))
+    return _begin(view, rollout, min(free, key=lambda pod: _price(view, pod)))
+
+
+def _begin(view: View, rollout: RolloutStatus, pod: PodSeen) -> Move:
+    step = replace(
+        rollout,
+        current=pod.name,
+        current_uid=pod.uid,
+        step_started_at=view.time,
+        predicted_seconds=view.gate.predicted_seconds(pod) if pod.ready else None,
+        observed_seconds=None,
+    )
+    return Move(step, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
+
+
+def _price(view: View, pod: PodSeen) -> tuple[float, int, int]:
+    seconds = view.gate.predicted_seconds(pod)
+    tasks = len(pod.report.tasks) if pod.report else 0
+    return float("inf") if seconds is None else seconds, tasks, -pod.ordinal
+
+
+def _may_take(view: View, pod: PodSeen) -> bool:
+    if view.gate.allows(pod, added_subtopologies(view.status)):
+        return True
+    return _away(view) is None and view.gate.holds_nothing(pod)
+
+
+def _away(view: View) -> str | None:
+    """A pod that is not there, or about to go: never is another one taken meanwhile."""
+    ending = next((pod.name for pod in view.pods if pod.terminating), None)
+    if ending is not None:
+        return f"pod {ending} is ending"
+    missing = {*range(view.observed.children.replicas or 0)} - {pod.ordinal for pod in view.pods}
+    return f"pod number {min(missing)} is not there yet" if missing else None
+
+
+def _first_blocker(view: View) -> str | None:
+    """In words."""
+    blockers = view.restart.blockers
+    if not blockers:
+        return None
+    first, more = blockers[0], len(blockers) - 1 + view.restart.more_blockers
+    place = " ".join(text for text in (first.pod, first.task, first.store) if text)
+    return f"{place}: {first.reason}" + (f" (and {more} more)" if more else "")
+
+
+def measured(view: View, rollout: RolloutStatus) -> RolloutStatus:
+    """With how long tasks stood still, as soon as all run again without the pod that was taken."""
+    if rollout.current_uid is None or rollout.observed_seconds is not None:
+        return rollout
+    old = next((pod for pod in view.pods if pod.uid == rollout.current_uid), None)
+    if old is not None and (not old.terminating or (old.report and old.report.tasks)):
+        return rollout
+    if not view.gate.all_run():
+        return rollout
+    return replace(rollout, observed_seconds=round(view.since(rollout.step_started_at), 1))
+
+
+def _is_to_be(view: View, name: str) -> bool:
+    ordinal = name.rpartition("-")[2]
+    return ordinal.isdecimal() and int(ordinal) < (view.observed.children.replicas or 0)

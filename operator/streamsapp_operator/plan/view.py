@@ -1,0 +1,71 @@
+"""What every rule of the plan looks at. Pure values, made once per look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from streamsapp.manifest.model import Rollout
+from streamsapp_operator.gate import Gate
+from streamsapp_operator.model.observed import Observed, PodSeen
+from streamsapp_operator.model.status import Accepted, AppStatus, Restart
+from streamsapp_operator.model.wanted import Invalid, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at one application."""
+
+    app: Wanted | Invalid
+    #: By what it runs: the spec, or while that is invalid the last valid one.
+    settings: Accepted
+    observed: Observed
+    #: As it was left.
+    status: AppStatus
+    now: float
+    gate: Gate
+    restart: Restart
+
+    @property
+    def pods(self) -> tuple[PodSeen, ...]:
+        return self.observed.pods
+
+    @property
+    def time(self) -> datetime:
+        """``now``, as the status has it."""
+        return moment(self.now)
+
+    def pod(self, name: str | None) -> PodSeen | None:
+        """``None`` if there is none of this name."""
+        return next((pod for pod in self.pods if pod.name == name), None)
+
+    def since(self, begin: datetime | None) -> float:
+        """Seconds from ``begin`` until now; a clock that went back makes them fewer, never negative."""
+        return 0.0 if begin is None else max(0.0, self.now - begin.timestamp())
+
+
+def moment(seconds: float) -> datetime:
+    """As the status has it."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def settings_of(app: Wanted | Invalid, status: AppStatus, observed: Observed) -> Accepted | None:
+    """By what the application runs; ``None`` if it never had a spec that is valid, and nothing runs."""
+    if isinstance(app, Wanted):
+        return Accepted(
+            revision=app.revision,
+            replicas=app.replicas,
+            standby_replicas=app.standby_replicas,
+            rollout=app.rollout,
+            autoscaling=app.autoscaling,
+            has_remote_state=app.has_remote_state,
+            snapshot_interval_seconds=app.snapshot_interval_seconds,
+        )
+    if status.accepted is not None:
+        return status.accepted
+    children = observed.children
+    if children.template_revision is None or children.replicas is None:
+        return None
+    # What its limits were is not known any more: the narrowest are safe.
+    narrow = Rollout(max_standby_lag=0, max_restore_seconds=0)
+    return Accepted(revision=children.template_revision, replicas=children.replicas, rollout=narrow)
