@@ -73,16 +73,29 @@ class Actor:
         self.rejected: dict[str, str] = {}
 
     def act(self, actions: Iterable[Action], case: Case, done: Callable[[Action], None]) -> None:
-        """Raises ``ApiError`` for the first that fails. ``done`` hears of each that was carried out."""
-        for action in actions:
-            if not self._may_act():
-                return
-            until = getattr(action, "until", None)
-            if until is not None and self._clock.now() > until:
-                log.info("%s: what it was decided by is too old now", type(action).__name__)
-                return
-            self._one(action, case)
-            done(action)
+        """Raises ``ApiError`` for the first that fails, of which only the telling is done still: the status that it is
+        about is written. ``done`` hears of each that was carried out."""
+        left = list(actions)
+        try:
+            while left:
+                if not self._may_act():
+                    return
+                if self._is_too_late(left[0]):
+                    break
+                action = left.pop(0)
+                self._one(action, case)
+                done(action)
+        finally:
+            for action in left:
+                if isinstance(action, Tell):
+                    self._one(action, case)
+
+    def _is_too_late(self, action: Action) -> bool:
+        until = getattr(action, "until", None)
+        if until is None or self._clock.now() <= until:
+            return False
+        log.info("%s: what it was decided by is too old now", type(action).__name__)
+        return True
 
     def _one(self, action: Action, case: Case) -> None:
         owner, look = case.asked.owner, case.look

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 import urllib3
 from kubernetes import client, config
 
+from streamsapp.errors import ConfigError
 from streamsapp_operator.kube.errors import Gone, Unavailable, error_of
 from streamsapp_operator.kube.kinds import POD, Kind, Object, kind_of
 
@@ -30,13 +31,19 @@ _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 Heard = Callable[[str, str, str], None]
 
 
-def login(context: str | None = None) -> client.Configuration:
+def login(kubeconfig: str | None = None) -> client.Configuration:
     """The operator's own login: of the pod it runs in, or of a kubeconfig outside a cluster."""
     found = client.Configuration()
     try:
-        config.load_incluster_config(client_configuration=found)
-    except config.ConfigException:
-        config.load_kube_config(client_configuration=found, context=context)
+        if kubeconfig is None:
+            try:
+                config.load_incluster_config(client_configuration=found)
+                return found
+            except config.ConfigException:
+                pass  # not in a cluster
+        config.load_kube_config(kubeconfig, client_configuration=found)
+    except (config.ConfigException, OSError) as error:
+        raise ConfigError(f"KUBECONFIG: neither in a cluster nor logged in to one: {error}") from error
     return found
 
 

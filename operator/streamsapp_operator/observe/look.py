@@ -120,7 +120,7 @@ def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
     return ChildrenSeen(
         replicas=None if stateful_set is None else stateful_set["spec"]["replicas"],
         template_revision=None if stateful_set is None else label(stateful_set["spec"]["template"], REVISION_LABEL),
-        max_unavailable=None if budget is None else budget["spec"].get("maxUnavailable"),
+        max_unavailable=None if budget is None else _max_unavailable(budget),
         applied=applied,
         revisions=revisions,
     )
@@ -133,3 +133,9 @@ def tasks_total(pods: Sequence[PodSeen]) -> int | None:
     if len(reports) < len(pods) or len(settled) != 1 or next(iter(settled))[0] != "RUNNING":
         return None
     return len({task.id for report in reports for task in report.tasks if task.role is TaskRole.ACTIVE})
+
+
+def _max_unavailable(budget: Object) -> int:
+    """Somebody may have made it a percentage, or something else: then it is not shut."""
+    found = budget["spec"].get("maxUnavailable")
+    return found if isinstance(found, int) else 1

@@ -1,0 +1,107 @@
+"""The ``streamsapp-operator`` command: settings, Lease, then kopf until told to end.
+
+Runs on the main thread. 0: asked to end. 1: the Lease was lost, or watching failed for good. 2: the settings are wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+
+import kopf
+
+from streamsapp.clock import SystemClock
+from streamsapp.errors import UserInputError
+from streamsapp_operator.handlers import make_registry, make_settings
+from streamsapp_operator.kube.client import Client, login
+from streamsapp_operator.kube.lease import Lease
+from streamsapp_operator.logs import set_up_logging
+from streamsapp_operator.loop import Loops
+from streamsapp_operator.metrics import Figures
+from streamsapp_operator.observe import PodAsker
+from streamsapp_operator.plan import plan
+from streamsapp_operator.probes import Health, ProbeServer
+from streamsapp_operator.settings import Settings, parse
+from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.turn import Tools
+from streamsapp_operator.watching import Lister, WatchAge
+
+DONE, FAILED, WRONG_INPUT = 0, 1, 2
+#: What loops may take to finish what they are at, in seconds.
+_LEAVE_SECONDS = 12.0
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to end."""
+    try:
+        settings = parse(sys.argv[1:] if arguments is None else arguments)
+        set_up_logging(settings.log_level, settings.log_format)
+        return run(settings)
+    except UserInputError as error:
+        print(error, file=sys.stderr)
+        return WRONG_INPUT
+
+
+def run(settings: Settings) -> int:
+    """Stand by until this operator leads, then work."""
+    clock, figures = SteadyClock(SystemClock()), Figures()
+    health = Health(clock, figures)
+    client = Client(login(), figures.heard)
+    lease = Lease(
+        client, settings.namespace, settings.lease_name, settings.identity, clock, seconds=settings.lease_seconds
+    )
+    stop = threading.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda number, frame: stop.set())
+    with closing(ProbeServer(settings.http_port, health)) as server:
+        log.info("watches %s; probes on port %d", ", ".join(settings.namespaces) or "all namespaces", server.port)
+        if not lease.acquire(stop):
+            return DONE
+        figures.leader.set(1)
+        tools = Tools(
+            client=client,
+            asker=PodAsker(clock),
+            clock=clock,
+            settings=settings.render,
+            key=settings.key,
+            reporter=settings.identity,
+            may_act=lambda: lease.held,
+            plan=plan,
+        )
+        code = _work(settings, tools, figures, health)
+        lease.release()
+        log.info("ends")
+        return code
+
+
+def _work(settings: Settings, tools: Tools, figures: Figures, health: Health) -> int:
+    loops, age = Loops(tools, figures), WatchAge()
+    lister = Lister(tools.client, settings.namespaces, age, tools.clock)
+    health.working = (age, loops)
+    lister.start()
+    try:
+        kopf.run(
+            registry=make_registry(loops, age, tools.clock),
+            settings=make_settings(),
+            namespaces=settings.namespaces,
+            clusterwide=not settings.namespaces,
+            standalone=True,
+        )
+        return DONE
+    except Exception:
+        log.exception("watching failed")
+        return FAILED
+    finally:
+        lister.stop()
+        loops.close(_LEAVE_SECONDS)
+        tools.asker.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

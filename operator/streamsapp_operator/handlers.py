@@ -1,0 +1,85 @@
+"""What kopf is used for: it watches applications and their pods, and wakes loops. It writes nothing.
+
+Handlers run on kopf's event loop, so they only hand over. No finalizers, annotations, events or retries of kopf are in
+use: what an application needs is in its status, and the loop looks for itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import kopf
+
+from streamsapp_operator.children.names import NAME_LABEL
+from streamsapp_operator.kube.kinds import POD, STREAMS_APP
+from streamsapp_operator.loop import Key, Loops
+from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.watching import WatchAge, key_of
+
+
+def make_registry(loops: Loops, age: WatchAge, clock: SteadyClock) -> kopf.OperatorRegistry:
+    """The handlers."""
+    registry = kopf.OperatorRegistry()
+    seen: dict[Key, tuple[object, ...]] = {}
+
+    async def app_changed(type: str | None, body: Mapping[str, Any], **_: Any) -> None:
+        metadata = body["metadata"]
+        key = Key(metadata["namespace"], metadata["name"])
+        if type == "DELETED":
+            age.gone(key_of(STREAMS_APP, metadata))
+            seen.pop(key, None)
+        else:
+            age.told(key_of(STREAMS_APP, metadata), metadata["resourceVersion"], clock.now())
+            asked = (
+                metadata["uid"],
+                metadata.get("generation"),
+                metadata.get("deletionTimestamp"),
+                _annotations(metadata),
+            )
+            if seen.get(key) == asked:
+                return  # the operator's own write of the status
+            seen[key] = asked
+        loops.saw(key)
+
+    async def pod_changed(type: str | None, body: Mapping[str, Any], **_: Any) -> None:
+        metadata = body["metadata"]
+        if type == "DELETED":
+            age.gone(key_of(POD, metadata))
+        else:
+            age.told(key_of(POD, metadata), metadata["resourceVersion"], clock.now())
+        loops.nudge(Key(metadata["namespace"], metadata["labels"][NAME_LABEL]))
+
+    async def login(**arguments: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_via_client(**arguments)
+
+    kopf.on.login(registry=registry)(login)
+    group, _, version = STREAMS_APP.api_version.partition("/")
+    kopf.on.event(group, version, STREAMS_APP.plural, registry=registry)(app_changed)
+    kopf.on.event("", "v1", POD.plural, labels={NAME_LABEL: kopf.PRESENT}, registry=registry)(pod_changed)
+    return registry
+
+
+def make_settings() -> kopf.OperatorSettings:
+    """kopf's own."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    settings.execution.max_workers = 1
+    # Each watch ends after a while, and one that hangs is noticed.
+    settings.watching.server_timeout = 120
+    settings.watching.client_timeout = 150
+    settings.watching.connect_timeout = 5
+    settings.watching.reconnect_backoff = 1.0
+    settings.watching.label_selectors["", "v1", POD.plural] = NAME_LABEL
+    settings.networking.connect_timeout = 5
+    settings.networking.request_timeout = 30
+    # However long the API server is away.
+    settings.networking.error_backoffs = itertools.repeat(2.0)
+    return settings
+
+
+def _annotations(metadata: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((metadata.get("annotations") or {}).items()))

@@ -1,0 +1,148 @@
+"""What the operator measures, of itself and of its applications, as Prometheus reads it.
+
+Written on the loops' threads, read on those of the HTTP server. docs/operator.md lists the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streamsapp_operator.model.status import AppStatus
+
+disable_created_metrics()  # a series for each series, which nobody asks for
+
+_PHASES = ("Checking", "Rolling", "Blocked", "Complete", "TimedOut", "RollingBack", "RolledBack", "Refused")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    status: AppStatus
+    wanted_replicas: int | None
+
+
+class Figures:
+    """All of it."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.reconcile_seconds = Histogram(
+            "streamsapp_operator_reconcile_seconds",
+            "A turn of an application's loop.",
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=self._registry,
+        )
+        self.errors = Counter(
+            "streamsapp_operator_reconcile_errors",
+            "Turns that failed: conflict, refused, unavailable, or error.",
+            ["kind"],
+            registry=self._registry,
+        )
+        self._requests = Counter(
+            "streamsapp_operator_api_requests",
+            "Requests to the API server.",
+            ["verb", "resource", "code"],
+            registry=self._registry,
+        )
+        self.leader = Gauge("streamsapp_operator_leader", "Whether this operator leads.", registry=self._registry)
+        self.watch_behind = Gauge(
+            "streamsapp_operator_watch_behind_seconds",
+            "For how long a watcher has not told what a list shows.",
+            registry=self._registry,
+        )
+        self.loop_age = Gauge(
+            "streamsapp_operator_loop_age_seconds",
+            "For how long the loop of an application has not got on, of the slowest.",
+            registry=self._registry,
+        )
+        self._apps: dict[tuple[str, str], _Seen] = {}
+        self._registry.register(_Apps(self._apps))
+
+    def heard(self, verb: str, resource: str, code: str) -> None:
+        """Of each request to the API server."""
+        self._requests.labels(verb, resource, code).inc()
+
+    def saw(self, key: tuple[str, str], status: AppStatus, wanted_replicas: int | None) -> None:
+        """How an application stands."""
+        self._apps[key] = _Seen(status, wanted_replicas)
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """It is gone."""
+        self._apps.pop(key, None)
+
+    def render(self) -> bytes:
+        """The text of ``/metrics``."""
+        return generate_latest(self._registry)
+
+
+class _Apps(Collector):
+    """The applications' own figures; what is not known has no sample."""
+
+    def __init__(self, apps: dict[tuple[str, str], _Seen]) -> None:
+        self._apps = apps
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        families = {name: GaugeMetricFamily(f"streamsapp_app_{name}", text, labels=["namespace", "name", *labels])
+                    for name, text, labels in _FAMILIES}  # fmt: skip
+        for key, seen in list(self._apps.items()):
+            for name, labels, value in _samples(seen):
+                families[name].add_metric([*key, *labels], value)
+        yield from families.values()
+
+
+_FAMILIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("restart_safe", "Whether a pod may be taken away.", ()),
+    ("restart_blockers", "Reasons why no pod may be taken away.", ()),
+    ("replicas", "Pods: wanted by the spec, existing, ready.", ("state",)),
+    ("tasks", "Tasks: active, running, restoring, standby.", ("state",)),
+    ("input_lag", "Records that wait to be processed.", ()),
+    ("standby_lag", "Records that the worst standby is behind.", ()),
+    ("rollout_phase", "1 for the phase that the last rollout is in.", ("phase",)),
+    ("rollout_pods_updated", "Pods of the revision that is rolled out.", ()),
+    ("rollout_step_predicted_seconds", "What the last step was to cost.", ()),
+    ("rollout_step_observed_seconds", "What it cost.", ()),
+    ("condition", "1: true, 0: false, -1: unknown.", ("type",)),
+)
+_TRUTH = {"True": 1.0, "False": 0.0, "Unknown": -1.0}
+
+
+def _samples(seen: _Seen) -> Iterator[tuple[str, tuple[str, ...], float]]:
+    status = seen.status
+    yield "restart_safe", (), float(status.restart.safe)
+    yield "restart_blockers", (), float(len(status.restart.blockers) + status.restart.more_blockers)
+    replicas = {"wanted": seen.wanted_replicas, "existing": status.replicas, "ready": status.ready_replicas}
+    for state, number in replicas.items():
+        if number is not None:
+            yield "replicas", (state,), float(number)
+    for state in ("active", "running", "restoring", "standby"):
+        yield "tasks", (state,), float(getattr(status.tasks, state))
+    if status.input_lag is not None:
+        yield "input_lag", (), float(status.input_lag)
+    if status.standby_lag is not None:
+        yield "standby_lag", (), float(status.standby_lag)
+    for condition in status.conditions:
+        yield "condition", (condition.type,), _TRUTH[condition.status]
+    rollout = status.rollout
+    if rollout is None:
+        return
+    for phase in _PHASES:
+        yield "rollout_phase", (phase,), float(rollout.phase == phase)
+    yield "rollout_pods_updated", (), float(rollout.updated)
+    if rollout.predicted_seconds is not None:
+        yield "rollout_step_predicted_seconds", (), rollout.predicted_seconds
+    if rollout.observed_seconds is not None:
+        yield "rollout_step_observed_seconds", (), rollout.observed_seconds

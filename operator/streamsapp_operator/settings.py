@@ -1,0 +1,156 @@
+"""What the operator is told: by its environment, as the chart sets it, or by options, which win.
+
+Read once by ``__main__``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamsapp.errors import ConfigError
+from streamsapp_operator.children import RenderSettings
+
+_DESCRIPTION = "Runs StreamsApps in Kubernetes: makes their pods, and restarts none at the wrong moment."
+_EPILOG = """\
+The operator logs in as the pod it runs in, or outside a cluster by KUBECONFIG. It needs the StreamsApp
+CustomResourceDefinition and a role; the Helm chart installs both, and sets what is described here.
+
+To run it on your own machine against the cluster of your kubeconfig:
+
+  head -c 32 /dev/urandom > key
+  streamsapp-operator --namespaces default --key-file key --runtime-image registry.example/streamsapp-runtime:1.0
+
+It must reach the pods' addresses: what it cannot ask it takes for unsafe, and then restarts nothing.
+
+Exit codes: 0 asked to end, 1 the Lease was lost or the API server fails for good, 2 these settings are wrong.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of it."""
+
+    #: Empty: all.
+    namespaces: tuple[str, ...]
+    render: RenderSettings
+    key: bytes
+    #: Where the Lease is, and who this is in it.
+    namespace: str
+    identity: str
+    lease_name: str
+    lease_seconds: float
+    http_port: int
+    log_level: str
+    log_format: str
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
+    """Raises ``ConfigError``, which names the setting and the remedy; ends the process for ``--help`` as ``argparse``
+    does."""
+    given = _parser(environment).parse_args(arguments)
+    return Settings(
+        namespaces=_namespaces(given.namespaces, given.own_namespace),
+        render=RenderSettings(
+            runtime_image=given.runtime_image or None,
+            operator_namespace=given.own_namespace,
+            image_pull_policy=given.image_pull_policy,
+            operator_labels=_labels(given.own_labels),
+        ),
+        key=_key(given.key_file),
+        namespace=given.own_namespace,
+        identity=given.own_name,
+        lease_name=given.lease_name,
+        lease_seconds=_at_least(given.lease_seconds, 1.0, "lease-seconds"),
+        http_port=given.http_port,
+        log_level=given.log_level,
+        log_format=given.log_format,
+    )
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "streamsapp-operator",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+    def add(option: str, variable: str, default: str, text: str, **more: object) -> None:
+        value = environment.get(variable) or default
+        shown = f"{text} [{variable}; default: {default or 'none'}]"
+        parser.add_argument(option, default=value, help=shown, **more)  # type: ignore[arg-type]
+
+    add("--namespaces", "WATCH_NAMESPACES", "", "namespaces to watch, separated by commas; * for all; own if empty")
+    add("--runtime-image", "STREAMSAPP_RUNTIME_IMAGE", "", "image of pods whose StreamsApp has no spec.image")
+    add(
+        "--image-pull-policy",
+        "STREAMSAPP_IMAGE_PULL_POLICY",
+        "IfNotPresent",
+        "of runtime pods",
+        choices=("Always", "IfNotPresent", "Never"),
+    )
+    add("--key-file", "STREAMSAPP_KEY_FILE", "", "file with the key that applications' tokens are derived of")
+    add("--lease-name", "STREAMSAPP_LEASE_NAME", "streamsapp-operator", "of the Lease that one operator holds")
+    add("--lease-seconds", "STREAMSAPP_LEASE_SECONDS", "15", "after which another one takes over", type=float)
+    add("--http-port", "STREAMSAPP_HTTP_PORT", "8081", "of /healthz, /readyz and /metrics", type=int)
+    levels = ("debug", "info", "warning", "error")
+    add("--log-level", "STREAMSAPP_LOG_LEVEL", "info", "least severe level to log", choices=levels)
+    add(
+        "--log-format",
+        "STREAMSAPP_LOG_FORMAT",
+        "auto",
+        "text on a terminal, else json",
+        choices=("auto", "text", "json"),
+    )
+    add("--own-namespace", "POD_NAMESPACE", "default", "namespace of the Lease and of the operator's pods")
+    add("--own-name", "POD_NAME", f"{socket.gethostname()}-{os.getpid()}", "who this is; another one's must differ")
+    add(
+        "--own-labels",
+        "STREAMSAPP_OPERATOR_LABELS",
+        "app.kubernetes.io/name=streamsapp-operator",
+        "labels of the operator's pods, for the applications' NetworkPolicies",
+    )
+    return parser
+
+
+def _namespaces(given: str, own: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
+    if names == ("*",):
+        return ()
+    if "*" in names:
+        raise ConfigError(f"--namespaces: * stands for all of them, and alone; got {given!r}")
+    return names or (own,)
+
+
+def _labels(given: str) -> dict[str, str]:
+    pairs = [pair.strip().partition("=") for pair in given.split(",") if pair.strip()]
+    if not pairs or not all(name and equals for name, equals, _ in pairs):
+        raise ConfigError(f"--own-labels: expected name=value, separated by commas, got {given!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _key(given: str) -> bytes:
+    if not given:
+        raise ConfigError(
+            "--key-file: is required: without a key nobody could tell the operator from others; see --help"
+        )
+    try:
+        key = Path(given).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"--key-file: cannot read {given}: {error.strerror}") from error
+    if len(key) < 16:
+        raise ConfigError(
+            f"--key-file: {given} has {len(key)} bytes, and less than 16 can be guessed; make a longer one"
+        )
+    return key
+
+
+def _at_least(given: float, least: float, option: str) -> float:
+    if not given >= least:
+        raise ConfigError(f"--{option}: expected {least:g} or more, got {given:g}")
+    return given

@@ -1,0 +1,106 @@
+"""Whether the watchers still tell what happens: what they told is compared with what a list shows.
+
+A watcher can die or hang while its operator lives on. ``WatchAge`` judges, and is pure; ``Lister`` is the thread that
+asks, every few seconds, for metadata alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from streamsapp_operator.children.names import NAME_LABEL
+from streamsapp_operator.kube import ApiError, Client, Kind
+from streamsapp_operator.kube.kinds import POD, STREAMS_APP
+from streamsapp_operator.times import SteadyClock
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two lists.
+LIST_SECONDS = 15.0
+
+#: Plural, namespace, name.
+ObjectKey: TypeAlias = tuple[str, str, str]
+
+
+class WatchAge:
+    """For how long a watcher has owed something. Called on the watcher's thread and on the lister's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: Resource version last told of each object, and when.
+        self._told: dict[ObjectKey, tuple[str, float]] = {}
+        #: Objects of which a list showed a version that was not told, and since when.
+        self._owed: dict[ObjectKey, float] = {}
+
+    def told(self, key: ObjectKey, version: str, now: float) -> None:
+        """A watcher told of an object: whatever it owed is paid, as events come in order."""
+        with self._lock:
+            self._told[key] = (version, now)
+            self._owed.pop(key, None)
+
+    def gone(self, key: ObjectKey) -> None:
+        """A watcher told that an object is gone."""
+        with self._lock:
+            self._told.pop(key, None)
+            self._owed.pop(key, None)
+
+    def listed(self, versions: Mapping[ObjectKey, str], began: float) -> None:
+        """A list that was asked for at ``began``. Deletions are not compared: loops look for themselves."""
+        with self._lock:
+            for key, version in versions.items():
+                known, at = self._told.get(key, ("", float("-inf")))
+                if known == version or at > began:
+                    self._owed.pop(key, None)
+                else:
+                    self._owed.setdefault(key, began)
+            for key in [key for key in self._owed if key not in versions]:
+                del self._owed[key]
+
+    def not_listed(self) -> None:
+        """The API server could not be asked, and neither could the watchers: what they owe counts anew."""
+        with self._lock:
+            self._owed.clear()
+
+    def behind(self, now: float) -> float:
+        """Seconds since the oldest thing that is owed was there; 0 if nothing is."""
+        with self._lock:
+            return max((now - since for since in self._owed.values()), default=0.0)
+
+
+class Lister(threading.Thread):
+    """Lists what is watched."""
+
+    def __init__(self, client: Client, namespaces: Sequence[str], age: WatchAge, clock: SteadyClock) -> None:
+        super().__init__(name="lister", daemon=True)
+        self._client = client
+        self._namespaces: Sequence[str | None] = namespaces or [None]
+        self._age = age
+        self._clock = clock
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopping.wait(LIST_SECONDS):
+            began = self._clock.now()
+            try:
+                self._age.listed(self._versions(STREAMS_APP, None) | self._versions(POD, NAME_LABEL), began)
+            except ApiError as error:
+                log.debug("nothing was listed: %s", error)
+                self._age.not_listed()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _versions(self, kind: Kind, labels: str | None) -> dict[ObjectKey, str]:
+        return {
+            key_of(kind, found["metadata"]): found["metadata"]["resourceVersion"]
+            for namespace in self._namespaces
+            for found in self._client.list(kind, namespace, labels, metadata_only=True)
+        }
+
+
+def key_of(kind: Kind, metadata: Mapping[str, str]) -> ObjectKey:
+    """Of an object with this metadata."""
+    return kind.plural, metadata["namespace"], metadata["name"]

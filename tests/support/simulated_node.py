@@ -1,0 +1,289 @@
+"""What controllers, kubelet and runtime would do with an operator's children, on an API server that has none of them.
+
+A thread makes the StatefulSets' pods, keeps the budgets' status, ends check pods, and answers ``/status`` for every pod
+on a loopback address of its own. Tasks move as they would: each has an active and a standby, on different pods.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from streamsapp_operator.kube import ApiError, Client, Gone, Object, Unavailable
+from streamsapp_operator.kube.kinds import BUDGET, POD, STATEFUL_SET
+
+_addresses = itertools.count(2)
+PORT = 8080
+#: What a check pod says of the topology.
+SHAPE = {"sources": {"0": ["lines"]}, "stores": {"0": {"counts": "keyvalue"}}}
+
+
+@dataclass
+class SimulatedPod:
+    """A pod that runs, as far as anybody can see."""
+
+    name: str
+    uid: str
+    host: str
+    server: ThreadingHTTPServer
+
+
+@dataclass
+class Behaviour:
+    """What tests change."""
+
+    tasks: int = 4
+    #: Records that every standby is behind.
+    standby_lag: int = 0
+    #: Revisions whose pods do not become ready, and the waiting reason of their container.
+    broken: dict[str, str] = field(default_factory=dict)
+    #: What check pods say; ``None``: they do not end.
+    check_message: dict[str, Any] | None = field(default_factory=lambda: {"faults": [], "shape": SHAPE})
+    #: Bearer tokens that pods admit; empty: any.
+    tokens: tuple[str, ...] = ()
+    #: Tokens that were seen.
+    asked_with: set[str] = field(default_factory=set)
+
+
+class SimulatedNode(threading.Thread):
+    """Plays the rest of a cluster in one namespace, as a context manager."""
+
+    def __init__(self, client: Client, namespace: str, period: float = 0.05) -> None:
+        super().__init__(name="simulated-node", daemon=True)
+        self.behaviour = Behaviour()
+        self._client = client
+        self._namespace = namespace
+        self._period = period
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._pods: dict[str, SimulatedPod] = {}
+        self._generation = 0
+        self.errors: list[Exception] = []
+
+    def __enter__(self) -> SimulatedNode:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self.join()
+        for pod in self._pods.values():
+            _close(pod)
+
+    def run(self) -> None:
+        while not self._stopping.wait(self._period):
+            try:
+                self._step()
+            except Unavailable:
+                continue
+            except ApiError:
+                continue  # something changed between reading and writing
+            except Exception as error:
+                self.errors.append(error)
+                raise
+
+    def pods(self) -> list[str]:
+        """Names of the pods that run."""
+        with self._lock:
+            return sorted(self._pods)
+
+    def _step(self) -> None:
+        listed = self._client.list(POD, self._namespace)
+        for pod in listed:
+            if "streamsapp.dev/check" in pod["metadata"]["labels"]:
+                self._end_check(pod)
+        sets = self._client.list(STATEFUL_SET, self._namespace)
+        mine = {pod["metadata"]["name"]: pod for pod in listed if "streamsapp.dev/name" in pod["metadata"]["labels"]}
+        self._forget(mine)
+        for found in sets:
+            self._run_set(found, mine)
+        for budget in self._client.list(BUDGET, self._namespace):
+            self._keep_budget(budget, list(mine.values()))
+
+    def _run_set(self, found: Object, pods: dict[str, Object]) -> None:
+        name, replicas = found["metadata"]["name"], found["spec"]["replicas"]
+        if "deletionTimestamp" in found["metadata"]:
+            replicas = 0
+        wanted = [f"{name}-{ordinal}" for ordinal in range(replicas)]
+        for pod in pods.values():
+            if pod["metadata"]["name"].rpartition("-")[0] == name and pod["metadata"]["name"] not in wanted:
+                self._client.delete(POD, self._namespace, pod["metadata"]["name"])
+        for pod_name in wanted:
+            pod = pods.get(pod_name)
+            if pod is None:
+                pod = self._client.create(self._new_pod(found, pod_name))
+            if pod["status"].get("phase") != "Running":
+                self._run_pod(pod)
+
+    def _new_pod(self, found: Object, name: str) -> Object:
+        template, metadata = found["spec"]["template"], found["metadata"]
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": metadata["name"], "uid": metadata["uid"]}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                **template["metadata"],
+                "name": name,
+                "namespace": self._namespace,
+                "ownerReferences": [owner | {"controller": True}],
+            },
+            "spec": template["spec"],
+        }
+
+    def _run_pod(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        broken = self.behaviour.broken.get(metadata["labels"]["streamsapp.dev/revision"])
+        if broken is not None:
+            state = {"waiting": {"reason": broken, "message": "simulated"}}
+            self._write(pod, {"phase": "Pending", "containerStatuses": [_container(state, ready=False)]})
+            return
+        host = self._serve(metadata["name"], metadata["uid"])
+        status = {
+            "phase": "Running",
+            "podIP": host,
+            "podIPs": [{"ip": host}],
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [_container({"running": {"startedAt": _iso(time.time())}}, ready=True)],
+        }
+        self._write(pod, status)
+
+    def _serve(self, name: str, uid: str) -> str:
+        number = next(_addresses)
+        host = f"127.{1 + os.getpid() % 250}.{number // 250}.{number % 250 + 1}"
+        server = ThreadingHTTPServer((host, PORT), _handler(self, name))
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        with self._lock:
+            self._pods[name] = SimulatedPod(name, uid, host, server)
+            self._generation += 1
+        return host
+
+    def _forget(self, pods: dict[str, Object]) -> None:
+        alive = {pod["metadata"]["uid"] for pod in pods.values() if "deletionTimestamp" not in pod["metadata"]}
+        with self._lock:
+            gone = [pod for pod in self._pods.values() if pod.uid not in alive]
+            for pod in gone:
+                del self._pods[pod.name]
+                self._generation += 1
+        for pod in gone:
+            _close(pod)
+
+    def _end_check(self, pod: Object) -> None:
+        message = self.behaviour.check_message
+        if message is None or pod["status"].get("phase") in ("Succeeded", "Failed"):
+            return
+        code = 2 if message["faults"] else 0
+        ended = {"exitCode": code, "message": json.dumps(message), "startedAt": None, "finishedAt": None}
+        status = {
+            "phase": "Failed" if code else "Succeeded",
+            "containerStatuses": [_container({"terminated": ended}, ready=False)],
+        }
+        self._write(pod, status)
+
+    def _keep_budget(self, budget: Object, pods: list[Object]) -> None:
+        most, expected = budget["spec"]["maxUnavailable"], len(pods)
+        healthy = sum(_is_ready(pod) for pod in pods)
+        status = {
+            "observedGeneration": budget["metadata"]["generation"],
+            "currentHealthy": healthy,
+            "desiredHealthy": max(0, expected - most),
+            "expectedPods": expected,
+            "disruptionsAllowed": max(0, healthy - (expected - most)),
+            "disruptedPods": {},
+        }
+        if budget.get("status") != status:
+            self._client.write_status({**budget, "apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}, status)
+
+    def _write(self, pod: Object, status: Object) -> None:
+        try:
+            self._client.write_status({**pod, "apiVersion": "v1", "kind": "Pod"}, status)
+        except Gone:
+            return
+
+    def document(self, name: str) -> dict[str, Any]:
+        """A pod's ``/status``."""
+        with self._lock:
+            names, generation = sorted(self._pods), self._generation
+        tasks = []
+        for number in range(self.behaviour.tasks):
+            active = number % len(names)
+            if names[active] == name:
+                tasks.append(self._task(number, "active", 0))
+            elif names[(active + 1) % len(names)] == name:
+                tasks.append(self._task(number, "standby", self.behaviour.standby_lag))
+        return {
+            "applicationId": name.rpartition("-")[0],
+            "instance": name,
+            "state": "RUNNING",
+            "generation": generation,
+            "tasks": tasks,
+        }
+
+    def _task(self, number: int, role: str, lag: int) -> dict[str, Any]:
+        store = {
+            "name": "counts",
+            "changelog": f"counts-changelog-{number}",
+            "position": 5000 - lag,
+            "endOffset": 5000,
+            "lag": lag,
+            "observedAt": _iso(time.time()),
+            "mode": "processing" if role == "active" else "updating",
+            "snapshot": None,
+        }
+        return {
+            "id": f"0_{number}",
+            "role": role,
+            "state": "RUNNING",
+            "stores": [store],
+            "inputLag": 7 if role == "active" else None,
+            "restore": None,
+        }
+
+
+def _handler(node: SimulatedNode, name: str) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            node.behaviour.asked_with.add(token)
+            admitted = not node.behaviour.tokens or token in node.behaviour.tokens
+            body = json.dumps(node.document(name) if admitted else {"error": "no"}).encode()
+            self.send_response(200 if admitted else 401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler
+
+
+def _container(state: Object, *, ready: bool) -> Object:
+    return {
+        "name": "runtime",
+        "image": "simulated",
+        "imageID": "",
+        "ready": ready,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+def _is_ready(pod: Object) -> bool:
+    return any(it["type"] == "Ready" and it["status"] == "True" for it in pod["status"].get("conditions") or ())
+
+
+def _close(pod: SimulatedPod) -> None:
+    pod.server.shutdown()
+    pod.server.server_close()
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
