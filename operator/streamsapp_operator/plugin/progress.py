@@ -72,8 +72,6 @@ class Follower:
         if why and why != self._why:
             yield self._line("", "waits, as no pod may be taken away:", Tone.WARN)
             yield from blockers_table(status.restart.blockers, self._style)
-        elif self._why and not waits and now.phase == "Rolling":
-            yield self._line("", "goes on")
         self._why = why
 
     def _line(self, pod: str, said: str, tone: Tone = Tone.PLAIN) -> str:

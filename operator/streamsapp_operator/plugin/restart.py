@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from streamsapp_operator.children.names import RESTARTED_AT
 from streamsapp_operator.model.status import to_document
@@ -89,7 +89,7 @@ class _Wait:
 
     def _look(self) -> App:
         app = read_app(self._session.cluster.app(self._app.name))
-        self._tell(self._follower.look(app.status))
+        self._tell(list(self._follower.look(app.status)))
         if not self._quiet and self._follower.outcome is None:
             self._session.overwrite(self._session.style.paint(self._follower.now_line(self._session.now()), Tone.DIM))
         return app
@@ -101,7 +101,7 @@ class _Wait:
             self._tell([self._follower.verdict(self._spent)])
         return 0 if self._follower.outcome == "Complete" else FAILED
 
-    def _tell(self, lines: Iterable[str]) -> None:
+    def _tell(self, lines: Sequence[str]) -> None:
         if not self._quiet:
             self._session.overwrite("")
             self._session.print(lines)

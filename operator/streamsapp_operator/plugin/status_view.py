@@ -10,7 +10,7 @@ from streamsapp_operator.plugin.documents import App, Pod, read_time, seconds_si
 from streamsapp_operator.plugin.style import Style, Tone
 from streamsapp_operator.plugin.table import Cell, Column, Row, render
 from streamsapp_operator.plugin.tasks_view import tasks_table
-from streamsapp_operator.plugin.text import age, clean, count, fill, plural, seconds
+from streamsapp_operator.plugin.text import UNKNOWN, age, clean, count, fill, plural, seconds
 
 #: Phases of a rollout that went wrong, or wait.
 _BAD = {"TimedOut", "RolledBack", "Refused"}
@@ -19,16 +19,14 @@ _PENDING = {"Checking", "Rolling", "Blocked", "RollingBack"}
 _PODS = (
     Column("POD"),
     Column("READY"),
-    Column("PHASE"),
     Column("STATE"),
     Column("ACTIVE", right=True),
     Column("STANDBY", right=True),
-    Column("GEN", right=True),
+    Column("GENERATION", right=True),
     Column("REVISION"),
     Column("RESTARTS", right=True),
     Column("AGE", right=True),
     Column("NODE"),
-    Column("REMARK"),
 )
 _BLOCKERS = (
     Column("POD"),
@@ -186,27 +184,29 @@ def condition_tone(condition: Condition) -> Tone:
 
 
 def _pods(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterator[str]:
-    rollout = app.status.rollout
-    rows: list[Row] = []
+    """A line for each, and what those said that could not be asked."""
+    generations = {pod.answer.report.generation for pod in pods if pod.answer.report is not None}
+    yield from render(_PODS, [_pod_row(app, pod, now, in_step=len(generations) < 2) for pod in pods], style)
     for pod in pods:
-        report = pod.answer.report
-        roles = [task.role for task in report.tasks] if report is not None else None
-        rows.append(
-            [
-                pod.name,
-                Cell("yes", Tone.GOOD) if pod.ready else Cell("no", Tone.BAD),
-                Cell(pod.phase, Tone.PLAIN if pod.phase == "Running" else Tone.WARN),
-                Cell("?", Tone.BAD)
-                if report is None
-                else Cell(report.state, Tone.PLAIN if report.state == "RUNNING" else Tone.WARN),
-                "?" if roles is None else str(roles.count("active")),
-                "?" if roles is None else str(len(roles) - roles.count("active")),
-                "" if report is None else count(report.generation),
-                Cell(pod.revision, Tone.DIM if rollout is None or pod.revision == rollout.revision else Tone.WARN),
-                Cell(str(pod.restarts), Tone.WARN if pod.restarts else Tone.PLAIN),
-                age(seconds_since(pod.created, now)),
-                pod.node,
-                Cell(pod.answer.fault or "", Tone.WARN),
-            ]
-        )
-    return render(_PODS, rows, style)
+        if pod.answer.fault:
+            yield style.paint(f"  {clean(pod.name)}: {clean(pod.answer.fault)}", Tone.WARN)
+
+
+def _pod_row(app: App, pod: Pod, now: datetime, *, in_step: bool) -> Row:
+    """Generations are told where they differ, restarts where there were any."""
+    report, rollout = pod.answer.report, app.status.rollout
+    active = None if report is None else sum(task.role == "active" for task in report.tasks)
+    state = pod.phase if pod.phase != "Running" else UNKNOWN if report is None else report.state
+    old = rollout is not None and pod.revision != rollout.revision
+    return [
+        pod.name,
+        Cell("yes", Tone.GOOD) if pod.ready else Cell("no", Tone.BAD),
+        Cell(state, Tone.PLAIN if state == "RUNNING" else Tone.WARN),
+        count(active),
+        count(None if report is None or active is None else len(report.tasks) - active),
+        "" if report is None or in_step else count(report.generation),
+        Cell(pod.revision, Tone.WARN if old else Tone.DIM),
+        Cell(str(pod.restarts) if pod.restarts else "", Tone.WARN),
+        age(seconds_since(pod.created, now)),
+        pod.node,
+    ]
