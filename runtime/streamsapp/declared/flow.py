@@ -61,6 +61,7 @@ class Flow:
         written = self._taken_apart(item, path)
         if written is None:
             self._current = _Source(number, None)
+            self._let_pass(item)
             return
         source = self._source(written, path, number)
         path = f"{path}.{written.operation}"
@@ -73,6 +74,15 @@ class Flow:
             self._name_others(step)
             if len(self.faults) == told:
                 self.steps.append(step)
+        else:
+            self._let_pass(item)
+
+    def _let_pass(self, item: object) -> None:
+        """What a step with faults would have named is not missed by later ones."""
+        for name in _texts_under("as", item):
+            self._named.setdefault(name, None)
+        for store in _texts_under("store", item):
+            self._names.assume_store(store)
 
     # ---- the step itself ---------------------------------------------------------------------------------------
 
@@ -182,6 +192,18 @@ class Flow:
             self._tell(path, f"{name!r} is the name of an earlier step; choose another")
         else:
             self._named[name] = kind
+
+
+def _texts_under(key: str, item: object) -> Iterator[str]:
+    """The texts that a step has under a key, however deep."""
+    if isinstance(item, dict):
+        for name, value in item.items():
+            if isinstance(value, str) and name == key:
+                yield value
+            yield from _texts_under(key, value)
+    elif isinstance(item, list):
+        for each in item:
+            yield from _texts_under(key, each)
 
 
 def _as_mapping(given: Any, operation: Operation) -> Any:

@@ -33,6 +33,10 @@ class StepNames:
         for index, used in enumerate(getattr(step.options, "stores", None) or ()):
             yield from self._faults_of_used(used, f"{step.path}.stores[{index}]")
 
+    def assume_store(self, name: str) -> None:
+        """A step with faults may well have a store of that name."""
+        self._stores.setdefault(name, "")
+
     def _faults_of_used(self, store: str, path: str) -> Iterator[str]:
         if store in self._global:
             yield f"{path}: {store!r} is a global store, open to every processor; leave it out"

@@ -148,7 +148,7 @@ class DefaultBranch(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 #: A field that names what an earlier step gave.
-Other = Annotated[str, Meta(min_length=1, extra={"other": True})]
+Other = Annotated[str, Meta(min_length=1)]
 
 _MAPPER = {"mapper": reference(MAPPER)}
 _VALUE_MAPPER = {"mapper": reference(VALUE_MAPPER)}

@@ -140,9 +140,23 @@ def test_what_comes_after_an_end_needs_a_name_to_continue_from(end: dict[str, An
     assert faults([LINES, end, {"peek": "a:b"}]) == [f"steps[2].peek: there is nothing to continue from: {why}"]
 
 
-def test_one_fault_has_no_consequences() -> None:
+def test_what_follows_an_unknown_operation_may_be_right() -> None:
     steps = [LINES, {"fliter": "a:b"}, {"mapValues": "a:b"}, {"filter": {"nonsense": 1}}, {"count": {}}]
     assert len(faults(steps)) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "use"),
+    [
+        ({"filter": "nonsense", "as": "x"}, {"peek": "a:b", "from": "x"}),
+        ({"filter": "a:b", "map": "a:b", "as": "x"}, {"peek": "a:b", "from": "x"}),
+        ({"split": {"branches": [{"predicate": "nonsense", "as": "x"}]}}, {"peek": "a:b", "from": "x"}),
+        ({"addStateStore": {"store": "s", "engine": "disk"}}, {"process": {"supplier": "a:b", "stores": ["s"]}}),
+    ],
+)
+def test_what_a_step_with_faults_names_is_not_missed(wrong: dict[str, Any], use: dict[str, Any]) -> None:
+    assert len(faults([LINES, wrong])) == 1
+    assert faults([LINES, wrong, use]) == faults([LINES, wrong])
 
 
 def test_a_table_takes_where_it_is_kept_and_a_stream_does_not() -> None:
