@@ -221,7 +221,7 @@ class StreamsRuntime:
 
     def status(self) -> dict[str, Any]:
         """The document of ``/status``."""
-        return status.document(self._config, self._state.state, self._parts, self._clock.now_ms())
+        return status.document(self._config, self._state.state, self._parts, self._clock)
 
     def describe(self) -> TopologyDescription:
         """What the topology consists of, as ``Topology.describe`` tells it."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
+from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
@@ -22,15 +24,16 @@ from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 
-def document(config: StreamsConfig, state: ClientState, parts: Parts | None, now_ms: int) -> dict[str, Any]:
+def document(config: StreamsConfig, state: ClientState, parts: Parts | None, clock: Clock) -> dict[str, Any]:
     """The ``/status`` document; an offset that is not known is ``None``."""
     assignment = None if parts is None else parts.life.assignment
+    owned_at_ms = None if parts is None else _owned_at_ms(parts.membership.safe_until, clock)
     return {
         "applicationId": config.application_id,
         "instance": config.client_id,
         "state": state.value,
         "generation": None if assignment is None else assignment.generation,
-        "tasks": [] if parts is None else [_task(task, parts, now_ms) for task in list(parts.owned.all.values())],
+        "tasks": [] if parts is None else [_task(task, parts, owned_at_ms) for task in list(parts.owned.all.values())],
         "notes": [] if assignment is None else list(assignment.notes),
         "globalStores": [] if parts is None or parts.global_thread is None else _global_stores(parts.global_thread),
     }
@@ -52,7 +55,14 @@ def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:
     ]
 
 
-def _task(task: StreamTask, parts: Parts, now_ms: int) -> dict[str, Any]:
+def _owned_at_ms(safe_until: float, clock: Clock) -> int | None:
+    """When nobody else can have had this instance's tasks, at the latest: now, or before the group went silent."""
+    if safe_until == -inf:
+        return None
+    return clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - safe_until))
+
+
+def _task(task: StreamTask, parts: Parts, owned_at_ms: int | None) -> dict[str, Any]:
     remote = parts.stores.remote
     known = None if remote is None else figures.newest_snapshot(remote, task)
     return {
@@ -60,7 +70,7 @@ def _task(task: StreamTask, parts: Parts, now_ms: int) -> dict[str, Any]:
         "role": task.role.value,
         "state": task.state.value,
         "stores": [
-            _store(task, store, partition, known, parts, now_ms)
+            _store(task, store, partition, known, parts, owned_at_ms)
             for store, partition in task.plan.all_changelogs.items()
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
@@ -69,13 +79,18 @@ def _task(task: StreamTask, parts: Parts, now_ms: int) -> dict[str, Any]:
 
 
 def _store(
-    task: StreamTask, store: str, changelog: TopicPartition, known: figures.Known | None, parts: Parts, now_ms: int
+    task: StreamTask,
+    store: str,
+    changelog: TopicPartition,
+    known: figures.Known | None,
+    parts: Parts,
+    owned_at_ms: int | None,
 ) -> dict[str, Any]:
     reader = parts.restoration.readers.get(changelog)
     if reader is not None and reader.task is not task:
         reader = None  # it was handed over a moment ago
     if task.role is TaskRole.ACTIVE:
-        seen = _active(task, store, reader, now_ms)
+        seen = None if owned_at_ms is None else _active(task, store, reader, owned_at_ms)
     else:
         seen = None if reader is None else reader.observed
     return {
@@ -90,12 +105,13 @@ def _store(
     }
 
 
-def _active(task: StreamTask, store: str, reader: ChangelogReader | None, now_ms: int) -> Observation | None:
-    """An active task is the only writer of its changelog: once restored, where it stands is the end."""
+def _active(task: StreamTask, store: str, reader: ChangelogReader | None, owned_at_ms: int) -> Observation | None:
+    """An active task is the only writer of its changelog, for as long as it surely is active: once restored, where it
+    stands is the end."""
     if reader is not None and reader.end is not None:
-        return Observation(reader.position, reader.end, now_ms)
+        return Observation(reader.position, reader.end, owned_at_ms)
     position = task.changelog_positions.get(store)
-    return None if position is None else Observation(position, position, now_ms)
+    return None if position is None else Observation(position, position, owned_at_ms)
 
 
 def _mode(task: StreamTask, parts: Parts) -> str:

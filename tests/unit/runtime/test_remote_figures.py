@@ -73,14 +73,14 @@ def test_a_replica_shows_what_it_began_with(remote: Remote) -> None:
     assert remote.known() == figures.Known(snapshot, None)
 
 
-def test_a_prediction_is_unknown_until_every_rate_that_counts_is_known(remote: Remote) -> None:
+def test_a_prediction_is_unknown_until_it_is_known_how_fast_the_store_is_read(remote: Remote) -> None:
     snapshot = remote.owner.publish("a")
     assert remote.restore() == {"predictedSeconds": None}  # where the task stands is unknown
 
     remote.owner.task.changelog_positions = {"s": 101}
     assert remote.restore() == {"predictedSeconds": None}
     remote.rates.download.observe(snapshot.total_bytes, 2.0)
-    assert remote.restore() == {"predictedSeconds": None}
+    assert remote.restore() == {"predictedSeconds": 2.505}, "100 records, replayed no faster than is sure"
     remote.rates.replay.observe(100, 0.5)
     assert remote.restore() == {"predictedSeconds": 3.0}
 

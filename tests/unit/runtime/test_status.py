@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -15,7 +16,9 @@ from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime import status
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.global_.progress import GlobalPartition
+from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.testing import MockClock
 from task_parts import config, feed, raw, task_of, through
 
 CHANGELOG = TopicPartition("app-counts-changelog", 0)
@@ -37,12 +40,14 @@ class Parts:
     processing: list[Any] = field(default_factory=list)
     longest: float = 0.0
     paused: bool = False
+    safe_until: float = math.inf
 
     def __post_init__(self) -> None:
         self.tasks = SimpleNamespace(paused=self.paused)
         self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
         self.restoration = SimpleNamespace(readers=self.restoring, replicas_paused=self.paused, preparing=set())
         self.stores = SimpleNamespace(remote=None)
+        self.membership = SimpleNamespace(safe_until=self.safe_until)
         self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4))
         self.watch = SimpleNamespace(longest=self.longest)
         self.polling = SimpleNamespace(name="app-polling", commit_latency=Histogram())
@@ -53,7 +58,7 @@ class Parts:
 
 
 def document(parts: Parts | None) -> dict[str, Any]:
-    return status.document(config(client_id="pod-1"), ClientState.RUNNING, cast(Any, parts), now_ms=1_500)
+    return status.document(config(client_id="pod-1"), ClientState.RUNNING, cast(Any, parts), MockClock(1_500))
 
 
 def test_an_instance_that_was_not_started_has_no_tasks() -> None:
@@ -120,6 +125,31 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
         "inputLag": 7,
         "restore": None,
     }
+
+
+def test_an_active_task_stands_at_the_end_only_as_long_as_nobody_else_can_have_it() -> None:
+    task = storing()
+    task.changelog_positions["counts"] = 41
+
+    def seen(safe_until: float) -> tuple[int | None, str | None]:
+        (told,) = document(Parts([task], safe_until=safe_until))["tasks"]
+        return told["stores"][0]["endOffset"], told["stores"][0]["observedAt"]
+
+    assert seen(safe_until=0.7) == (41, "1970-01-01T00:00:00.700+00:00"), "the group has been silent since"
+    assert seen(safe_until=-math.inf) == (None, None), "no member at all"
+
+
+def test_a_replica_is_shown_as_it_was_seen_however_long_ago_that_is() -> None:
+    task = storing()
+    task.role = TaskRole.STANDBY
+    seen = Observation(30, 100, observed_at_ms=1_000)
+    reader = ChangelogReader(task, "counts", CHANGELOG, position=90, observed=seen)
+
+    (told,) = document(Parts([task], {CHANGELOG: reader}))["tasks"]
+
+    (store,) = told["stores"]
+    assert (store["position"], store["endOffset"], store["lag"]) == (30, 100, 70), "at one moment, not at two"
+    assert (store["observedAt"], store["mode"]) == ("1970-01-01T00:00:01.000+00:00", "updating")
 
 
 def test_a_paused_application_says_so_of_every_store() -> None:

@@ -11,6 +11,9 @@ from streamsapp.remote.rates import MeasuredRate
 
 #: What the smallest restore takes, in seconds: asking broker and object store, opening the database, taking turns.
 BESIDES = 0.5
+#: Changelog records per second where none were replayed yet. That is so wherever there are no standbys, until the first
+#: restore: a gate that waits for a measurement would wait for ever. Slower than any that was measured.
+ASSUMED_REPLAY = 20_000.0
 
 
 @dataclass(frozen=True)
@@ -23,16 +26,12 @@ class Rates:
     replay: MeasuredRate
 
     def predict(self, bytes: int, records: int) -> float | None:
-        """Seconds to download a snapshot and replay the rest; ``None`` as long as a rate that counts is unknown."""
-        parts = (BESIDES, _seconds(bytes, self.download), _seconds(records, self.replay))
-        return None if None in parts else sum(part for part in parts if part is not None)
-
-
-def _seconds(amount: int, rate: MeasuredRate) -> float | None:
-    if amount == 0:
-        return 0.0
-    per_second = rate.per_second
-    return None if per_second is None else amount / per_second
+        """Seconds to download a snapshot and replay the rest; ``None`` as long as nothing was downloaded."""
+        replay = records / (self.replay.per_second or ASSUMED_REPLAY)
+        if bytes == 0:
+            return BESIDES + replay
+        download = self.download.per_second
+        return None if download is None else BESIDES + bytes / download + replay
 
 
 @dataclass
