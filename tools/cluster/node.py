@@ -52,8 +52,7 @@ class Node:
             network.check_room()
         network.set_up(self._layout)
         configuration.write(self._layout, self._authority)
-        self.containerd.start()
-        self.containerd.wait(lambda: self._ctr("version").returncode == 0, 60)
+        self._start_containerd()
 
     def start(self) -> None:
         """Returns when a pod can be created, and runs."""
@@ -93,10 +92,17 @@ class Node:
         program = name if name == "containerd" else str(binaries.path(name))
         return Daemon(name, [program, *options], run=self._layout.run, logs=self._layout.logs)
 
+    def _start_containerd(self) -> None:
+        self.containerd.start()
+        self.containerd.wait(lambda: self._ctr("version").returncode == 0, 60)
+
     def _end_containers(self) -> None:
         """As a crash of the machine would, but leaving no mount, process or network namespace behind."""
         if self.containerd.pid() is None:
-            return
+            tasks = self._layout.run / "containerd" / "io.containerd.runtime.v2.task" / "k8s.io"
+            if not tasks.is_dir() or not any(tasks.iterdir()):
+                return
+            self._start_containerd()  # containers outlive a containerd that was killed, and only it knows them
         for container in self._ctr("tasks", "list", "--quiet").stdout.split():
             self._ctr("tasks", "kill", "--all", "--signal", "SIGKILL", container)
         deadline = time.monotonic() + 10
