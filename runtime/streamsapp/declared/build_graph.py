@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsapp.declared.graph import Graph, Store, graph_faults, parents_first, read_graph
 from streamsapp.declared.options import store_builder
-from streamsapp.declared.resolve import Code, resolve, told_at
+from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.errors import ManifestError
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.builder import Topology
@@ -22,7 +22,7 @@ def build_graph(document: dict[str, Any], path: str, code: Code) -> Topology:
     if faults:
         raise ManifestError(faults)
     (graph,) = resolve({path: read_graph(document)}, code)
-    return told_at(path, partial(_written, graph))
+    return built(partial(_written, graph), path, code)
 
 
 def _written(graph: Graph) -> Topology:

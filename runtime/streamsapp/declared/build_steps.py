@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsapp.declared.flow import Flow
 from streamsapp.declared.operations import DefaultBranch, Step
-from streamsapp.declared.resolve import Code, resolve, told_at
+from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.options import Branched
 from streamsapp.errors import ManifestError
@@ -26,8 +26,8 @@ def build_steps(steps: list[Any], path: str, code: Code) -> Topology:
     program = _Program()
     options = resolve({step.path: step.options for step in flow.steps}, code)
     for step, resolved in zip(flow.steps, options, strict=True):
-        told_at(step.path, partial(program.add, step, resolved))
-    return told_at(path, program.builder.build)
+        built(partial(program.add, step, resolved), step.path, code)
+    return built(program.builder.build, path, code)
 
 
 class _Program:

@@ -107,9 +107,17 @@ def _serde(value: Any, name: str, path: str, code: Code) -> Serde[Any]:
     return made
 
 
-def told_at(path: str, function: Callable[[], T]) -> T:
-    """What a function returns that builds; what cannot be built is told with a path."""
-    try:
-        return function()
-    except TopologyError as error:
-        raise ManifestError([f"{path}: {error}"]) from error
+def built(function: Callable[[], T], path: str, code: Code) -> T:
+    """What a function returns that builds; what cannot be built is told with a path.
+
+    The user's code may run meanwhile: a supplier is asked which stores it brings.
+    """
+
+    def build() -> T:
+        try:
+            return function()
+        except TopologyError as error:
+            raise ManifestError([f"{path}: {error}"]) from error
+
+    made: T = code.run(build, "building the topology", path)
+    return made

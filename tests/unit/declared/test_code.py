@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from copy import deepcopy
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from streamsapp import Serdes, Topology
+from streamsapp import Processor, Serdes, Topology
 from streamsapp.cli.main import main
+from streamsapp.declared.build_steps import build_steps
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import decode
-from streamsapp.manifest.entrypoint import load_topology
+from streamsapp.manifest.entrypoint import UserCode, load_topology
 from streamsapp.testing import TopologyTestDriver
 
 _numbers = count()
@@ -35,6 +38,10 @@ def three(a, b, c): return a
 class Passing(Processor):
     def init(self, context): self.context = context
     def process(self, record): self.context.forward(record)
+
+class Bringing(Passing):
+    @staticmethod
+    def stores(): raise OSError("no stores today")
 
 class Transformer:
     def init(self, context): self.rows = context.get_state_store("seen")
@@ -137,6 +144,63 @@ def test_what_the_builder_refuses_is_told_at_its_step(tmp_path: Path, code: str)
 def test_what_only_the_whole_shows_is_told_of_the_steps(tmp_path: Path, code: str) -> None:
     (line,) = faults(tmp_path, code, steps=[{"stream": {"topics": ["a", "b"]}}, {"stream": "b"}])
     assert line.startswith("steps: sources KSTREAM-SOURCE-0000000000 and KSTREAM-SOURCE-0000000001 both read b")
+
+
+@pytest.mark.parametrize("form", ["graph", "steps"])
+def test_a_supplier_that_fails_to_bring_its_stores_is_told_with_its_line(tmp_path: Path, code: str, form: str) -> None:
+    supplier = f"{code}:Bringing"
+    declared = {
+        "graph": {
+            "sources": [{"name": "in", "topics": ["a"]}],
+            "processors": [{"name": "p", "supplier": supplier, "parents": ["in"]}],
+        },
+        "steps": [{"stream": "a"}, {"process": supplier}],
+    }
+    (line,) = faults(tmp_path, code, **{form: declared[form]})
+    assert line.startswith(f"{form}: building the topology raised OSError: no stores today (")
+
+
+_THINGS = (3, None, "text", print, int, dict, Serdes.string(), Processor, lambda *given: given, Serdes.long)
+_JUNK = st.sampled_from([None, True, 7, "", ".", "a b", "app:thing", "value", "long", [], ["x"], {}, {"field": "x"}])
+_WHOLE: list[Any] = [
+    {"addStateStore": {"store": "seen", "keySerde": "string", "logConfig": {"retention.ms": "5"}}},
+    {"table": {"topic": "rows", "keySerde": "string", "store": "rows"}, "as": "rows"},
+    {"stream": {"topics": ["a", "b"], "valueSerde": "app:thing", "offsetReset": "latest"}, "as": "lines"},
+    {"split": {"branches": [{"predicate": "app:thing", "as": "some"}], "default": {"as": "rest"}, "name": "split"}},
+    {"process": {"supplier": "app:thing", "stores": ["seen"], "name": "p"}, "from": "some"},
+    {"merge": {"with": "rest"}},
+    {"repartition": {"partitions": 3, "name": "r"}},
+    {"groupBy": {"selector": "value", "combine": True, "name": "g"}},
+    {"reduce": {"reducer": "sum", "store": "sums", "emit": "commit", "engine": "memory"}},
+    {"mapValues": {"mapper": "app:thing", "store": "mapped"}},
+    {"toStream": None},
+    {"print": {"label": "x", "mapper": "app:thing"}},
+    {"to": {"topicNameExtractor": "app:thing", "partitioner": "app:thing"}, "from": "lines"},
+]
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every container and key below a value."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield value, key
+        yield from _places(item)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_whatever_is_written_is_built_or_refused_as_the_users_to_mend(data: st.DataObject) -> None:
+    steps = deepcopy(_WHOLE)
+    for _ in range(data.draw(st.integers(0, 3))):
+        container, key = data.draw(st.sampled_from(list(_places(steps))))
+        container[key] = data.draw(_JUNK)
+    code = UserCode([])
+    code.find = lambda name, field: data.draw(st.sampled_from(_THINGS))  # type: ignore[method-assign]
+    try:
+        told = [f"steps become {build_steps(steps, 'steps', code).describe()}"]
+    except ManifestError as error:
+        told = error.faults
+    assert told
+    assert all(line.startswith("steps") for line in told)
 
 
 def test_a_serde_may_be_a_serde_or_a_function_that_returns_one(tmp_path: Path, code: str) -> None:

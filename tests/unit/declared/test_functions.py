@@ -21,7 +21,7 @@ class NoCode:
         raise AssertionError(f"{field} asked for {name}")
 
     def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
-        raise AssertionError(f"{field}: {doing}")
+        return function()
 
 
 JSON, TEXT = roles.SERDE.built("json"), roles.SERDE.built("string")
