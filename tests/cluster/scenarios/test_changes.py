@@ -1,0 +1,101 @@
+"""Changes of the spec: good ones are rolled out, bad ones are not, and either way nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster_world import WORDCOUNT, Running
+
+_MISSING_IMAGE = "localhost/no-such-image:1"
+
+
+def test_an_image_that_cannot_be_pulled_is_rolled_back_and_only_one_pod_was_ever_touched(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+
+    wordcount.app.apply(_with_image(wordcount))
+    degraded = wordcount.app.wait(
+        lambda: (it := wordcount.app.condition("Degraded")).get("status") == "True" and it, "what is wrong"
+    )
+
+    assert _MISSING_IMAGE in degraded["message"]
+    wordcount.load.wait_for_counts()
+    after = wordcount.app.uids()
+    assert sum(before[name] != after.get(name) for name in before) <= 1
+    wordcount.app.apply(wordcount.world.manifest(WORDCOUNT))
+    wordcount.app.wait_settled()
+    wordcount.load.check()
+
+
+def test_a_setting_is_rolled_out_pod_by_pod(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+    manifest = wordcount.world.manifest(WORDCOUNT)
+    manifest["spec"]["processing"]["commitIntervalMs"] = 50
+
+    wordcount.app.apply(manifest)
+    wordcount.app.wait_replaced(before)
+
+    assert len(wordcount.observer.most_down) == 1
+    wordcount.load.check()
+
+
+def test_a_topology_with_one_more_part_is_rolled_out_beside_the_old_one(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+
+    wordcount.app.apply(
+        _with_code(wordcount, "return builder", 'builder.stream("lines").to("lines-copied")\n    return builder')
+    )
+    wordcount.app.wait_replaced(before)
+
+    assert len(wordcount.observer.most_down) == 1
+    wordcount.load.check()
+
+
+def test_a_topology_whose_state_would_be_read_by_others_is_refused_and_nothing_is_touched(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+
+    wordcount.app.apply(_with_code(wordcount, '"lines"', '"other-lines"'))
+    degraded = wordcount.app.wait(
+        lambda: (it := wordcount.app.condition("Degraded")).get("reason") == "TopologyRefused" and it, "a refusal"
+    )
+
+    assert "other-lines" in degraded["message"]
+    assert "Recreate" in degraded["message"], "the way out is named"
+    assert wordcount.app.uids() == before
+    wordcount.load.wait_for_counts()
+    assert wordcount.observer.told("TopologyRefused")
+
+
+def test_an_upgrade_of_the_operator_and_its_resource_definition_leaves_applications_alone(wordcount: Running) -> None:
+    before, revision = wordcount.app.uids(), wordcount.app.rollout()["revision"]
+    operators = set(wordcount.world.operator_pods())
+
+    wordcount.world.helm("upgrade", "--set=operator.logLevel=debug")
+    wordcount.app.wait(lambda: not operators & set(wordcount.world.operator_pods()), "another operator")
+    wordcount.app.wait_settled()
+
+    assert wordcount.app.uids() == before
+    assert wordcount.app.rollout()["revision"] == revision
+    assert wordcount.observer.removals == []
+    wordcount.load.check()
+
+
+def test_an_application_is_suspended_and_goes_on_where_it_was(wordcount: Running) -> None:
+    wordcount.app.scale(0)
+    wordcount.app.wait(lambda: not wordcount.app.pods() and wordcount.app.status()["phase"] == "Suspended", "no pods")
+
+    wordcount.app.scale(3)
+    wordcount.app.wait_settled()
+
+    wordcount.load.check()
+
+
+def _with_image(running: Running) -> dict[str, Any]:
+    return running.world.manifest(WORDCOUNT, image=_MISSING_IMAGE)
+
+
+def _with_code(running: Running, old: str, new: str) -> dict[str, Any]:
+    manifest = running.world.manifest(WORDCOUNT)
+    files = manifest["spec"]["code"]["files"]
+    assert old in files["wordcount.py"]
+    files["wordcount.py"] = files["wordcount.py"].replace(old, new)
+    return manifest

@@ -1,0 +1,73 @@
+"""What somebody does who has a cluster, a broker and an hour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster_app import KubectlError
+from cluster_world import WORDCOUNT, Running
+
+
+def test_helm_install_and_one_apply_are_all_it_takes_to_count_words(wordcount: Running) -> None:
+    where = f"--namespace={wordcount.app.namespace}"
+    wordcount.world.kubectl("wait", "--for=condition=Ready", f"streamsapp/{WORDCOUNT}", where, "--timeout=60s")
+
+    wordcount.load.check()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"replicsa": 3}, 'unknown field "spec.replicsa"'),
+        ({"kafka": {}}, "spec.kafka.bootstrapServers: Required value: is required to run; set it"),
+        ({"applicationId": "other"}, "is immutable"),
+        ({"topology": {"entrypoint": "wordcount"}}, "expected module:attribute, got 'wordcount'"),
+        ({"autoscaling": {"minReplicas": 3, "maxReplicas": 2}}, "is more than maxReplicas"),
+    ],
+)
+def test_kubectl_apply_refuses_a_mistake_in_words_that_lead_to_the_fix(
+    wordcount: Running, spec: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(KubectlError) as refused:
+        wordcount.app.apply(wordcount.world.manifest(WORDCOUNT, **spec))
+
+    assert words in str(refused.value)
+
+
+def test_code_that_raises_is_quoted_and_what_runs_goes_on(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+    manifest = wordcount.world.manifest(WORDCOUNT)
+    files = manifest["spec"]["code"]["files"]
+    files["wordcount.py"] = files["wordcount.py"].replace("return builder", "1 / 0\n    return builder")
+
+    wordcount.app.apply(manifest)
+
+    told = wordcount.app.wait(lambda: _degraded(wordcount), "a condition that tells of the error")
+    assert "ZeroDivisionError: division by zero" in told["message"]
+    assert "wordcount.py:" in told["message"], "the user's own line is named"
+    assert wordcount.app.uids() == before
+    wordcount.load.wait_for_counts()
+    assert wordcount.observer.told("CheckFailed")
+
+
+def test_the_last_pod_that_the_spec_asks_for_makes_the_application_ready_again_after_a_mistake_is_mended(
+    wordcount: Running,
+) -> None:
+    before = wordcount.app.uids()
+    wordcount.app.apply(wordcount.world.manifest(WORDCOUNT, topology={"entrypoint": "wordcount:no_such_name"}))
+    told = wordcount.app.wait(lambda: _degraded(wordcount), "a condition that tells of the error")
+    assert "no attribute 'no_such_name'" in told["message"]
+    assert "topology" in told["message"], "what the module does have is named"
+
+    wordcount.app.apply(wordcount.world.manifest(WORDCOUNT))
+    wordcount.app.wait_settled()
+
+    assert wordcount.app.uids() == before
+    assert wordcount.app.condition("Degraded")["status"] == "False"
+
+
+def _degraded(running: Running) -> dict[str, Any] | None:
+    condition = running.app.condition("Degraded")
+    return condition if condition.get("status") == "True" else None

@@ -1,0 +1,42 @@
+"""What applications do while something that others take for granted is away."""
+
+from __future__ import annotations
+
+import time
+
+from cluster_app import kill
+from cluster_world import WORDCOUNT, Running
+
+_OUTAGE = 60.0
+
+
+def test_a_pod_that_is_killed_costs_no_count_and_nobody_else_is_touched(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+    victim = wordcount.app.pods()[f"{WORDCOUNT}-1"]
+    restarts = victim["status"]["containerStatuses"][0]["restartCount"]
+
+    kill(victim)
+
+    wordcount.app.wait(
+        lambda: wordcount.app.pods()[f"{WORDCOUNT}-1"]["status"]["containerStatuses"][0]["restartCount"] > restarts,
+        "a container that was started again",
+    )
+    wordcount.app.wait_settled()
+    assert wordcount.app.uids() == before
+    assert wordcount.observer.removals == []
+    wordcount.load.check()
+
+
+def test_words_are_counted_while_the_api_server_is_away_and_a_restart_works_afterwards(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+
+    with wordcount.world.api_server_away():
+        ends = time.monotonic() + _OUTAGE
+        while time.monotonic() < ends:
+            wordcount.load.wait_for_counts(patience=5)
+            time.sleep(1)
+    assert wordcount.app.wait(wordcount.app.uids, "the API server") == before
+
+    wordcount.app.ask_for_restart()
+    assert wordcount.app.wait_replaced(before)["rollout"]["phase"] == "Complete"
+    wordcount.load.check()

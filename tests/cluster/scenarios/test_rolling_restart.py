@@ -1,0 +1,103 @@
+"""Pods are restarted one after the other, and never at the wrong moment."""
+
+from __future__ import annotations
+
+import time
+
+from cluster_app import frozen
+from cluster_world import WORDCOUNT, Running
+
+#: For so long nothing may happen that must not happen; the operator looks every second.
+_QUIET = 8.0
+
+
+def test_a_rolling_restart_replaces_every_pod_one_at_a_time_and_counts_every_word_once(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+
+    wordcount.app.ask_for_restart()
+    status = wordcount.app.wait_replaced(before)
+
+    rollout = status["rollout"]
+    assert (rollout["phase"], rollout["updated"], rollout["total"]) == ("Complete", 3, 3)
+    assert rollout["predictedSeconds"] is not None
+    assert rollout["observedSeconds"] is not None
+    assert sorted(removal.pod.name for removal in wordcount.observer.removals) == sorted(before)
+    assert len(wordcount.observer.most_down) == 1
+    wordcount.load.check()
+
+
+def test_a_pod_whose_standby_does_not_answer_is_not_restarted_until_it_does(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+    asleep = f"{WORDCOUNT}-1"
+
+    with frozen(wordcount.app.pods()[asleep]):
+        wordcount.app.ask_for_restart()
+        status = wordcount.app.wait(
+            lambda: (it := wordcount.app.status())["rollout"]["phase"] == "Blocked" and it, "a rollout that is blocked"
+        )
+        condition = wordcount.app.condition("RestartSafe")
+        unanswered = [it for it in status["restart"]["blockers"] if it["pod"] == asleep]
+        uncovered = [it for it in status["restart"]["blockers"] if it["pod"] != asleep]
+        assert wordcount.app.uids() == before
+        assert wordcount.observer.removals == []
+
+    assert condition["status"] == "False"
+    assert status["restart"]["safe"] is False
+    assert unanswered, "the pod that sleeps is named"
+    assert all(it["reason"] for it in status["restart"]["blockers"])
+    assert any(it["task"] and it["reason"].startswith("Standby") for it in uncovered), "so is a task it should follow"
+    assert any(asleep in event.message for event in wordcount.observer.told("RolloutBlocked"))
+
+    assert wordcount.app.wait_replaced(before)["rollout"]["phase"] == "Complete"
+    wordcount.load.check()
+
+
+def test_kubectl_drain_waits_while_a_pod_is_needed_and_then_takes_one_at_a_time(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+    node = next(iter(wordcount.app.pods().values()))["spec"]["nodeName"]
+    drain = ("drain", node, f"--pod-selector=streamsapp.dev/name={WORDCOUNT}", "--delete-emptydir-data")
+    try:
+        with frozen(wordcount.app.pods()[f"{WORDCOUNT}-2"]):
+            wordcount.app.wait(lambda: not wordcount.app.status()["restart"]["safe"], "an application that is not safe")
+            draining = wordcount.world.kubectl.begin(*drain, "--timeout=120s")
+            time.sleep(_QUIET)
+            assert draining.poll() is None
+            assert wordcount.app.uids() == before
+            assert wordcount.observer.removals == []
+        wordcount.app.wait(lambda: len(wordcount.observer.removals) == 1, "the first eviction")
+        time.sleep(_QUIET)  # nobody can come back to a node that is cordoned
+        assert len(wordcount.observer.removals) == 1
+    finally:
+        wordcount.world.kubectl("uncordon", node)
+
+    wordcount.app.wait_replaced(before)
+    told, _ = draining.communicate(timeout=120)
+    assert draining.returncode == 0, told
+    assert len(wordcount.observer.most_down) == 1
+    wordcount.load.check()
+
+
+def test_an_operator_that_is_killed_at_any_moment_of_a_rollout_brings_it_to_its_end(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+    wordcount.app.ask_for_restart()
+    kills = 0
+    while set(before.values()) & set(wordcount.app.uids().values()):
+        wordcount.app.wait(lambda: _kill_operator(wordcount), "an operator to kill")
+        kills += 1
+        assert kills < 30, f"the rollout does not get on; {wordcount.app.described()}"
+        time.sleep(1.3 + 2.7 * kills % 5)  # sometimes before the new one has begun, sometimes in the middle of a step
+
+    assert wordcount.app.wait_settled()["rollout"]["phase"] == "Complete"
+    assert kills >= 3
+    assert len(wordcount.observer.most_down) == 1
+    assert sorted(removal.pod.name for removal in wordcount.observer.removals) == sorted(before)
+    wordcount.load.check()
+
+
+def _kill_operator(running: Running) -> bool:
+    """At once, with no time to say good-bye."""
+    pods = list(running.world.operator_pods())
+    where = (f"--namespace={running.app.namespace}", "--grace-period=0", "--force", "--wait=false")
+    if pods:
+        running.world.kubectl("delete", "pod", *pods, *where)
+    return bool(pods)

@@ -1,0 +1,164 @@
+"""A namespace with the operator and the word count example in it, as the tests of the cluster, the soak and the rolling
+benchmark use it: on the node of ``make cluster-up``, or on the cluster that ``KUBECONFIG`` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from cluster.host_services import BUCKET, KAFKA, PARTITIONS, S3, HostServices
+from cluster.layout import Layout
+from cluster.node import Node
+from cluster.processes import end
+from cluster_app import App, Kubectl, KubectlError
+from cluster_load import ExactLoad
+from cluster_observer import Observer
+from streamsapp.manifest.load import parse_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "streamsapp"
+RELEASE = "streamsapp"
+WORDCOUNT, SNAPSHOTS = "wordcount", "wordcount-snapshots"
+
+
+class World:
+    """One namespace of the cluster on this machine."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.layout = Layout.of_this_machine()
+        self.kubectl = Kubectl(self.layout.kubeconfig, self.layout.programs)
+        self.services = HostServices(self.layout)
+
+    def __enter__(self) -> World:
+        """The namespace, empty but for the secret that examples with remote state need."""
+        self._drop()
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        metadata = {"name": self.namespace, "labels": labels}
+        self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        self.kubectl.apply(self.services.credentials(self.namespace))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._drop()
+
+    def install(self, *options: str) -> None:
+        """The operator, by helm; returns when it runs."""
+        self.helm("install", *options)
+
+    def helm(self, action: str, *options: str) -> None:
+        """``install`` or ``upgrade``, of the chart in this tree."""
+        where = [f"--namespace={self.namespace}", "--wait", "--timeout=2m"]
+        self.kubectl.helm(action, RELEASE, str(CHART), *where, *options)
+
+    def manifest(self, example: str, *, topics: str = "", **spec: Any) -> dict[str, Any]:
+        """An example, its spec changed; with ``topics`` it reads and writes others than the example's, so that both
+        can run side by side."""
+        path = ROOT / "examples" / example / "streamsapp.yaml"
+        document: Any = parse_yaml(path.read_text("utf-8"))
+        document["spec"] |= spec
+        if topics:
+            code = document["spec"]["code"]["files"]
+            for name in ("lines", "counts"):
+                code["wordcount.py"] = code["wordcount.py"].replace(f'"{name}"', f'"{topics}-{name}"')
+        return dict(document)
+
+    def app(self, name: str) -> App:
+        return App(self.kubectl, self.namespace, name)
+
+    def load(self, *, topics: str = "", rate: int = 100) -> ExactLoad:
+        """On the topics of an example; those that are not there are created."""
+        source, sink = (f"{topics}-{name}" if topics else name for name in ("lines", "counts"))
+        self._create_topics(source, sink)
+        return ExactLoad(KAFKA, rate=rate, source=source, sink=sink)
+
+    def observer(self, name: str) -> Observer:
+        return Observer(self.kubectl.api, KAFKA, self.namespace, name, snapshots=lambda: self._snapshots(name))
+
+    def operator_pods(self) -> dict[str, Any]:
+        selector = f"--selector=app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component=operator"
+        pods = self.kubectl.json("get", "pods", f"--namespace={self.namespace}", selector)
+        return {pod["metadata"]["name"]: pod for pod in pods["items"]}
+
+    @contextmanager
+    def api_server_away(self) -> Iterator[None]:
+        with self._stopped("kube-apiserver", Node(self.layout).start):
+            yield
+
+    @contextmanager
+    def object_store_away(self) -> Iterator[None]:
+        with self._stopped("s3", self.services.start):
+            yield
+
+    @contextmanager
+    def _stopped(self, program: str, start: Callable[[], object]) -> Iterator[None]:
+        end(self.layout.run / f"{program}.pid", signal.SIGKILL)
+        try:
+            yield
+        finally:
+            start()
+
+    def _snapshots(self, name: str) -> set[str]:
+        """Tasks that have a snapshot: looked up in the bucket itself."""
+        access, secret = self.services.keys()
+        store = boto3.client(
+            "s3",
+            endpoint_url=S3,
+            aws_access_key_id=access,
+            aws_secret_access_key=secret,
+            region_name="us-east-1",
+            config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
+        )
+        pages = store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{name}/{name}/")
+        keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
+        return {key.split("/")[2] for key in keys if key.split("/")[3] == "manifests"}
+
+    def _create_topics(self, *names: str) -> None:
+        admin = AdminClient({"bootstrap.servers": KAFKA, "log_level": 0})
+        missing = sorted(set(names) - admin.list_topics(timeout=20).topics.keys())
+        if missing:
+            for created in admin.create_topics(
+                [NewTopic(name, num_partitions=PARTITIONS) for name in missing]
+            ).values():
+                created.result()
+
+    def _drop(self) -> None:
+        """Whatever is left of an earlier run, in an order in which nobody waits for somebody who is gone."""
+        with suppress(KubectlError):
+            self.kubectl("delete", "streamsapps", "--all", f"--namespace={self.namespace}", "--timeout=60s")
+        with suppress(KubectlError):
+            patch = json.dumps({"metadata": {"finalizers": None}})
+            left = self.kubectl("get", "streamsapps", f"--namespace={self.namespace}", "--output=name").split()
+            for name in left:  # no operator runs that would let them go
+                self.kubectl("patch", name, f"--namespace={self.namespace}", "--type=merge", f"--patch={patch}")
+        with suppress(KubectlError):
+            self.kubectl.helm("uninstall", RELEASE, f"--namespace={self.namespace}", "--wait", "--timeout=1m")
+        self.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--timeout=120s", timeout=150)
+
+
+@dataclass(frozen=True)
+class Running:
+    """An application, what is sent through it, and who watches it."""
+
+    world: World
+    app: App
+    load: ExactLoad
+    observer: Observer
+
+
+def foreign_cluster() -> str | None:
+    """The cluster that the user named, if it is not the one of ``make cluster-up``."""
+    named = os.environ.get("KUBECONFIG")
+    return named if named and named != str(Layout.of_this_machine().kubeconfig) else None
