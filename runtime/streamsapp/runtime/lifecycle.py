@@ -360,10 +360,13 @@ class Lifecycle:
             raise StreamsError("tasks did not stop to be revived; a processor hangs")
         self.producer.close()
         self._collector.reset(self._tasks.abandon_commit())
+        disowned, self._disowned = self._disowned, False
+        if disowned:  # before the producer is started, which may take long: they run elsewhere
+            self._life.close(self._life.active)
         self.producer = self._make_producer(reports=True)
         self.producer.start()
-        disowned, self._disowned = self._disowned, False
-        (self._life.close if disowned else self._life.revive)(self._life.active)
+        if not disowned:
+            self._life.revive(self._life.active)
         self._to_revive, self._all_to_revive = [], False
         self._tasks.go_on()
 

@@ -82,6 +82,17 @@ def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and
     assert it.life.may_commit
 
 
+def test_tasks_that_others_run_are_closed_before_the_new_producer_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = joined()
+    closed_at_start: list[list[str]] = []
+    monkeypatch.setattr(FakeProducer, "start", lambda _: closed_at_start.append(list(it.owned.closed)))
+
+    it.life.abort(FencedError("taken over"))
+    it.life.advance(committing=False)
+
+    assert closed_at_start == [["0_0", "0_1"]]
+
+
 def test_what_ends_the_membership_ends_the_instance() -> None:
     it = joined()
     error = FencedError("another instance has this instance's id")
