@@ -65,17 +65,12 @@ class S3Server:
                 self._start()
 
     def _start(self) -> None:
-        access, secret = self._keys
-        command = [str(versitygw.executable()), "--quiet", "--keep-alive", "--port", f"127.0.0.1:{self.port}"]
-        environment = {**os.environ, "ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret}
-        with (self.directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, *self._options, "posix", str(self.objects)], env=environment, stdout=log, stderr=log
-            )
+        log = self.directory / "server.log"
+        self._process = versitygw.start(self.objects, self.port, self._keys, log, self._options)
         deadline = time.monotonic() + 20
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the S3 server did not start: {(self.directory / 'server.log').read_text()}")
+                raise RuntimeError(f"the S3 server did not start: {log.read_text()}")
             time.sleep(0.01)
 
     def stop(self, sign: int = signal.SIGKILL) -> None:

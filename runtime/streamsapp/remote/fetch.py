@@ -7,7 +7,6 @@ outside of the task's directory, and a database appears in it whole or not at al
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import shutil
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import TypeAlias
 
 from streamsapp.errors import StateStoreError
 from streamsapp.remote.chain import Chain
+from streamsapp.remote.files import sha256_of
 from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 
@@ -195,9 +195,7 @@ class _Fetch:
 
 
 def _verify(file: SnapshotFile, path: Path) -> None:
-    with path.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != file.sha256:
+    if sha256_of(path) != file.sha256:
         path.unlink()
         raise SnapshotInvalidError(f"its file {file.name} is damaged: the sha256 of what was downloaded differs")
 

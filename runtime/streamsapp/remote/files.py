@@ -1,7 +1,8 @@
-"""Local files at the other end of a transfer. Called by the object stores on the threads that move bytes."""
+"""Local files at the other end of a transfer. Called on the threads that move bytes and check what was moved."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,12 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
                 raise
     except OSError as error:
         raise ObjectStoreError(f"cannot write the local file {path}: {error}; is there room and permission?") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Of a file's bytes, in hexadecimal; other threads run meanwhile. Raises ``OSError``."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Range(NamedTuple):

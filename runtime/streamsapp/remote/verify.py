@@ -5,7 +5,6 @@ Called by commands, on the main thread. Changes nothing; may run beside the appl
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from uuid import uuid4
 
 from streamsapp.errors import StreamsError
 from streamsapp.remote.chain import Chain
+from streamsapp.remote.files import sha256_of
 from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 
@@ -90,7 +90,6 @@ def _fault(chain: Chain, folder: Path, moved: Moved, file: SnapshotFile) -> str 
         chain.objects.download(chain.file_key(file), target, file.size, moved)
     except (ObjectMissingError, ObjectDamagedError) as error:
         return str(error)
-    with target.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    digest = sha256_of(target)
     target.unlink()
     return None if digest == file.sha256 else f"{chain.file_key(file)} has sha256 {digest} instead of {file.sha256}"

@@ -7,7 +7,6 @@ at its own last number + 1 and nowhere else: at its next snapshot it finds out t
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import secrets
@@ -23,6 +22,7 @@ import msgspec
 from streamsapp.clock import Clock
 from streamsapp.errors import FencedError, StateStoreError
 from streamsapp.remote.chain import Chain
+from streamsapp.remote.files import sha256_of
 from streamsapp.remote.objects import Moved, ObjectExistsError, ObjectMissingError, unobserved
 from streamsapp.remote.snapshot import (
     VERSION,
@@ -216,7 +216,7 @@ class SnapshotWriter:
 
         def store(path: Path) -> SnapshotFile:
             identity = _identity(path)
-            sha256 = hashes[identity] = self._hashes.get(identity) or _sha256(path)
+            sha256 = hashes[identity] = self._hashes.get(identity) or sha256_of(path)
             same = known.get((path.name, identity.size, sha256))
             return same or self._upload(path, identity.size, sha256, last, moved)
 
@@ -267,9 +267,3 @@ def _files_of(directory: Path) -> Iterator[Path]:
 def _identity(path: Path) -> _Identity:
     found = path.stat()
     return _Identity(path.name, found.st_size, found.st_mtime_ns, found.st_ino)
-
-
-def _sha256(path: Path) -> str:
-    """Other threads run meanwhile."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

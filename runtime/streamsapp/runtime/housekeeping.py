@@ -18,6 +18,7 @@ from typing import NamedTuple
 from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId
+from streamsapp.remote.fetch import DATABASE
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.layout import Layout
 from streamsapp.state.task_stores import TaskStores
@@ -166,7 +167,7 @@ def _changed(directory: Path) -> float:
 
 def _in_use(directory: Path) -> bool:
     """Whether a process has its database open."""
-    lock = directory / "rocksdb" / "LOCK"
+    lock = directory / DATABASE / "LOCK"
     if not lock.exists():
         return False
     with lock.open("r+") as handle:

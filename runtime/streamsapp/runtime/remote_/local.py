@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from streamsapp.remote.fetch import DATABASE
 from streamsapp.remote.snapshot import InputPoint
 
 log = logging.getLogger(__name__)
@@ -41,11 +42,11 @@ class LocalState:
 
     @property
     def has_database(self) -> bool:
-        return (self.directory / "rocksdb" / "CURRENT").exists()
+        return (self.directory / DATABASE / "CURRENT").exists()
 
     def remove_database(self) -> None:
         """And what is known of it."""
-        shutil.rmtree(self.directory / "rocksdb", ignore_errors=True)
+        shutil.rmtree(self.directory / DATABASE, ignore_errors=True)
         (self.directory / _NAME).unlink(missing_ok=True)
 
     def remove_leftovers(self) -> None:
