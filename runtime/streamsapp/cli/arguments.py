@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 import msgspec
 
-from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.config import RemoteStateConfig
 from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.entrypoint import load_topology, topology_field
-from streamsapp.manifest.model import Kafka, RemoteState
-from streamsapp.manifest.to_config import to_config
+from streamsapp.manifest.model import RemoteState
+from streamsapp.manifest.to_config import to_remote_state
 from streamsapp.topology.builder import Topology
 
 
@@ -63,10 +64,27 @@ def read_app(path: Path) -> tuple[StreamsApp, Topology]:
     return app, checked(topology, topology_field(app))
 
 
-def remote_state_of(app: StreamsApp) -> RemoteStateConfig | None:
-    """Where the application's snapshots are; neither a broker nor Kafka's secret is needed to know that."""
-    alone = msgspec.structs.replace(app.spec, kafka=Kafka(bootstrap_servers="not-asked:9092"))
-    return to_config(msgspec.structs.replace(app, spec=alone)).remote_state
+def add_data_dir(parser: argparse.ArgumentParser, help: str) -> None:
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help=help)
+
+
+def local_data_dir(app: StreamsApp, given: Path | None) -> Path:
+    """Where ``streamsapp local`` keeps topics, state and snapshots."""
+    return given or Path(tempfile.gettempdir()) / "streamsapp-local" / app.application_id
+
+
+def snapshots_below(data_dir: Path) -> Path:
+    """Where ``streamsapp local`` keeps snapshots, unless the manifest names an object store."""
+    return data_dir.resolve() / "snapshots"
+
+
+def snapshots_of(app: StreamsApp, data_dir: Path | None) -> RemoteStateConfig | None:
+    """Where the application's snapshots are: where the manifest says, or what ``streamsapp local`` has left in
+    ``data_dir``, which is its usual one if the manifest says nothing."""
+    if data_dir is None and app.spec.remote_state is not None:
+        return to_remote_state(app)
+    folder = snapshots_below(local_data_dir(app, data_dir))
+    return RemoteStateConfig(url=folder.as_uri()) if folder.is_dir() else None
 
 
 def with_remote_state(app: StreamsApp, url: str | None) -> StreamsApp:

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import argparse
 import logging
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app, with_remote_state
+from streamsapp.cli.arguments import (
+    add_data_dir,
+    add_instance_options,
+    add_manifest,
+    local_data_dir,
+    new_command,
+    read_app,
+    snapshots_below,
+    with_remote_state,
+)
 from streamsapp.cli.cluster import Cluster
 from streamsapp.cli.pod import LOOPBACK, PodSettings, Seat, run_pod
 from streamsapp.cli.run import run_instance
@@ -48,8 +56,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
                         "in a folder, although the manifest names others")  # fmt: skip
     parser.add_argument("--broker-port", type=int, metavar="PORT", help="of the broker; default: any free one")
     parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of topics it creates; default: 4")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where topics and snapshots are kept; default: a "
-                        "folder named after the application in the temporary directory")  # fmt: skip
+    add_data_dir(
+        parser,
+        "where topics, state and snapshots are kept; default: a folder named after the application in the temporary "
+        "directory",
+    )
     add_instance_options(parser, http_port=8080)
     parser.set_defaults(run=run_locally)
 
@@ -59,7 +70,7 @@ def run_locally(options: argparse.Namespace) -> int:
     for name in ("replicas", "partitions"):
         if getattr(options, name) < 1:
             raise ManifestError([f"--{name}: expected an integer ≥ 1, got {getattr(options, name)}"])
-    data_dir = options.data_dir or Path(tempfile.gettempdir()) / "streamsapp-local" / app.application_id
+    data_dir = local_data_dir(app, options.data_dir)
     remote_state_url = own_remote_state(app, options.embedded, data_dir)
     with _broker(app, options.embedded, data_dir, options.broker_port) as bootstrap_servers:
         config = to_config(
@@ -101,7 +112,7 @@ def own_remote_state(app: StreamsApp, embedded: bool, data_dir: Path) -> str | N
     """A folder for snapshots, shared by all replicas; ``None`` where the manifest names an object store."""
     if app.spec.remote_state is not None and not embedded:
         return None
-    return (data_dir.resolve() / "snapshots").as_uri()
+    return snapshots_below(data_dir).as_uri()
 
 
 @contextmanager

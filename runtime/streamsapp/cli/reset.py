@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamsapp.cli.arguments import add_manifest, new_command, read_app
+from streamsapp.cli.arguments import add_data_dir, add_manifest, new_command, read_app, snapshots_of
 from streamsapp.cli.cluster import Cluster
 from streamsapp.cli.reset_plan import ResetPlan, SnapshotsToDelete, Target, internal_topics, new_offset
 from streamsapp.cli.topics import topics_of
@@ -34,6 +34,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add_manifest(parser)
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="instead of spec.kafka.bootstrapServers")
     parser.add_argument("--state-dir", type=Path, metavar="DIR", help="as given to `run`")
+    add_data_dir(parser, "as given to `local`: deletes the snapshots there, instead of those in spec.remoteState")
     parser.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
     parser.add_argument("--internal-topics", default="", metavar="A,B", help="delete these as well: left behind by an "
                         "earlier version of the topology")  # fmt: skip
@@ -51,8 +52,11 @@ def reset(options: argparse.Namespace) -> int:
     config = to_config(app, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
     cluster = Cluster(config)
     _refuse_while_running(cluster, config.application_id)
-    objects = open_store(config.remote_state) if config.remote_state is not None else None
-    snapshots = _snapshots(objects, config) if objects is not None else None
+    remote_state = snapshots_of(app, options.data_dir)
+    objects, snapshots = None, None
+    if remote_state is not None:
+        objects = open_store(remote_state)
+        snapshots = _snapshots(objects, config.application_id, remote_state.url)
     plan = replace(_make_plan(cluster, topology, config, options), snapshots=snapshots)
     lines = list(plan.lines()) or ["nothing to do"]
     print("\n".join(lines))
@@ -89,11 +93,11 @@ def _make_plan(
     )
 
 
-def _snapshots(objects: ObjectStore, config: StreamsConfig) -> SnapshotsToDelete | None:
-    found = list(objects_of(objects, config.application_id))
-    if not found or config.remote_state is None:
+def _snapshots(objects: ObjectStore, application_id: str, url: str) -> SnapshotsToDelete | None:
+    found = list(objects_of(objects, application_id))
+    if not found:
         return None
-    where = f"{config.remote_state.url.rstrip('/')}/{config.application_id}"
+    where = f"{url.rstrip('/')}/{application_id}"
     keys = sorted((info.key for _, info in found), key=lambda key: "/files/" in key)  # what refers to files goes first
     return SnapshotsToDelete(where, tuple(keys), len({task_id for task_id, _ in found}))
 

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable
 
 import orjson
 
-from streamsapp.cli.arguments import add_manifest, new_command, remote_state_of
+from streamsapp.cli.arguments import (
+    add_data_dir,
+    add_manifest,
+    local_data_dir,
+    new_command,
+    snapshots_below,
+    snapshots_of,
+)
 from streamsapp.cli.progress import VerifyProgress
 from streamsapp.cli.snapshots_text import as_data, in_detail, size, summary, table
 from streamsapp.clock import SystemClock
@@ -23,13 +30,19 @@ from streamsapp.remote.open import open_store
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.verify import Verification, read_manifests, verify_files
 
+_NO_SNAPSHOTS = (
+    "spec.remoteState: is not there, nor has `streamsapp local` left snapshots in {folder}; set its url, or pass "
+    "--data-dir as to `local`"
+)
+
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = new_command(
         commands,
         "snapshots",
         "show what remote state holds, and whether it is sound",
-        "Reads the object store of spec.remoteState; may run beside the application.",
+        "Reads the object store of spec.remoteState, or without one the folder of `streamsapp local`; may run beside\n"
+        "the application.",
         "  streamsapp snapshots list -f app.yaml\n"
         "  streamsapp snapshots show -f app.yaml --task 0_3\n"
         "  streamsapp snapshots verify -f app.yaml --all",
@@ -50,6 +63,7 @@ def _add_action(
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
     add_manifest(parser)
+    add_data_dir(parser, "as given to `local`, instead of spec.remoteState")
     parser.add_argument("--task", type=_task_id, metavar="TASK", help="only this one, such as 0_3")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
     parser.set_defaults(run=run)
@@ -113,9 +127,10 @@ def _extent(verifications: Iterable[Verification]) -> dict[str, int]:
 def _open(options: argparse.Namespace) -> tuple[list[Chain], str]:
     """The chains that are asked for, and where they are."""
     app = load(options.file)
-    config = remote_state_of(app)
+    config = snapshots_of(app, options.data_dir)
     if config is None:
-        raise ManifestError(["spec.remoteState: is not there, so there are no snapshots; set its url"])
+        folder = snapshots_below(local_data_dir(app, options.data_dir))
+        raise ManifestError([_NO_SNAPSHOTS.format(folder=folder)])
     chains = chains_of(open_store(config), app.application_id)
     where = f"{config.url.rstrip('/')}/{app.application_id}"
     if options.task is None:

@@ -7,19 +7,11 @@ from typing import Any
 
 import pytest
 
+from manifests import app
 from streamsapp.config import RemoteStateConfig
 from streamsapp.errors import ManifestError
-from streamsapp.manifest import StreamsApp, decode, to_config as module
+from streamsapp.manifest import to_config as module
 from streamsapp.manifest.to_config import to_config
-
-
-def app(**spec: Any) -> StreamsApp:
-    return decode({
-        "apiVersion": "streamsapp.dev/v1alpha1",
-        "kind": "StreamsApp",
-        "metadata": {"name": "wordcount"},
-        "spec": {"topology": {"entrypoint": "a:b"}, "kafka": {"bootstrapServers": "kafka:9092"}} | spec,
-    })  # fmt: skip
 
 
 def test_takes_over_what_the_manifest_says() -> None:
