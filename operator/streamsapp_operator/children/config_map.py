@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import yaml
@@ -38,15 +39,24 @@ def manifest_text(app: StreamsApp) -> str:
         code=nothing.code,
         pod_template=nothing.pod_template,
     )
-    # Sections that say nothing mean the same as none: the API server fills in what a file leaves out.
-    said = {name: section for name, section in msgspec.to_builtins(spec).items() if section != {}}
     document = {
         "apiVersion": app.api_version,
         "kind": app.kind,
         "metadata": {"name": app.metadata.name},
-        "spec": said,
+        "spec": _said(spec),
     }
     return yaml.safe_dump(document, allow_unicode=True, sort_keys=False)
+
+
+def _said(part: msgspec.Struct) -> dict[str, Any]:
+    """What differs from the defaults: the API server fills in what a file leaves out, and one that knows a new field
+    its default, too. None of that is a new revision."""
+    said = {}
+    for field in msgspec.structs.fields(part):
+        value = getattr(part, field.name)
+        if value != (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()):
+            said[field.encode_name] = _said(value) if isinstance(value, msgspec.Struct) else value
+    return said
 
 
 def text_files(files: CodeFiles) -> dict[str, str]:

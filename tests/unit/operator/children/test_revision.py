@@ -52,7 +52,7 @@ def faults(act: Callable[[], object]) -> list[str]:
         {"autoscaling": {"maxReplicas": 9}},
         {"rollout": {"maxStandbyLag": 5, "topologyChange": "Recreate"}},
         {"image": "streamsapp-runtime:1"},
-        {"processing": {"standbyReplicas": 1}},
+        {"processing": {"standbyReplicas": 1, "acceptableRecoveryLag": 10000}},
     ],
 )
 def test_what_no_pod_reads_is_no_new_revision(spec: dict[str, Any]) -> None:

@@ -1,0 +1,197 @@
+"""The StreamsApp as users and tools meet it: defaults, columns, scaling, status, and what ``kubectl`` says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from api_server import ApiServer
+from stream_apps import Applications, document, refusal
+from streamsapp.manifest import decode
+from streamsapp_operator.children import Owner, RenderSettings, render, revision_of
+from streamsapp_operator.model.status import (
+    AppStatus,
+    Blocker,
+    Condition,
+    Restart,
+    RolloutStatus,
+    ScalingStatus,
+    Tasks,
+    from_document,
+    to_document,
+)
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+STATUS = AppStatus(
+    phase="Running",
+    observed_generation=1,
+    replicas=3,
+    ready_replicas=2,
+    selector="streamsapp.dev/name=wordcount",
+    tasks=Tasks(active=4, running=4, standby=4),
+    input_lag=310,
+    standby_lag=None,
+    restart=Restart(blockers=(Blocker(pod="wordcount-0", task="0_1", reason="NoStandby: nobody has it"),)),
+    rollout=RolloutStatus(
+        revision="r", started_at=NOW, predicted_seconds=1.5, shape={"sources": {"0": ["a"]}, "stores": {"0": {}}}
+    ),
+    scaling=ScalingStatus(desired=3, reason="lag", changed_at=NOW),
+    conditions=(
+        Condition(
+            type="Ready",
+            status="True",
+            reason="AllReady",
+            message="",
+            last_transition_time="2026-01-02T03:04:05Z",
+            observed_generation=1,
+        ),
+    ),
+    last_good_revision="q",
+    shape={"sources": {"0": ["a"]}, "stores": {"0": {"counts": "key_value"}}},
+    known_tasks={"0": 4},
+)
+
+
+def test_what_is_left_out_is_filled_in_as_the_manifest_means_it(applications: Applications) -> None:
+    created = applications.create(document(remoteState={"url": "s3://bucket/prefix"}))
+
+    assert decode(created).spec == decode(document(remoteState={"url": "s3://bucket/prefix"})).spec
+    assert created["spec"]["processing"]["threads"] == 1
+
+
+def test_a_status_with_every_field_comes_back_as_it_was_written(applications: Applications) -> None:
+    created = applications.create(document())
+
+    written = applications.write_status(created, to_document(STATUS))
+
+    assert from_document(written["status"]) == STATUS
+
+
+def test_an_empty_status_comes_back_as_it_was_written(applications: Applications) -> None:
+    written = applications.write_status(applications.create(document()), to_document(AppStatus()))
+
+    assert from_document(written["status"]) == AppStatus()
+
+
+def test_a_status_of_a_newer_operator_is_kept(applications: Applications) -> None:
+    status = to_document(STATUS) | {"inventedLater": {"a": 1}}
+    status["rollout"]["inventedLater"] = 2
+
+    written = applications.write_status(applications.create(document()), status)
+
+    assert written["status"]["inventedLater"] == {"a": 1}
+    assert written["status"]["rollout"]["inventedLater"] == 2
+
+
+def test_whoever_writes_the_spec_writes_no_status(applications: Applications) -> None:
+    assert "status" not in applications.create(document() | {"status": {"phase": "Running"}})
+
+
+def test_a_condition_is_there_once(applications: Applications) -> None:
+    status = to_document(STATUS)
+    status["conditions"] *= 2
+
+    created = applications.create(document())
+
+    ((field, message),) = refusal(lambda: applications.write_status(created, status))
+    assert field == "status.conditions.1"
+    assert message.startswith("Duplicate value")
+
+
+def test_kubectl_shows_the_columns(cluster: ApiServer, applications: Applications, namespace: str) -> None:
+    applications.write_status(applications.create(document()), to_document(STATUS))
+
+    header, row = cluster.kubectl("get", "sapp", "-n", namespace).splitlines()
+
+    assert header.split() == ["NAME", "READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE", "AGE"]
+    assert row.split()[:-1] == ["wordcount", "True", "Running", "4", "310", "false"]  # no lag that is not known
+
+
+def test_kubectl_scales(cluster: ApiServer, applications: Applications, namespace: str) -> None:
+    applications.write_status(applications.create(document()), to_document(STATUS))
+
+    cluster.kubectl("scale", "streamsapp/wordcount", "--replicas=3", "-n", namespace)
+
+    scale = applications.scale("wordcount", 2)
+    assert scale["spec"] == {"replicas": 2}
+    assert scale["status"] == {"replicas": 3, "selector": "streamsapp.dev/name=wordcount"}
+
+
+def test_scaling_keeps_to_the_rules(applications: Applications) -> None:
+    applications.create(document(replicas=3, processing={"standbyReplicas": 2}))
+
+    ((field, message),) = refusal(lambda: applications.scale("wordcount", 2))
+    assert field == "spec.processing.standbyReplicas"
+    assert "there must be more pods than standbys" in message
+
+
+def kubectl_apply(cluster: ApiServer, namespace: str, applied: dict[str, Any], *options: str) -> str:
+    return cluster.kubectl("apply", "-n", namespace, "-f", "-", *options, stdin=yaml.safe_dump(applied))
+
+
+@pytest.mark.parametrize("options", [(), ("--server-side",)], ids=["client side", "server side"])
+def test_kubectl_refuses_a_misspelt_field(cluster: ApiServer, namespace: str, options: tuple[str, ...]) -> None:
+    with pytest.raises(RuntimeError, match=r"spec\.processing\.thread\b"):
+        kubectl_apply(cluster, namespace, document(processing={"thread": 2}), *options)
+
+
+def test_kubectl_tells_every_fault_at_once(cluster: ApiServer, namespace: str) -> None:
+    with pytest.raises(RuntimeError) as refused:
+        kubectl_apply(cluster, namespace, document(engine="spark", kafka={}, replicas=1, processing={"instances": 0}))
+
+    for words in ("use 'threads'", "is required to run; set it, such as kafka:9092", "'auto' or an integer ≥ 1"):
+        assert words in str(refused.value)
+
+
+def test_kubectl_explains_the_fields(cluster: ApiServer) -> None:
+    assert "Immutable once it is set" in cluster.kubectl("explain", "streamsapp.spec.remoteState.url")
+
+
+# ---- children ------------------------------------------------------------------------------------------------------
+
+
+FULL: dict[str, Any] = {
+    "replicas": 2,
+    "code": {"files": {"package/words.py": "x = 1\n"}},
+    "kafka": {"bootstrapServers": "kafka:9092", "secretRef": {"name": "kafka-credentials"}},
+    "remoteState": {"url": "s3://bucket/prefix", "secretRef": {"name": "s3-credentials"}},
+    "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi", "ephemeral-storage": "2Gi"}},
+    "podTemplate": {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "spec": {
+            "containers": [
+                {"name": "runtime", "env": [{"name": "A", "value": "1"}], "startupProbe": {"failureThreshold": 600}},
+                {"name": "side", "image": "side:1"},
+            ],
+            "initContainers": [{"name": "first", "image": "first:1"}],
+            "volumes": [{"name": "models", "emptyDir": {}}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("spec", [{}, FULL], ids=["least", "most"])
+def test_the_api_server_takes_every_child_as_it_is_rendered(
+    cluster: ApiServer, applications: Applications, namespace: str, spec: dict[str, Any]
+) -> None:
+    created = applications.create(document(**spec))
+    app = decode(created)
+    settings = RenderSettings(runtime_image="streamsapp-runtime:1", operator_namespace="operators")
+    owner = Owner("wordcount", namespace, created["metadata"]["uid"])
+    revision = revision_of(app, settings, app.spec.code.files)
+    children = render(owner, revision, settings, replicas=2, max_unavailable=0, token_lines=("t",))
+    template = children.objects[-1]["spec"]["template"]
+    metadata = template["metadata"] | {"name": "wordcount-0", "namespace": namespace}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+    documents = [*children.objects, children.check[-1], pod]
+    told = cluster.kubectl(
+        "apply", "--server-side", "--field-manager=streamsapp-operator", "-f", "-", stdin=yaml.safe_dump_all(documents)
+    )
+
+    # A pod that breaks the standard of its namespace, or a field that is unknown, would have been refused.
+    assert told.count("serverside-applied") == len(documents)
