@@ -17,7 +17,9 @@ import kopf
 from streamsapp.clock import SystemClock
 from streamsapp.errors import UserInputError
 from streamsapp_operator.handlers import make_registry, make_settings
+from streamsapp_operator.kube import ApiError, Gone
 from streamsapp_operator.kube.client import Client, login
+from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.kube.lease import Lease
 from streamsapp_operator.logs import set_up_logging
 from streamsapp_operator.loop import Loops
@@ -33,6 +35,8 @@ from streamsapp_operator.watching import Lister, WatchAge
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 #: What loops may take to finish what they are at, in seconds.
 _LEAVE_SECONDS = 12.0
+#: Between two looks whether StreamsApps can be listed, in seconds.
+_SERVED_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -74,10 +78,29 @@ def run(settings: Settings) -> int:
             may_act=lambda: lease.held,
             plan=plan,
         )
-        code = _work(settings, tools, figures, health)
+        code = _work(settings, tools, figures, health) if _served(client, settings, stop) else DONE
         lease.release()
         log.info("ends")
         return code
+
+
+def _served(client: Client, settings: Settings, stop: threading.Event) -> bool:
+    """Wait until StreamsApps can be listed, and tell what is missing; ``False`` when told to end before."""
+    complaint = ""
+    while not stop.is_set():
+        try:
+            for namespace in settings.namespaces or (None,):
+                client.list(STREAMS_APP, namespace, metadata_only=True)
+            return True
+        except Gone:
+            said = "the cluster has no StreamsApp resource: install the chart, or apply crds/streamsapps.yaml"
+        except ApiError as error:
+            said = str(error)
+        if said != complaint:
+            log.error("cannot begin: %s", said)
+            complaint = said
+        stop.wait(_SERVED_SECONDS)
+    return False
 
 
 def _work(settings: Settings, tools: Tools, figures: Figures, health: Health) -> int:

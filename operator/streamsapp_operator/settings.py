@@ -52,7 +52,9 @@ class Settings:
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
     """Raises ``ConfigError``, which names the setting and the remedy; ends the process for ``--help`` as ``argparse``
     does."""
-    given = _parser(environment).parse_args(arguments)
+    parser = _parser(environment)
+    given = parser.parse_args(arguments)
+    _check_choices(parser, given)
     return Settings(
         namespaces=_namespaces(given.namespaces, given.own_namespace),
         render=RenderSettings(
@@ -116,6 +118,14 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "labels of the operator's pods, for the applications' NetworkPolicies",
     )
     return parser
+
+
+def _check_choices(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """``argparse`` checks what is given as an option, not what comes from the environment."""
+    for action in parser._actions:
+        value = getattr(given, action.dest, None)
+        if action.choices is not None and value not in action.choices:
+            raise ConfigError(f"{action.option_strings[0]}: expected {', '.join(action.choices)}; got {value!r}")
 
 
 def _namespaces(given: str, own: str) -> tuple[str, ...]:

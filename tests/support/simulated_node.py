@@ -116,9 +116,7 @@ class SimulatedNode(threading.Thread):
             if pod["metadata"]["name"].rpartition("-")[0] == name and pod["metadata"]["name"] not in wanted:
                 self._client.delete(POD, self._namespace, pod["metadata"]["name"])
         for pod_name in wanted:
-            pod = pods.get(pod_name)
-            if pod is None:
-                pod = self._client.create(self._new_pod(found, pod_name))
+            pod = pods.get(pod_name) or self._client.create(self._new_pod(found, pod_name))
             if pod["status"].get("phase") != "Running":
                 self._run_pod(pod)
 

@@ -1,0 +1,39 @@
+"""An operator at work in a namespace of its own, on a real API server and a simulated node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from api_server import ApiServer
+from operator_process import OperatorProcess, admin, prepare
+from operator_world import World
+from simulated_node import SimulatedNode
+
+
+@pytest.fixture
+def own_api_server(tmp_path: Path) -> Iterator[ApiServer]:
+    """A running API server for one test, which may stop, freeze and restart it."""
+    with ApiServer(tmp_path / "api-server") as running:
+        yield running
+
+
+@pytest.fixture
+def world(api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
+    """On the API server that all tests share."""
+    yield from _world(api_server, tmp_path)
+
+
+@pytest.fixture
+def own_world(own_api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
+    """With an API server that the test may stop."""
+    yield from _world(own_api_server, tmp_path)
+
+
+def _world(api: ApiServer, directory: Path) -> Iterator[World]:
+    namespace, client = prepare(api), admin(api)
+    with SimulatedNode(client, namespace) as node, OperatorProcess(api, namespace, directory) as operator:
+        yield World(api, namespace, client, node, operator, directory)
+        assert not node.errors

@@ -1,0 +1,203 @@
+"""What the operator does for an application, as its user sees it, with no more rights than the chart gives it."""
+
+from __future__ import annotations
+
+import json
+
+from operator_process import until
+from operator_world import APP, DownWatch, World
+from streamsapp_operator.kube.kinds import (
+    BUDGET,
+    CONFIG_MAP,
+    NETWORK_POLICY,
+    POD,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STATEFUL_SET,
+    STREAMS_APP,
+)
+
+
+def test_makes_everything_an_application_needs_and_owns_it(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    uid = world.app()["metadata"]["uid"]
+    children = [
+        (STATEFUL_SET, APP),
+        (BUDGET, APP),
+        (NETWORK_POLICY, APP),
+        (SERVICE, APP),
+        (SERVICE, f"{APP}-query"),
+        (SERVICE_ACCOUNT, f"{APP}-runtime"),
+        (SECRET, f"{APP}-http"),
+        (CONFIG_MAP, f"{APP}-{world.status()['lastGoodRevision']}"),
+    ]
+    for kind, name in children:
+        found = world.client.get(kind, world.namespace, name)
+        assert found is not None, f"{kind.name}/{name}"
+        assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [uid]
+    assert world.app()["metadata"]["finalizers"] == ["streamsapp.dev/drain"]
+    assert world.status()["inputLag"] == 28
+    assert set(world.events()) == {"CheckStarted", "RolloutStarted", "RolloutComplete"}
+
+
+def test_asks_pods_with_the_token_that_it_wrote_for_them(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    secret = json.loads(world.api.kubectl("get", "secret", f"{APP}-http", "-n", world.namespace, "-o", "json"))
+    go_template = "{{.data.token | base64decode}}"
+    text = world.api.kubectl(
+        "get", "secret", secret["metadata"]["name"], "-n", world.namespace, f"-o=go-template={go_template}"
+    )
+    today, yesterday = text.split()
+    assert world.node.behaviour.asked_with == {today}
+    # A pod whose mounted file is a day old yet is asked with what it knows.
+    world.node.behaviour.tokens = (yesterday,)
+    until(lambda: yesterday in world.node.behaviour.asked_with, "yesterday's token is tried")
+    assert world.status()["restart"]["safe"]
+
+
+def test_touches_nothing_for_a_spec_that_cannot_be_used_and_says_why(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    before, pods = world.stateful_set()["metadata"]["generation"], world.pods()
+    world.apply(code={"configMapRef": {"name": "not-there"}})
+    until(lambda: world.condition("Ready").get("observedGeneration") == 2, "the new generation was seen")
+    told = json.dumps(world.status()["conditions"])
+    assert "there is no ConfigMap 'not-there'" in told
+    assert any("not-there" in message for messages in world.events().values() for message in messages)
+    assert (world.stateful_set()["metadata"]["generation"], world.pods()) == (before, pods)
+    # What was missing comes: no change of the application is needed.
+    world.api.kubectl(
+        "create", "configmap", "not-there", "-n", world.namespace, "--from-literal=wordcount.py=other = 1"
+    )
+    until(lambda: set(world.pods().values()).isdisjoint(pods.values()), "all pods have the new code")
+    world.until_ready()
+
+
+def test_code_that_is_changed_in_its_config_map_is_rolled_out(world: World) -> None:
+    world.api.kubectl("create", "configmap", "code", "-n", world.namespace, "--from-literal=wordcount.py=a = 1")
+    world.apply(code={"configMapRef": {"name": "code"}})
+    world.until_ready()
+    first = world.status()["lastGoodRevision"]
+    world.api.kubectl("patch", "configmap", "code", "-n", world.namespace, "-p", '{"data":{"wordcount.py":"a = 2"}}')
+    until(lambda: world.status()["lastGoodRevision"] != first, "the new code has become good")
+    config_map = world.client.get(CONFIG_MAP, world.namespace, f"{APP}-{world.status()['lastGoodRevision']}")
+    assert config_map is not None
+    assert "a = 2" in config_map["data"].values()
+
+
+def test_a_topology_that_does_not_load_starts_nothing_and_its_faults_are_told(world: World) -> None:
+    fault = "spec.topology.entrypoint: there is no module 'wordcount'"
+    world.node.behaviour.check_message = {"faults": [fault]}
+    world.apply()
+    until(lambda: fault in json.dumps(world.status().get("conditions")), "the fault is in a condition")
+    assert world.client.get(STATEFUL_SET, world.namespace, APP) is None
+    assert any(fault in message for messages in world.events().values() for message in messages)
+    until(lambda: not world.client.list(POD, world.namespace), "the check pod is gone")
+
+
+def test_a_pod_that_the_api_server_refuses_is_told_as_a_fault(world: World) -> None:
+    world.apply(podTemplate={"metadata": {"labels": {"bad": "not a label value!"}}})
+    until(lambda: "not a label value!" in json.dumps(world.status().get("conditions")), "the fault is in a condition")
+    assert world.client.get(STATEFUL_SET, world.namespace, APP) is None
+
+
+def test_restarts_pods_one_at_a_time(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    before = world.pods()
+    with DownWatch(world, 3) as watch:
+        world.restart("2026-01-01T00:00:00Z")
+        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 60)
+        world.until_ready()
+    assert watch.fewest >= 2
+    assert world.status()["rollout"]["updated"] == 3
+
+
+def test_waits_while_standbys_are_behind_and_goes_on_by_itself(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    before = world.pods()
+    world.node.behaviour.standby_lag = 4000
+    until(lambda: not world.status()["restart"]["safe"], "the gate is shut")
+    budget = world.client.get(BUDGET, world.namespace, APP)
+    assert budget is not None
+    until(lambda: _max_unavailable(world) == 0, "nobody else may take a pod either")
+    world.restart("2026-01-01T00:00:00Z")
+    until(lambda: (world.status()["rollout"] or {}).get("phase") == "Blocked", "the rollout is blocked")
+    blocker = world.status()["restart"]["blockers"][0]
+    assert (blocker["reason"].split(":")[0].split()[0], blocker["lag"]) == ("StandbyBehind", 4000)
+    assert world.pods() == before
+    world.node.behaviour.standby_lag = 0
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 60)
+
+
+def test_scales_up_at_once_and_down_one_by_one(world: World) -> None:
+    world.apply(replicas=1, processing={"standbyReplicas": 0}, rollout={"maxStandbyLag": 0})
+    until(lambda: len(world.pods()) == 1, "one pod")
+    world.apply(replicas=4)
+    until(lambda: len(world.pods()) == 4, "four pods")
+    world.until_ready()
+    world.apply(replicas=2)
+    until(lambda: len(world.pods()) == 2, "two pods", 60)
+    assert sorted(world.pods()) == [f"{APP}-0", f"{APP}-1"]
+
+
+def test_mends_what_somebody_else_changed(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    world.api.kubectl("scale", "statefulset", APP, "-n", world.namespace, "--replicas=5")
+    until(lambda: world.stateful_set()["spec"]["replicas"] == 3, "the number of pods is mended")
+    world.api.kubectl("delete", "pdb", APP, "-n", world.namespace)
+    until(lambda: world.client.get(BUDGET, world.namespace, APP), "the budget is back")
+
+
+def test_leaves_alone_what_is_not_its_own_and_says_so(world: World) -> None:
+    theirs = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": APP, "namespace": world.namespace}}
+    world.client.create(theirs | {"spec": {"ports": [{"port": 80}]}})
+    world.apply()
+    messages = until(lambda: world.events().get("OperatorError"), "it is told")
+    assert f"there is a Service '{APP}' already that does not belong to this StreamsApp" in messages[0]
+    found = world.client.get(SERVICE, world.namespace, APP)
+    assert found is not None
+    assert "ownerReferences" not in found["metadata"]
+
+
+def test_drains_before_it_lets_an_application_go(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    world.api.kubectl("delete", "sapp", APP, "-n", world.namespace, "--wait=false")
+    until(lambda: world.client.get(STREAMS_APP, world.namespace, APP) is None, "the application is gone", 60)
+    assert world.pods() == {}
+    assert world.stateful_set()["spec"]["replicas"] == 0
+
+
+def test_an_application_that_is_made_anew_under_its_name_begins_anew(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    world.api.kubectl("delete", "sapp", APP, "-n", world.namespace, "--wait=true", "--timeout=60s")
+    # What a garbage collector would do.
+    for kind in ("statefulset", "pdb", "networkpolicy", "service", "serviceaccount", "secret", "configmap"):
+        world.api.kubectl("delete", kind, "-n", world.namespace, "--all")
+    world.apply(replicas=2)
+    world.until_ready()
+    assert len(world.pods()) == 2
+
+
+def test_tells_how_it_works_on_its_own_port(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    assert json.loads(world.operator.get("/healthz")) == {"ok": True, "reason": "works"}
+    assert json.loads(world.operator.get("/readyz"))["ok"]
+    metrics = world.operator.get("/metrics").splitlines()
+    labels = f'{{name="{APP}",namespace="{world.namespace}"}}'
+    assert f"streamsapp_app_restart_safe{labels} 1.0" in metrics
+    assert f"streamsapp_app_input_lag{labels} 28.0" in metrics
+    assert "streamsapp_operator_leader 1.0" in metrics
+
+
+def _max_unavailable(world: World) -> int | None:
+    budget = world.client.get(BUDGET, world.namespace, APP)
+    return None if budget is None else budget["spec"]["maxUnavailable"]

@@ -1,0 +1,117 @@
+"""What the operator does when it is killed, when another one is there, and when the API server is away."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+
+from operator_process import OperatorProcess, until
+from operator_world import APP, DownWatch, World
+from streamsapp_operator.kube.kinds import LEASE
+
+
+def test_a_rollout_ends_right_however_often_the_operator_is_killed(world: World) -> None:
+    chance = random.Random(4)
+    world.apply()
+    world.until_ready()
+    before = world.pods()
+    with DownWatch(world, 3) as watch:
+        world.restart("2026-01-01T00:00:00Z")
+        for _ in range(5):
+            time.sleep(chance.uniform(0.1, 3.0))
+            world.operator.kill()
+            world.operator.start()
+        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 90)
+        world.until_ready(60)
+    assert watch.fewest >= 2
+    told = [reason for reason, messages in world.events().items() if len(messages) != len(set(messages))]
+    assert told == []
+
+
+def test_a_deletion_goes_on_after_the_operator_was_killed(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    world.operator.kill()
+    world.api.kubectl("delete", "sapp", APP, "-n", world.namespace, "--wait=false")
+    assert "deletionTimestamp" in world.app()["metadata"]
+    world.operator.start()
+    until(lambda: not world.api.kubectl("get", "sapp", "-n", world.namespace, "-o=name"), "it is gone", 60)
+
+
+def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    with OperatorProcess(world.api, world.namespace, world.directory, "two") as second:
+        until(lambda: second.running and second.said("stands by"), "the second one stands by")
+        assert json.loads(second.get("/healthz")) == {"ok": True, "reason": "stands by"}
+        world.operator.kill()
+        until(lambda: _holder(world) == "two", "the second one has the Lease", 15)
+        world.restart("2026-01-01T00:00:00Z")
+        before = world.pods()
+        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "it works", 60)
+
+
+def test_gives_its_lease_back_when_it_is_told_to_end(world: World) -> None:
+    until(lambda: _holder(world) == "one", "it leads")
+    assert world.operator.terminate() == 0
+    assert _holder(world) == ""
+
+
+def test_ends_at_once_when_it_may_have_lost_its_lease(world: World) -> None:
+    until(lambda: _holder(world) == "one", "it leads")
+    # As a machine that was suspended: for longer than the Lease lasts nothing is renewed.
+    world.operator.signal(signal.SIGSTOP)
+    with OperatorProcess(world.api, world.namespace, world.directory, "two"):
+        until(lambda: _holder(world) == "two", "another one leads", 20)
+        world.operator.signal(signal.SIGCONT)
+        assert world.operator.wait(10) == 1
+    assert world.operator.said("the Lease is lost")
+
+
+def test_survives_an_api_server_that_is_away_without_a_wrong_step(own_world: World) -> None:
+    world = own_world
+    # With a Lease that outlives the outage, as the usual one of 15 s does not: it is the loops that are tested here.
+    assert world.operator.terminate() == 0
+    with OperatorProcess(world.api, world.namespace, world.directory, "patient", lease_seconds=120) as operator:
+        world.apply()
+        world.until_ready()
+        before = world.pods()
+        world.api.stop()
+        time.sleep(8)
+        world.api.start()
+        world.api.freeze()
+        time.sleep(6)
+        world.api.thaw()
+        world.until_ready()
+        assert world.pods() == before
+        complaints = [line for line in operator.log() if "HTTPError" in line["message"] or "refused" in line["message"]]
+        assert 0 < len(complaints) < 10
+        # The watch has come back too: what is asked for now is heard of at once.
+        world.restart("2026-01-01T00:00:00Z")
+        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 60)
+        until(lambda: json.loads(operator.get("/healthz"))["ok"], "it is healthy")
+        assert operator.running
+
+
+def test_says_what_is_missing_when_the_cluster_does_not_know_the_resource(own_world: World) -> None:
+    own_world.operator.kill()
+    own_world.api.kubectl("delete", "crd", "streamsapps.streamsapp.dev", "--wait=false")
+    until(lambda: "streamsapps" not in own_world.api.kubectl("api-resources", "-o=name"), "the resource is gone")
+    own_world.operator.start()
+    until(lambda: own_world.operator.said("apply crds/streamsapps.yaml"), "it says what is missing")
+
+
+def test_names_the_right_that_it_lacks(world: World) -> None:
+    world.operator.kill()
+    patch = '[{"op":"replace","path":"/rules","value":[{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["*"]}]}]'
+    world.api.kubectl("patch", "role", "operator", "-n", world.namespace, "--type=json", "-p", patch)
+    world.operator.start()
+    until(lambda: world.operator.said("the operator may not list streamsapps; add list on streamsapps"), "it is named")
+
+
+def _holder(world: World) -> str | None:
+    found = world.client.get(LEASE, world.namespace, "streamsapp-operator")
+    holder: str | None = None if found is None else found["spec"].get("holderIdentity")
+    return holder

@@ -1,0 +1,145 @@
+"""The operator as a process of its own, with no more rights than the chart gives it, and what tests ask of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from api_server import ApiServer
+from streamsapp.local.broker import _free_port
+from streamsapp_operator.kube.client import Client, login
+
+ROOT = Path(__file__).resolve().parents[2]
+CRD = ROOT / "crds/streamsapps.yaml"
+_RULES = ROOT / "charts/streamsapp/templates/_rules.tpl"
+_LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+_USER = "operator"
+IMAGE = "localhost/streamsapp-runtime:dev"
+
+T = TypeVar("T")
+
+
+def prepare(api: ApiServer) -> str:
+    """A namespace in which an operator can work: the resource is known, and the operator's role bound."""
+    api.kubectl("apply", "--server-side", "-f", str(CRD))
+    deadline = time.monotonic() + 20
+    while "True" not in api.kubectl("get", "crd", "streamsapps.streamsapp.dev", "-o=jsonpath={.status.conditions}"):
+        assert time.monotonic() < deadline, "the resource was not established"
+    namespace = api.namespace("apps", labels={"pod-security.kubernetes.io/enforce": "restricted"})
+    metadata = {"name": "operator", "namespace": namespace}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": chart_rules()}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
+        "subjects": [{"kind": "User", "name": _USER, "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    api.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([role, binding]))
+    return namespace
+
+
+def chart_rules() -> list[dict[str, Any]]:
+    """What the chart lets the operator do where it runs applications, and with its Lease."""
+    lines = _RULES.read_text().splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("- apiGroups"))
+    rules: list[dict[str, Any]] = yaml.safe_load("\n".join(line for line in lines[begin:] if "{{" not in line))
+    return [*rules, _LEASES]
+
+
+def admin(api: ApiServer) -> Client:
+    """For the tests' own looks."""
+    return Client(login(str(api.kubeconfig)))
+
+
+class OperatorProcess:
+    """As a context manager it runs on entry and is gone on exit."""
+
+    def __init__(
+        self, api: ApiServer, namespace: str, directory: Path, name: str = "one", *, lease_seconds: float = 3
+    ) -> None:
+        self.port = _free_port()
+        self._log = directory / f"operator-{name}.log"
+        key = directory / "operator.key"
+        if not key.exists():
+            key.write_bytes(os.urandom(32))
+        self._command = [
+            *(sys.executable, "-m", "streamsapp_operator"),
+            *("--namespaces", namespace, "--own-namespace", namespace, "--own-name", name),
+            *("--key-file", str(key), "--runtime-image", IMAGE, "--http-port", str(self.port)),
+            *("--lease-seconds", str(lease_seconds), "--log-format", "json"),
+        ]
+        self._environment = {**os.environ, "KUBECONFIG": str(api.kubeconfig_of(_USER))}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> OperatorProcess:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Begin, or begin again."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, env=self._environment)
+
+    def kill(self) -> None:
+        """At once, at whatever it is."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def terminate(self) -> int:
+        """As the kubelet asks; the exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(30)
+
+    def wait(self, timeout: float) -> int:
+        """For its end; the exit code."""
+        assert self._process is not None
+        return self._process.wait(timeout)
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def log(self) -> list[dict[str, Any]]:
+        """What it logged."""
+        return [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+
+    def said(self, text: str) -> bool:
+        """Whether a line of its log has this text."""
+        return any(text in line["message"] for line in self.log())
+
+    def get(self, path: str) -> str:
+        """What its own port answers."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            body: bytes = answer.read()
+        return body.decode()
+
+
+def until(look: Callable[[], T | None], what: str, timeout: float = 30.0) -> T:
+    """Wait for something to be true; what it came to."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:g} s: {what}")
+        time.sleep(0.05)

@@ -1,0 +1,113 @@
+"""An operator at work: applications are applied, looked at and deleted as a user does it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from api_server import ApiServer
+from operator_process import OperatorProcess, until
+from simulated_node import SimulatedNode
+from streamsapp_operator.kube import Client, Object, Unavailable
+from streamsapp_operator.kube.kinds import EVENT, POD, STATEFUL_SET, STREAMS_APP
+
+APP = "wordcount"
+
+
+@dataclass
+class World:
+    """One namespace."""
+
+    api: ApiServer
+    namespace: str
+    client: Client
+    node: SimulatedNode
+    operator: OperatorProcess
+    directory: Path
+
+    def apply(self, **spec: Any) -> None:
+        """The application, with these fields of its spec."""
+        self.api.kubectl("apply", "-f", "-", stdin=json.dumps(self.manifest(**spec)))
+
+    def manifest(self, **spec: Any) -> Object:
+        code = {"files": {"wordcount.py": "topology = None"}}
+        topology, kafka = {"entrypoint": "wordcount:topology"}, {"bootstrapServers": "kafka:9092"}
+        whole = {"replicas": 3, "topology": topology, "code": code, "kafka": kafka, **spec}
+        metadata = {"name": APP, "namespace": self.namespace}
+        return {"apiVersion": STREAMS_APP.api_version, "kind": "StreamsApp", "metadata": metadata, "spec": whole}
+
+    def app(self) -> Object:
+        found = self.client.get(STREAMS_APP, self.namespace, APP)
+        assert found is not None
+        return found
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.app().get("status") or {}
+        return found
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        """Empty before there is one."""
+        return next((it for it in self.status().get("conditions", ()) if it["type"] == kind), {})
+
+    def ready(self) -> bool:
+        status = self.status()
+        current = status.get("observedGeneration") == self.app()["metadata"]["generation"]
+        settled = (status.get("rollout") or {}).get("phase") == "Complete" and status.get("restart", {}).get("safe")
+        return bool(current and settled and self.condition("Ready").get("status") == "True")
+
+    def until_ready(self, timeout: float = 30.0) -> None:
+        until(self.ready, "the application is ready", timeout)
+
+    def stateful_set(self) -> Object:
+        found = self.client.get(STATEFUL_SET, self.namespace, APP)
+        assert found is not None
+        return found
+
+    def pods(self) -> dict[str, str]:
+        """Name → uid."""
+        listed = self.client.list(POD, self.namespace, f"streamsapp.dev/name={APP}")
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed}
+
+    def events(self) -> dict[str, list[str]]:
+        """Reason → messages."""
+        found: dict[str, list[str]] = {}
+        for event in self.client.list(EVENT, self.namespace):
+            found.setdefault(event["reason"], []).append(event["message"])
+        return found
+
+    def restart(self, when: str) -> None:
+        """As ``kubectl streamsapp restart`` does."""
+        self.api.kubectl(
+            "annotate", "--overwrite", "-n", self.namespace, "sapp", APP, f"streamsapp.dev/restartedAt={when}"
+        )
+
+
+@dataclass
+class DownWatch:
+    """Looks all the time how many pods run; as a context manager."""
+
+    world: World
+    expected: int
+    fewest: int = 1_000_000
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> DownWatch:
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        assert self._thread is not None
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(0.02):
+            try:
+                self.fewest = min(self.fewest, len(self.world.pods()))
+            except Unavailable:
+                continue
