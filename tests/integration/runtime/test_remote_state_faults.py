@@ -219,9 +219,8 @@ def set_policy(remote: Remote, policy: str) -> None:
         future.result()
 
 
-def test_a_group_without_offsets_goes_on_where_the_snapshot_stands(
-    instances: Instances, caplog: pytest.LogCaptureFixture
-) -> None:
+def snapshot_alone(instances: Instances) -> Remote:
+    """An application of which the disk and the group's offsets are gone."""
     remote = Remote(instances, interval=3600)
     first = remote.start()
     remote.feed()
@@ -229,6 +228,13 @@ def test_a_group_without_offsets_goes_on_where_the_snapshot_stands(
     closed(first)
     remote.lose_disk()
     remote.kafka.admin.delete_consumer_groups([remote.application_id])[remote.application_id].result()
+    return remote
+
+
+def test_a_group_without_offsets_goes_on_where_the_snapshot_stands(
+    instances: Instances, caplog: pytest.LogCaptureFixture
+) -> None:
+    remote = snapshot_alone(instances)
     remote.feed()
 
     second = remote.start()
@@ -241,13 +247,7 @@ def test_a_group_without_offsets_goes_on_where_the_snapshot_stands(
 
 
 def test_adopted_offsets_outlive_a_kill_before_the_first_commit(instances: Instances) -> None:
-    remote = Remote(instances, interval=3600)
-    first = remote.start()
-    remote.feed()
-    remote.counted()
-    closed(first)
-    remote.lose_disk()
-    remote.kafka.admin.delete_consumer_groups([remote.application_id])[remote.application_id].result()
+    remote = snapshot_alone(instances)
     idle = remote.start()
     eventually(lambda: idle.state is ClientState.RUNNING)
     closed(idle)

@@ -10,6 +10,7 @@ import pytest
 from checkpoints import chain_of, checkpoint, claimed, content_of, published, saved_files, stored, writer_of
 from memory_objects import MemoryObjects
 from streamsapp.remote.objects import ObjectStoreError
+from streamsapp.remote.snapshot import Snapshot
 
 
 @pytest.fixture
@@ -29,6 +30,13 @@ class Faults:
         if self._left and operation == self._operation and self._condition(key):
             self._left -= 1
             raise ObjectStoreError(f"{operation} timed out")
+
+
+def assert_follow_each_other(objects: MemoryObjects, first: Path, second: Path, newest: Snapshot) -> None:
+    """Both checkpoints were published, one after the claim and one after the other."""
+    assert newest.number == 3
+    assert stored(objects, newest) == saved_files(second)
+    assert stored(objects, chain_of(objects).read(2)) == saved_files(first)
 
 
 def test_a_claim_that_the_store_says_exists_is_its_own_if_it_went_through_unnoticed(objects: MemoryObjects) -> None:
@@ -71,9 +79,7 @@ def test_what_raised_and_went_through_is_never_overwritten_by_the_next_checkpoin
 
     snapshot = published(writer, second, 20)
 
-    assert snapshot.number == 3
-    assert stored(objects, snapshot) == saved_files(second)
-    assert stored(objects, chain_of(objects).read(2)) == saved_files(first)
+    assert_follow_each_other(objects, first, second, snapshot)
 
 
 def test_a_manifest_that_arrives_late_and_shuts_out_the_next_one_is_followed_by_it(
@@ -98,9 +104,7 @@ def test_a_manifest_that_arrives_late_and_shuts_out_the_next_one_is_followed_by_
         writer.publish(first, content_of(10))
     snapshot = published(writer, second, 20)
 
-    assert snapshot.number == 3
-    assert stored(objects, snapshot) == saved_files(second)
-    assert stored(objects, chain_of(objects).read(2)) == saved_files(first)
+    assert_follow_each_other(objects, first, second, snapshot)
 
 
 def test_a_retry_uploads_only_what_is_missing_and_nothing_was_published_meanwhile(
