@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from streamsapp_operator.model.status import (
     to_document,
 )
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STATUS = AppStatus(
     phase="Running",
@@ -148,6 +150,11 @@ def test_kubectl_tells_every_fault_at_once(cluster: ApiServer, namespace: str) -
 
 def test_kubectl_explains_the_fields(cluster: ApiServer) -> None:
     assert "Immutable once it is set" in cluster.kubectl("explain", "streamsapp.spec.remoteState.url")
+
+
+@pytest.mark.parametrize("manifest", sorted(EXAMPLES.glob("*/streamsapp.yaml")), ids=lambda path: path.parent.name)
+def test_kubectl_applies_every_example_as_it_stands(cluster: ApiServer, namespace: str, manifest: Path) -> None:
+    assert "created" in cluster.kubectl("apply", "-n", namespace, "-f", str(manifest))
 
 
 # ---- children ------------------------------------------------------------------------------------------------------
