@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -45,16 +46,17 @@ spec:
 class RunningPod:
     """One ``streamsapp run``."""
 
-    def __init__(self, manifest: Path, directory: Path) -> None:
-        directory.mkdir()
+    def __init__(self, manifest: Path, directory: Path, within: Sequence[str] = (), **environment: str) -> None:
+        """``within`` is a command that runs the pod's, with ``environment`` added."""
+        directory.mkdir(exist_ok=True)
         self._log = directory / "log"
         arguments = ["run", "-f", str(manifest), "--state-dir", str(directory / "state"), "--http-port", "0"]
         with self._log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "streamsapp.cli.main", *arguments],
+                [*within, sys.executable, "-m", "streamsapp.cli.main", *arguments],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "HOSTNAME": directory.name},
+                env={**os.environ, "HOSTNAME": directory.name, **environment},
             )
         eventually(lambda: self._port() is not None or not self.running(), "the port")
         self.port = self._port()
@@ -140,13 +142,21 @@ class Pods:
         self._directory = directory
         self._made: list[RunningPod] = []
 
-    def start(self, instances: int = 1, guarantee: str = "exactly_once", standbys: int = 1) -> RunningPod:
+    def start(
+        self, instances: int = 1, guarantee: str = "exactly_once", standbys: int = 1, within: Sequence[str] = (),
+        **environment: str,
+    ) -> RunningPod:  # fmt: skip
         manifest = self._directory / f"app-{len(self._made)}.yaml"
         settings = {**self._settings, "instances": instances, "guarantee": guarantee, "standbys": standbys}
         manifest.write_text(MANIFEST.format(**settings))
-        pod = RunningPod(manifest, self._directory / f"pod-{len(self._made)}")
+        pod = RunningPod(manifest, self.next_directory, within, **environment)
         self._made.append(pod)
         return pod
+
+    @property
+    def next_directory(self) -> Path:
+        """Of the pod that is started next: its state is in ``state``."""
+        return self._directory / f"pod-{len(self._made)}"
 
     def close(self) -> None:
         for pod in self._made:

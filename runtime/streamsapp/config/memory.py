@@ -92,9 +92,13 @@ def cgroup_limit(root: Path = Path("/")) -> int | None:
 def control_group_folders(root: Path, controller: str) -> list[Path]:
     """Where the limits of this process's control group and of its parents may be read."""
     groups = _groups_of_this_process(root)
-    mounts = {"": root / "sys/fs/cgroup", controller: root / "sys/fs/cgroup" / controller}
-    folders = list(mounts.values())
-    for name, mount in mounts.items():
+    top = root / "sys/fs/cgroup"
+    # Version 1 mounts a controller alone or together with others: ``cpu,cpuacct``.
+    alone = [each for each in sorted(top.glob(f"*{controller}*")) if controller in each.name.split(",")]
+    mounts = [("", top), *((controller, mount) for mount in alone)]
+    # A container finds its own group where groups are mounted, whatever path the host knows it by.
+    folders = [mount for _, mount in mounts]
+    for name, mount in mounts:
         if name in groups:
             folders += _with_parents(mount, groups[name])
     return folders

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from streamsapp.config.memory import MIB
+from streamsapp.config.memory import MIB, cgroup_limit
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.supervisor.division import cpu_limit, instances_of
@@ -66,6 +66,60 @@ def test_reads_the_limit_of_version_2(tmp_path: Path, group: str, file: str, tex
     write(tmp_path, "proc/self/cgroup", group)
     write(tmp_path, f"sys/fs/cgroup/{file}", text)
     assert cpu_limit(app(), tmp_path) == cores
+
+
+POD = "/kubepods/burstable/pod1c3/f00"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files"),
+    [
+        pytest.param("0::/\n", {"cpu.max": "1500000 1000000\n", "memory.max": "536870912\n"}, id="version 2"),
+        pytest.param(
+            f"0::{POD}\n",
+            {"cpu.max": "150000 100000\n", "memory.max": "536870912\n"},
+            id="version 2 by the host's path",
+        ),
+        pytest.param(
+            f"5:memory:{POD}\n4:cpu,cpuacct:{POD}\n0::/\n",
+            {
+                "cpu/cpu.cfs_quota_us": "150000\n",
+                "cpu/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": "536870912\n",
+            },
+            id="version 1 by the host's path",
+        ),
+        pytest.param(
+            f"5:memory:{POD}\n4:cpu,cpuacct:{POD}\n",
+            {
+                f"cpu,cpuacct{POD}/cpu.cfs_quota_us": "150000\n",
+                f"cpu,cpuacct{POD}/cpu.cfs_period_us": "100000\n",
+                f"memory{POD}/memory.limit_in_bytes": "536870912\n",
+            },
+            id="version 1 with the host's mounts",
+        ),
+        pytest.param(
+            f"5:memory:{POD}\n4:cpu:{POD}\n0::/\n",
+            {
+                "unified/cgroup.controllers": "\n",
+                f"cpu{POD}/cpu.cfs_quota_us": "150000\n",
+                f"cpu{POD}/cpu.cfs_period_us": "100000\n",
+                f"memory{POD}/memory.limit_in_bytes": "9223372036854771712\n",
+                "memory/kubepods/burstable/pod1c3/memory.limit_in_bytes": "536870912\n",
+            },
+            id="both versions, the pod limited and not the container",
+        ),
+    ],
+)
+def test_a_container_finds_its_limits_however_control_groups_are_laid_out(
+    tmp_path: Path, groups: str, files: dict[str, str]
+) -> None:
+    write(tmp_path, "proc/self/cgroup", groups)
+    for name, text in files.items():
+        write(tmp_path, f"sys/fs/cgroup/{name}", text)
+
+    assert cpu_limit(app(), tmp_path) == Decimal("1.5")
+    assert cgroup_limit(tmp_path) == 512 * MIB
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("400000", Decimal(4)), ("-1", None)])
