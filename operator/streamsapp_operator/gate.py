@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from streamsapp.manifest.model import Rollout
 from streamsapp_operator.cover import HANDOVER_SECONDS, RUNNING, SEVERITY, Cover, Covers, leading_word
@@ -22,6 +23,24 @@ from streamsapp_operator.model.status import Blocker, Restart
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
 #: More blockers than this are only counted.
 LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """What the change of a topology excuses."""
+
+    #: Sub-topologies that only the pods of a new revision know: before the others are of that revision too, nobody can
+    #: follow their tasks. That must not keep the others from being restarted.
+    newcomers: frozenset[str] = frozenset()
+    #: Sub-topologies of the revision to which all pods are to come; the tasks of others go away with the pods that know
+    #: them. ``None``: not known.
+    staying: frozenset[str] | None = None
+
+    def waives(self, blocker: Blocker, *, other: bool) -> bool:
+        """``other``: it is about another pod than the one that is to be taken."""
+        subtopology = (blocker.task or "").rpartition("_")[0]
+        leaves = self.staying is not None and subtopology not in self.staying
+        return bool(subtopology) and (leaves or (other and subtopology in self.newcomers))
 
 
 class Gate:
@@ -42,12 +61,10 @@ class Gate:
         listed = tuple(self.blockers[:LISTED])
         return Restart(safe=not self.blockers, blockers=listed, more_blockers=len(self.blockers) - len(listed))
 
-    def allows(self, pod: PodSeen, newcomers: frozenset[str] = frozenset()) -> bool:
-        """Whether this pod may be taken away: the application is safe, but for tasks of sub-topologies that only the
-        pods of a new revision know. Nobody can follow those before this pod is of that revision too."""
+    def allows(self, pod: PodSeen, waiver: Waiver) -> bool:
+        """Whether this pod may be taken away: the application is safe, but for what is waived."""
         return all(
-            blocker.pod != pod.name and leading_word(blocker) in UNCOVERED and subtopology_of(blocker.task) in newcomers
-            for blocker in self.blockers
+            leading_word(it) in UNCOVERED and waiver.waives(it, other=it.pod != pod.name) for it in self.blockers
         )
 
     def blockers_of(self, pod: PodSeen) -> list[Blocker]:
@@ -90,14 +107,15 @@ class Gate:
         fetched = [pod.report.fetched_at for pod in self._observed.pods if pod.report]
         return min([min([self._observed.at, *fetched]) + self._rollout.max_observation_age_seconds, *covers])
 
-    def holds_nothing(self, pod: PodSeen) -> bool:
+    def holds_nothing(self, pod: PodSeen, waiver: Waiver) -> bool:
         """A pod that is not ready and has, provably, nothing to lose: its container does not run, or it says that it
         runs no task that could not go on elsewhere."""
         if pod.ready or pod.terminating:
             return False
         if pod.report is None:
             return pod.phase in {"Pending", "Failed", "Succeeded"} or pod.waiting_reason is not None
-        return self.covers.is_fresh(pod.report) and not self.uncovered(pod)
+        lost = [it for it in self.uncovered(pod) if not waiver.waives(it, other=False)]
+        return self.covers.is_fresh(pod.report) and not lost
 
     def _application(self) -> Iterator[Blocker]:
         """What is wrong with the application as a whole."""
@@ -149,8 +167,3 @@ class Gate:
         newest = max((it.report.generation or 0 for it in self._observed.pods if it.report), default=0)
         if generation is None or generation < newest:
             yield Blocker(pod=pod.name, reason=f"Rebalancing: its generation is {generation}, another pod's {newest}")
-
-
-def subtopology_of(task: str | None) -> str | None:
-    """``0_3`` is partition 3 of sub-topology 0."""
-    return None if task is None else task.rpartition("_")[0]

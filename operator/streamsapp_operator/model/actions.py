@@ -24,8 +24,8 @@ class ApplyChildren:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0. Closing it comes before
-    everything else; ``ApplyChildren`` opens it."""
+    """``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0 (more while one of several
+    pods that are not ready is evicted). Closing it comes before everything else; ``ApplyChildren`` opens it."""
 
     max_unavailable: int
 

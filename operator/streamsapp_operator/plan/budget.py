@@ -11,9 +11,12 @@ from streamsapp_operator.plan.view import View
 
 
 def max_unavailable(view: View, *, evicting: bool, shrinking: bool) -> int:
-    """1 or 0. A pod that holds nothing may be evicted although the others are not safe: the budget lets a pod that is
-    not ready go only while it is open, and lets no healthy one follow while that one is away."""
-    return int(not shrinking and (view.restart.safe or evicting))
+    """1 or 0; more only while a pod is evicted that holds nothing and others are not ready either. A budget admits pods
+    that are not ready as long as enough others are, so it must count those; it lets no healthy one go all the same."""
+    if evicting:
+        ready = sum(pod.ready and not pod.terminating for pod in view.pods)
+        return max(1, (view.observed.children.replicas or 0) - ready)
+    return int(view.restart.safe and not shrinking)
 
 
 def is_shut(view: View) -> bool:

@@ -38,22 +38,22 @@ class Plan:
 
 def plan(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
     """The next move for one application. ``now`` is the operator's clock, like ``observed.at``."""
-    observed = dataclasses.replace(observed, at=max(observed.at, now))
+    looked_at, observed = observed.at, dataclasses.replace(observed, at=max(observed.at, now))
     settings = settings_of(app, status, observed)
     if app.deleting:
         after, actions = drain(app, observed, status, now)
         return Plan(after, tuple(actions))
     if settings is None:
-        return _never_valid(app, status, now)
+        return _never_valid(app, observed, status, now)
     known = replace(status, known_tasks=memory.learn(status.known_tasks, observed))
     gate = Gate(observed, settings.rollout, memory.expected(known))
-    view = View(app, settings, observed, known, now, gate, gate.verdict())
+    view = View(app, settings, observed, looked_at, known, now, gate, gate.verdict())
     wanted, scaling = wanted_replicas(view)
     shrinking = is_shrinking(view, wanted)
     course = decide(view, shrinking=shrinking)
     replicas = next_replicas(view, course, wanted)
     after = _status(view, course, scaling, replicas)
-    return Plan(after, (*_actions(view, course, replicas, shrinking), *events(app, status, after)))
+    return Plan(after, (*_actions(view, course, replicas, shrinking), *events(app, observed, status, after)))
 
 
 def _actions(view: View, course: Course, replicas: int, shrinking: bool) -> list[Action]:
@@ -61,12 +61,12 @@ def _actions(view: View, course: Course, replicas: int, shrinking: bool) -> list
     observed, restart = view.observed, course.restart
     children = observed.children
     fewer = 0 < replicas < (children.replicas or 0)
-    budget = max_unavailable(view, evicting=restart is not None, shrinking=fewer or (shrinking and restart is None))
+    budget = max_unavailable(view, evicting=restart is not None, shrinking=shrinking)
     actions: list[Action] = [SetBudget(0)] if budget == 0 and children.max_unavailable else []
-    until = view.gate.good_until()
+    until = min(view.gate.good_until(), view.looked_at + view.settings.rollout.max_observation_age_seconds)
     if course.template is not None:
         actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None))
-    if restart is not None and not fewer:
+    if restart is not None:
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + view.settings.rollout.max_observation_age_seconds
         actions.append(Evict(restart.name, restart.uid, restart.resource_version, reason, limit))
@@ -100,7 +100,7 @@ def _status(view: View, course: Course, scaling: ScalingStatus | None, replicas:
     return replace(status, phase=phrase(view, status), conditions=conditions(view, status))
 
 
-def _never_valid(app: Wanted | Invalid, status: AppStatus, now: float) -> Plan:
+def _never_valid(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
     """Nothing runs, and nothing can."""
     faults = "; ".join(app.faults) if isinstance(app, Invalid) else ""
     told = stamped(
@@ -119,4 +119,4 @@ def _never_valid(app: Wanted | Invalid, status: AppStatus, now: float) -> Plan:
     after = replace(
         status, phase="Invalid spec", observed_generation=app.generation, selector=selector, conditions=told
     )
-    return Plan(after, tuple(events(app, status, after)))
+    return Plan(after, tuple(events(app, observed, status, after)))

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamsapp_operator.model.actions import Tell
+from streamsapp_operator.model.observed import Observed
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.model.wanted import Invalid, Wanted
 
 
-def events(app: Wanted | Invalid, before: AppStatus, after: AppStatus) -> list[Tell]:
+def events(app: Wanted | Invalid, observed: Observed, before: AppStatus, after: AppStatus) -> list[Tell]:
     """Reasons are stable: tools match them."""
-    return [*_spec(app, before, after), *_rollout(before.rollout, after.rollout), *_replicas(before, after)]
+    present = frozenset(pod.uid for pod in observed.pods)
+    return [*_spec(app, before), *_rollout(before.rollout, after.rollout, present), *_replicas(before, after)]
 
 
-def _spec(app: Wanted | Invalid, before: AppStatus, after: AppStatus) -> Iterator[Tell]:
+def _spec(app: Wanted | Invalid, before: AppStatus) -> Iterator[Tell]:
     told = [it.message for it in before.conditions if it.type == "Ready" and it.reason == "InvalidSpec"]
     if isinstance(app, Invalid):
         message = "; ".join(app.faults)
@@ -27,11 +29,11 @@ def _spec(app: Wanted | Invalid, before: AppStatus, after: AppStatus) -> Iterato
         yield Tell("Normal", "SpecAccepted", "the spec is valid again")
 
 
-def _rollout(before: RolloutStatus | None, after: RolloutStatus | None) -> Iterator[Tell]:
+def _rollout(before: RolloutStatus | None, after: RolloutStatus | None, present: frozenset[str]) -> Iterator[Tell]:
     if after is None:
         return
     if before is not None:
-        yield from _step(before, after)
+        yield from _step(before, after, present)
     same = before is not None and before.revision == after.revision
     if not same or (before is not None and before.phase != after.phase):
         yield from _phase(before if same else None, after)
@@ -61,9 +63,9 @@ def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[Tell]
             yield Tell("Warning", "TopologyRefused" if after.checked else "CheckFailed", why)
 
 
-def _step(before: RolloutStatus, after: RolloutStatus) -> Iterator[Tell]:
-    ended = before.current is not None and before.current_uid is not None and before.current != after.current
-    if ended and before.step_started_at is not None and after.phase not in {"Blocked", "TimedOut", "Checking"}:
+def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) -> Iterator[Tell]:
+    ended = before.current_uid is not None and before.current_uid != after.current_uid
+    if ended and before.current_uid not in present and after.phase != "RollingBack":
         stood = "" if after.observed_seconds is None else f"; its tasks ran again after {after.observed_seconds:.1f} s"
         yield Tell("Normal", "PodRestarted", f"{before.current} is done{stood}{_predicted(after)}")
     if after.current_uid is not None and after.current_uid != before.current_uid:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.observed import Observed, TaskRole
-from streamsapp_operator.model.status import AppStatus
+from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.plan.shapes import decode, stateful
+from streamsapp_operator.plan.view import View
 
 
 def learn(known: Mapping[str, int], observed: Observed) -> dict[str, int]:
@@ -39,9 +41,11 @@ def expected(status: AppStatus) -> frozenset[str]:
     )
 
 
-def added_subtopologies(status: AppStatus) -> frozenset[str]:
-    """Sub-topologies that only the pods of the new revision know: nobody else can follow their tasks yet."""
-    old, new = decode(status.shape), decode(status.rollout.shape if status.rollout else None)
-    if old is None or new is None:
-        return frozenset()
-    return frozenset(str(number) for number in new.sources if number not in old.sources)
+def waiver(view: View, rollout: RolloutStatus, target: str) -> Waiver:
+    """What the rollout's change of the topology excuses on the way to ``target``."""
+    good, new = decode(view.status.shape), decode(rollout.shape)
+    aim = new if target == rollout.revision else good
+    staying = None if aim is None else frozenset(str(number) for number in aim.sources)
+    if good is None or new is None:
+        return Waiver(staying=staying)
+    return Waiver(frozenset(str(number) for number in new.sources if number not in good.sources), staying)

@@ -6,6 +6,7 @@ application is safe and the budget is already shut, or the last pod has nothing 
 
 from __future__ import annotations
 
+from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.status import ScalingStatus
 from streamsapp_operator.plan import autoscale
 from streamsapp_operator.plan.budget import is_shut
@@ -40,12 +41,13 @@ def is_shrinking(view: View, wanted: int) -> bool:
 
 
 def _may_shrink(view: View, course: Course, current: int) -> bool:
-    if any(pod.terminating for pod in view.pods):
-        return False
     last = next((pod for pod in view.pods if pod.ordinal == current - 1), None)
-    if last is None or view.gate.holds_nothing(last):
+    if last is None:
         return True
-    return view.restart.safe and is_shut(view) and course.rollout.current is None
+    busy = course.rollout.current not in {None, last.name} or course.restart is not None
+    if busy or any(pod.terminating for pod in view.pods):
+        return False
+    return view.gate.holds_nothing(last, Waiver()) or (view.restart.safe and is_shut(view))
 
 
 def _load(view: View) -> autoscale.Load:

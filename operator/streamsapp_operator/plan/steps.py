@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.observed import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
-from streamsapp_operator.plan.memory import added_subtopologies
+from streamsapp_operator.plan.memory import waiver
 from streamsapp_operator.plan.view import View
 
 #: These do not go away by waiting, once they lasted for ``PATIENCE``.
@@ -82,13 +83,17 @@ def failure_of(view: View, rollout: RolloutStatus) -> str | None:
 
 def _go_on(view: View, rollout: RolloutStatus, target: str) -> Move | None:
     """The step that is under way, or ``None`` if it has ended or must not go on."""
-    pod = view.pod(rollout.current)
+    pod, excused = view.pod(rollout.current), waiver(view, rollout, target)
     if pod is None:
         return Move(rollout) if _is_to_be(view, rollout.current or "") else None
     if pod.terminating:
         return Move(rollout)
     if pod.uid == rollout.current_uid:
-        takes = pod.revision != target and view.observed.children.template_revision == target and _may_take(view, pod)
+        takes = (
+            pod.revision != target
+            and view.observed.children.template_revision == target
+            and _may_take(view, pod, excused)
+        )
         return Move(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet") if takes else None
     return Move(rollout) if not pod.ready and pod.revision == target else None
 
@@ -104,12 +109,13 @@ def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> M
     outdated = [pod for pod in view.pods if pod.revision != target]
     if not outdated or view.observed.children.template_revision != target:
         return Move(rollout)
-    broken = [pod for pod in outdated if view.gate.holds_nothing(pod)]
+    excused = waiver(view, rollout, target)
+    broken = [pod for pod in outdated if view.gate.holds_nothing(pod, excused)]
     if broken:
         return _begin(view, rollout, broken[0])
     if shrinking:
         return Move(rollout, stuck=_first_blocker(view) or "first there are to be fewer pods")
-    free = [pod for pod in outdated if pod.ready and _may_take(view, pod)]
+    free = [pod for pod in outdated if pod.ready and _may_take(view, pod, excused)]
     if not free:
         return Move(rollout, stuck=_first_blocker(view))
     return _begin(view, rollout, min(free, key=lambda pod: _price(view, pod)))
@@ -133,10 +139,10 @@ def _price(view: View, pod: PodSeen) -> tuple[float, int, int]:
     return float("inf") if seconds is None else seconds, tasks, -pod.ordinal
 
 
-def _may_take(view: View, pod: PodSeen) -> bool:
-    if view.gate.allows(pod, added_subtopologies(view.status)):
+def _may_take(view: View, pod: PodSeen, excused: Waiver) -> bool:
+    if view.gate.allows(pod, excused):
         return True
-    return _away(view) is None and view.gate.holds_nothing(pod)
+    return _away(view) is None and view.gate.holds_nothing(pod, excused)
 
 
 def _away(view: View) -> str | None:

@@ -19,7 +19,10 @@ class View:
     app: Wanted | Invalid
     #: By what it runs: the spec, or while that is invalid the last valid one.
     settings: Accepted
+    #: ``at`` is ``now``: so old is everything in it.
     observed: Observed
+    #: When the look began: pods were listed after that.
+    looked_at: float
     #: As it was left.
     status: AppStatus
     now: float

@@ -1,0 +1,347 @@
+"""A made-up cluster for the operator's plan: an API server's objects, the controllers that act on them, and pods whose
+processes form a group. One thread, its own time, everything from one seed.
+
+What Kubernetes guarantees is kept, and what it does not is drawn: pods die by themselves, controllers lag, a budget is
+noticed late, answers are lost or old, clocks of pods are off and jump.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from simulated_group import Group, is_known
+from streamsapp_operator.model.actions import ApplyChildren, Evict
+from streamsapp_operator.model.observed import (
+    CheckSeen,
+    CheckState,
+    ChildrenSeen,
+    Observed,
+    PodReport,
+    PodSeen,
+    StoreReport,
+    TaskReport,
+    TaskRole,
+    TopologyShape,
+)
+
+TICK = 0.25
+APP = "app"
+#: The truth is kept for so long, in seconds.
+KEPT = 30.0
+
+
+class RefusedError(Exception):
+    """The API server says no: another version, or a budget that is used up."""
+
+
+@dataclass
+class Pod:
+    ordinal: int
+    uid: str
+    revision: str
+    created_at: float
+    starts_at: float
+    version: int = 0
+    process: str | None = None
+    ready: bool = False
+    ends_at: float | None = None
+    gone_from_group_at: float | None = None
+    restarts: int = 0
+    waiting: str | None = None
+    clock_offset: float = 0.0
+    offsets: deque[tuple[float, float]] = field(default_factory=deque)
+
+    @property
+    def name(self) -> str:
+        return f"{APP}-{self.ordinal}"
+
+    @property
+    def terminating(self) -> bool:
+        return self.ends_at is not None
+
+
+@dataclass(frozen=True)
+class PodTruth:
+    uid: str
+    ready: bool
+    terminating: bool
+    actives: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What was true at one moment: pods, and of each task with stores who follows it how closely."""
+
+    at: float
+    pods: dict[str, PodTruth]
+    followers: dict[str, dict[str, float]]
+    restore_seconds: dict[str, float | None]
+
+
+class SimulatedCluster:
+    """Objects, controllers, pods."""
+
+    def __init__(self, seed: int, *, partitions: int = 4, standbys: int = 1, remote_state: bool = False) -> None:
+        self.rng = random.Random(seed)
+        self.now = 1_700_000_000.0
+        self.group = Group(self.rng, partitions, standbys, remote_state=remote_state)
+        self.pods: dict[int, Pod] = {}
+        self.replicas: int | None = None
+        self.template: str | None = None
+        self.max_unavailable: int | None = None
+        #: The disruption controller has noticed the budget of then.
+        self._budget_seen_at = 0.0
+        self.checks: dict[str, tuple[CheckState, float]] = {}
+        self.history: deque[Moment] = deque()
+        #: Probability that a pod's answer is lost, and how old an answer may be that is found instead.
+        self.loss, self.delay = 0.0, 0.0
+        self._answers: dict[str, PodReport] = {}
+        self._uids = 0
+
+    # ---- time
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end - 1e-9:
+            self._tick()
+
+    def _tick(self) -> None:
+        self.now += TICK
+        self._control()
+        for pod in list(self.pods.values()):
+            self._live(pod)
+        self.group.tick(self.now, TICK)
+        for pod in self.pods.values():
+            self._probe(pod)
+        self._remember()
+
+    def _control(self) -> None:
+        """The StatefulSet controller: Parallel, OnDelete."""
+        if self.replicas is None or self.template is None:
+            return
+        for ordinal in range(self.replicas):
+            if ordinal not in self.pods and self.rng.random() < 0.5:
+                self._uids += 1
+                start = self.now + self.rng.uniform(1, 4)
+                pod = Pod(ordinal, f"u{self._uids}", self.template, self.now, start)
+                pod.clock_offset = self.rng.uniform(-5, 5)
+                self.pods[ordinal] = pod
+        for ordinal, pod in self.pods.items():
+            if ordinal >= self.replicas and not pod.terminating and self.rng.random() < 0.5:
+                self.terminate(pod)
+
+    def _live(self, pod: Pod) -> None:
+        if pod.ends_at is not None and self.now >= pod.ends_at:
+            self._stop(pod)
+            del self.pods[pod.ordinal]
+        elif pod.gone_from_group_at is not None and self.now >= pod.gone_from_group_at:
+            self._stop(pod)
+        elif pod.process is None and not pod.terminating and self.now >= pod.starts_at:
+            self._start(pod)
+
+    def _start(self, pod: Pod) -> None:
+        behaviour = pod.revision.partition("-")[0]
+        if behaviour == "image":
+            self._wait(pod, "ImagePullBackOff")
+        elif behaviour == "crash" or (behaviour == "flaky" and self.rng.random() < 0.3):
+            pod.restarts += 1
+            self._wait(pod, "CrashLoopBackOff")
+            pod.starts_at = self.now + min(60.0, 2.0**pod.restarts)
+        else:
+            pod.process, pod.waiting = f"{pod.uid}.{pod.restarts}", None
+            pod.version += 1
+            self.group.join(pod.process, pod.revision, pod.clock_offset, self.now)
+
+    def _wait(self, pod: Pod, reason: str) -> None:
+        if pod.waiting != reason:
+            pod.waiting = reason
+            pod.version += 1
+
+    def _stop(self, pod: Pod) -> None:
+        if pod.process is not None:
+            self.group.leave(pod.process, self.now)
+        pod.process, pod.ready, pod.gone_from_group_at = None, False, None
+        pod.version += 1
+
+    def _probe(self, pod: Pod) -> None:
+        """Ready once it has caught up; from then on as long as its process lives and is no longer told to end."""
+        mute = pod.revision.startswith("slow")
+        ready = pod.process is not None and not mute and (pod.ready or self.group.is_caught_up(pod.process, self.now))
+        if ready != pod.ready:
+            pod.ready = ready
+            pod.version += 1
+
+    # ---- what happens to pods
+
+    def terminate(self, pod: Pod) -> None:
+        """Told to end: it hands over, then it is gone."""
+        leaves = self.now + self.rng.uniform(0.2, 2.0)
+        pod.ends_at, pod.gone_from_group_at = leaves + self.rng.uniform(0.2, 3.0), leaves
+        pod.version += 1
+
+    def kill(self, pod: Pod) -> None:
+        """kill -9 of its process; the container is started again."""
+        if pod.process is not None:
+            self._stop(pod)
+            pod.restarts += 1
+            pod.starts_at = self.now + self.rng.uniform(0.5, 5)
+
+    def delete_by_force(self, pod: Pod) -> None:
+        """Its node is gone."""
+        self._stop(pod)
+        self.pods.pop(pod.ordinal, None)
+
+    def jump(self, pod: Pod, seconds: float) -> None:
+        """Somebody sets the clock of its node."""
+        pod.clock_offset += seconds
+        if pod.process is not None:
+            self.group.members[pod.process].clock_offset = pod.clock_offset
+
+    # ---- the API
+
+    def apply(self, action: ApplyChildren) -> None:
+        self.set_budget(action.max_unavailable)
+        self.replicas, self.template = action.replicas, action.revision
+
+    def set_budget(self, most: int) -> None:
+        if most != self.max_unavailable:
+            self.max_unavailable = most
+            self._budget_seen_at = self.now + self.rng.uniform(0, 1.0)
+
+    def evict(self, pod: str, uid: str | None = None, version: str | None = None) -> Pod:
+        """The Eviction API, as drains and the operator use it."""
+        found = next((it for it in self.pods.values() if it.name == pod), None)
+        if found is None or (uid is not None and (found.uid, str(found.version)) != (uid, version)):
+            raise RefusedError("another version")
+        if found.terminating:
+            return found
+        if found.process is not None or found.waiting == "CrashLoopBackOff":
+            self._ask_budget(found)
+        self.terminate(found)
+        return found
+
+    def _ask_budget(self, pod: Pod) -> None:
+        if self.max_unavailable is None:
+            return
+        healthy = sum(it.ready and not it.terminating for it in self.pods.values())
+        least = (self.replicas or 0) - self.max_unavailable
+        if self.now < self._budget_seen_at or healthy < least or (pod.ready and healthy <= least):
+            raise RefusedError("the budget is used up")
+
+    def evict_for(self, action: Evict) -> Pod:
+        return self.evict(action.pod, action.uid, action.resource_version)
+
+    def start_check(self, revision: str) -> None:
+        self.checks.setdefault(revision, (CheckState.RUNNING, self.now + self.rng.uniform(0.5, 4)))
+
+    def drop_check(self, revision: str) -> None:
+        self.checks.pop(revision, None)
+
+    # ---- what can be observed
+
+    def observe(self) -> Observed:
+        checks = {revision: self._check(revision, *it) for revision, it in self.checks.items()}
+        children = ChildrenSeen(self.replicas, self.template, self.max_unavailable)
+        pods = tuple(self._seen(self.pods[ordinal]) for ordinal in sorted(self.pods))
+        reports = [pod.report for pod in pods]
+        known = [it for it in reports if it is not None]
+        total = len({task.id for it in known for task in it.tasks if task.role is TaskRole.ACTIVE})
+        return Observed(self.now, children, pods, checks, total if len(known) == len(pods) else None)
+
+    def _check(self, revision: str, state: CheckState, ends_at: float) -> CheckSeen:
+        if state is not CheckState.RUNNING or self.now < ends_at:
+            return CheckSeen(revision, state)
+        if revision.startswith("badcheck"):
+            return CheckSeen(revision, CheckState.FAILED, ("spec.topology.entrypoint: no such module",))
+        return CheckSeen(revision, CheckState.PASSED, shape=shape_of(revision))
+
+    def _seen(self, pod: Pod) -> PodSeen:
+        report = self._ask(pod)
+        return PodSeen(
+            name=pod.name,
+            uid=pod.uid,
+            ordinal=pod.ordinal,
+            revision=pod.revision,
+            ready=pod.ready,
+            terminating=pod.terminating,
+            created_at=pod.created_at,
+            resource_version=str(pod.version),
+            phase="Running" if pod.process or pod.restarts else "Pending",
+            restarts=pod.restarts,
+            waiting_reason=pod.waiting,
+            report=report,
+            unreachable=None if report else "no answer",
+        )
+
+    def _ask(self, pod: Pod) -> PodReport | None:
+        if pod.process is None or self.rng.random() < self.loss:
+            return None
+        old = self._answers.get(pod.process)
+        if old is not None and self.rng.random() < self.delay:
+            return old
+        self._answers[pod.process] = report = self._report(pod, pod.process)
+        return report
+
+    def _report(self, pod: Pod, process: str) -> PodReport:
+        """As ``observe`` makes it: of the last minute's offsets between the clocks the largest counts."""
+        pod.offsets.append((self.now, math.floor(self.now + pod.clock_offset) - self.now))
+        while pod.offsets[0][0] < self.now - 60:
+            pod.offsets.popleft()
+        member = self.group.members[process]
+        return PodReport(
+            state=self.group.state_of(process, self.now),
+            generation=member.generation,
+            tasks=tuple(self._tasks(process)),
+            fetched_at=self.now,
+            clock_offset=max(offset for _, offset in pod.offsets),
+        )
+
+    def _tasks(self, process: str) -> list[TaskReport]:
+        found: list[TaskReport] = []
+        for task in self.group.tasks.values():
+            snapshot = None if task.restore_seconds is None else 100
+            store = StoreReport(f"s{task.id[0]}", f"c-{task.id}", None, None, None, None, "processing", snapshot)
+            stores = (store,) if task.stateful else ()
+            if task.owner == process:
+                state = "RUNNING" if task.runs(self.now) else "RESTORING"
+                active = TaskReport(task.id, TaskRole.ACTIVE, state, stores, 5, task.restore_seconds)
+                found.append(active)
+            replica = task.replicas.get(process)
+            if replica is not None:
+                mode = "paused" if replica.paused else "updating"
+                followed = replace(store, lag=replica.seen_lag, observed_at=replica.seen_at, mode=mode)
+                found.append(TaskReport(task.id, TaskRole.STANDBY, "RUNNING", (followed,)))
+        return found
+
+    def _remember(self) -> None:
+        names = {pod.process: pod.name for pod in self.pods.values() if pod.process}
+        stateful = [task for task in self.group.tasks.values() if task.stateful]
+        pods = {
+            pod.name: PodTruth(
+                pod.uid, pod.ready, pod.terminating, frozenset(it.id for it in stateful if it.owner == pod.process)
+            )
+            for pod in self.pods.values()
+            if pod.process
+        }
+        followers = {
+            task.id: {names[uid]: it.lag for uid, it in task.replicas.items() if uid in names and not it.paused}
+            for task in stateful
+        }
+        restores = {task.id: task.restore_seconds for task in stateful}
+        self.history.append(Moment(self.now, pods, followers, restores))
+        while self.history[0].at < self.now - KEPT:
+            self.history.popleft()
+
+
+def shape_of(revision: str) -> TopologyShape:
+    """A revision whose name begins with ``moved`` has its store elsewhere; one that ends with ``+`` has one more."""
+    more: dict[int, dict[str, str]] = {2: {"s2": "key-value"}} if revision.endswith("+") else {}
+    first = {"other": "key-value"} if revision.startswith("moved") else {"s0": "key-value"}
+    topics = {0: ("moved",) if revision.startswith("moved") else ("in",), 1: ("in2",), **dict.fromkeys(more, ("in3",))}
+    return TopologyShape(sources=topics, stores={0: first, 1: {}, **more})
+
+
+__all__ = ["Moment", "Pod", "RefusedError", "SimulatedCluster", "is_known", "shape_of"]

@@ -1,0 +1,202 @@
+"""The plan in a made-up cluster in which everything goes wrong that may; an independent observer knows the truth."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from restart_truth import RestartTruth
+from simulated_cluster import Pod, RefusedError, SimulatedCluster
+from simulated_operator import SimulatedOperator
+from streamsapp.manifest.model import Rollout
+from streamsapp_operator.model.status import AppStatus
+from streamsapp_operator.model.wanted import Invalid, Wanted
+
+ROLLOUT = Rollout(
+    max_standby_lag=1000, max_observation_age_seconds=6, max_restore_seconds=40, timeout_seconds=150,
+    progress_deadline_seconds=60,
+)  # fmt: skip
+FAULTS_SECONDS = 240
+CALM_SECONDS = 500
+SEEDS = range(25)
+KINDS = {
+    "standbys": {"standbys": 1, "remote_state": False},
+    "snapshots": {"standbys": 0, "remote_state": True},
+    "both": {"standbys": 1, "remote_state": True},
+}
+REVISIONS = [
+    "good-a",
+    "good-b",
+    "good-c",
+    "image-a",
+    "crash-a",
+    "slow-a",
+    "flaky-a",
+    "badcheck-a",
+    "moved-a",
+    "good-d+",
+]
+ENDED = {"Complete", "TimedOut", "RolledBack", "Refused"}
+
+
+class World:
+    """A cluster, an operator in it, and somebody who makes trouble."""
+
+    def __init__(self, seed: int, kind: str) -> None:
+        self.cluster = SimulatedCluster(seed, **KINDS[kind])  # type: ignore[arg-type]
+        self.cluster.group.add_subtopology("2", 2)
+        self.truth = RestartTruth(
+            self.cluster,
+            ROLLOUT.max_standby_lag,
+            ROLLOUT.max_observation_age_seconds,
+            ROLLOUT.max_restore_seconds,
+        )
+        self.wanted = Wanted("app", "ns", "uid", 1, "good-first", 3, 1, ROLLOUT)
+        self.operator = SimulatedOperator(self.cluster, self.wanted, self.truth)
+        self.rng = self.cluster.rng
+
+    def run(self, seconds: float, trouble: Callable[[], None] = lambda: None) -> None:
+        end = self.cluster.now + seconds
+        while self.cluster.now < end:
+            trouble()
+            self.operator.turn()
+
+    def run_until(self, done: Callable[[], bool], seconds: float) -> bool:
+        end = self.cluster.now + seconds
+        while self.cluster.now < end:
+            if done():
+                return True
+            self.operator.turn()
+        return done()
+
+    def change(self, **changes: object) -> None:
+        self.wanted = dataclasses.replace(self.wanted, generation=self.wanted.generation + 1, **changes)  # type: ignore[arg-type]
+        self.operator.app = self.wanted
+
+    @property
+    def phase(self) -> str | None:
+        rollout = self.operator.status.rollout
+        return rollout.phase if rollout else None
+
+    def is_complete(self) -> bool:
+        rollout = self.operator.status.rollout
+        return rollout is not None and rollout.phase == "Complete" and rollout.revision == self.wanted.revision
+
+    def like_the_last_good(self) -> str:
+        """A new revision whose topology can work beside the last good one's."""
+        good = self.operator.status.last_good_revision or "good-first"
+        return f"{'moved' if good.startswith('moved') else 'good'}-last{'+' if good.endswith('+') else ''}"
+
+    def trouble(self) -> None:
+        """Now and then one of these."""
+        if self.rng.random() < 0.25:
+            self.rng.choice(
+                [
+                    self.hit, self.hit, self.delete, self.deafen, self.hold, self.hold, self.stick, self.jump,
+                    self.pause, self.lose_answers, self.lose_answers, self.change_revision, self.change_revision, self.scale,
+                    self.spoil_spec, self.forget, self.drain, self.drain, self.make_deadly, self.relieve,
+                ]
+            )()  # fmt: skip
+
+    def _any_pod(self) -> Pod | None:
+        return self.rng.choice(list(self.cluster.pods.values())) if self.cluster.pods else None
+
+    def hit(self) -> None:
+        if (pod := self._any_pod()) is not None:
+            self.cluster.kill(pod)
+
+    def delete(self) -> None:
+        if (pod := self._any_pod()) is not None:
+            self.cluster.delete_by_force(pod)
+
+    def deafen(self) -> None:
+        self.operator.failing = self.rng.choice([0.0, 0.2])
+
+    def _members(self, change: Callable[[str], None]) -> None:
+        members = sorted(self.cluster.group.members)
+        if members:
+            change(self.rng.choice(members))
+
+    def hold(self) -> None:
+        self._members(lambda it: setattr(self.cluster.group.members[it], "held_back", True))
+
+    def stick(self) -> None:
+        self._members(lambda it: setattr(self.cluster.group.members[it], "stuck_observer", True))
+
+    def pause(self) -> None:
+        self._members(lambda it: setattr(self.cluster.group.members[it], "paused", True))
+
+    def jump(self) -> None:
+        if (pod := self._any_pod()) is not None:
+            self.cluster.jump(pod, self.rng.uniform(-8, 8))
+
+    def lose_answers(self) -> None:
+        self.cluster.loss, self.cluster.delay = self.rng.choice([(0.0, 0.0), (0.1, 0.2), (0.3, 0.5)])
+
+    def change_revision(self) -> None:
+        self.change(revision=self.rng.choice(REVISIONS))
+
+    def scale(self) -> None:
+        self.change(replicas=self.rng.choice([0, 2, 3, 3, 4, 5]))
+
+    def spoil_spec(self) -> None:
+        self.operator.app = Invalid(
+            "app", "ns", "uid", self.wanted.generation + 1, ("spec.replicas: must be a number",)
+        )
+
+    def forget(self) -> None:
+        """The status is an older one, or gone."""
+        self.operator.status = self.rng.choice([AppStatus(), *self.operator.written[-8:]])
+
+    def drain(self) -> None:
+        pod = self._any_pod()
+        if pod is None or pod.terminating or not pod.ready:
+            return
+        try:
+            self.cluster.evict(pod.name)
+        except RefusedError:
+            return
+        if self.operator.alive_since < self.cluster.now - 5 and not self.operator.failing:
+            self.truth.was_drained(pod, grace=5)
+
+    def make_deadly(self) -> None:
+        self.operator.deadly = self.rng.choice([0.0, 0.05, 0.2])
+
+    def relieve(self) -> None:
+        for member in self.cluster.group.members.values():
+            member.held_back = member.paused = member.stuck_observer = False
+
+    def calm(self) -> None:
+        self.relieve()
+        self.cluster.group.worst_restore = 30.0
+        self.cluster.loss = self.cluster.delay = 0.0
+        self.operator.deadly = self.operator.failing = 0.0
+        self.operator.app = self.wanted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_happens_no_pod_is_taken_that_must_not_be_and_every_rollout_ends(seed: int, kind: str) -> None:
+    world = World(seed, kind)
+    world.run(30)
+    world.run(FAULTS_SECONDS, world.trouble)
+    world.calm()
+    assert world.truth.violations == []
+    world.change(replicas=3)
+    assert world.run_until(lambda: world.phase in ENDED, CALM_SECONDS), world.operator.status.rollout
+    world.change(revision=world.like_the_last_good())
+    assert world.run_until(world.is_complete, CALM_SECONDS), world.operator.status.rollout
+    assert world.truth.violations == []
+
+
+def trace(seed: int) -> list[str]:
+    world = World(seed, "both")
+    world.run(60, world.trouble)
+    return world.operator.trace
+
+
+def test_a_run_is_determined_by_its_seed() -> None:
+    assert trace(7) == trace(7)
+    assert trace(7) != trace(8)
