@@ -1,11 +1,10 @@
 """A namespace with the operator and the word count example in it, as the tests of the cluster, the soak and the rolling
-benchmark use it: on the node of ``make cluster-up``, or on the cluster that ``KUBECONFIG`` names.
+benchmark use it, on the node of ``make cluster-up``.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,11 +33,11 @@ WORDCOUNT, SNAPSHOTS = "wordcount", "wordcount-snapshots"
 
 
 class World:
-    """One namespace of the cluster on this machine."""
+    """One namespace of the cluster. Entering it makes it anew, leaving it removes it with all that is in it."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, layout: Layout, namespace: str) -> None:
         self.namespace = namespace
-        self.layout = Layout.of_this_machine()
+        self.layout = layout
         self.kubectl = Kubectl(self.layout.kubeconfig, self.layout.programs)
         self.services = HostServices(self.layout)
 
@@ -156,9 +155,3 @@ class Running:
     app: App
     load: ExactLoad
     observer: Observer
-
-
-def foreign_cluster() -> str | None:
-    """The cluster that the user named, if it is not the one of ``make cluster-up``."""
-    named = os.environ.get("KUBECONFIG")
-    return named if named and named != str(Layout.of_this_machine().kubeconfig) else None

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from cluster.layout import Layout
 from cluster_world import SNAPSHOTS, WORDCOUNT, Running, World
 
 
 @pytest.fixture(scope="session")
-def world() -> Iterator[World]:
+def world(cluster: Layout) -> Iterator[World]:
     """A namespace that enforces the restricted Pod Security Standard, with the operator in it."""
-    with World("scenarios") as made:
+    with World(cluster, "scenarios") as made:
         made.install()
         yield made
 
