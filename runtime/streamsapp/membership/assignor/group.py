@@ -189,11 +189,19 @@ class _Choice:
         claiming = set(owners)
         owning = [v for v in self.known if claiming.intersection(self._versions[v].members)]
         if owning:
-            own = self._best(owning)
-            # What too few know goes back to those who have a part of it, where there are any.
-            back = [v for v in self.common if self.known[own].covers(self.known[v])]
-            return self.known[own if own in self.common or not back else self._best(back)]
+            return self.known[self._for_owner(self._best(owning))]
         return self.known[self._best(self.common or self.known)]
+
+    def _for_owner(self, own: int) -> int:
+        """The version of who runs the task, as a rule."""
+        if own in self.common:
+            return own
+        # What too few know goes back to those who have a part of it, where there are any.
+        back = [v for v in self.common if self.known[own].covers(self.known[v])]
+        if back:
+            return self._best(back)
+        stays = any(self._versions[v].hosts for v in self._covering(self.known[own]))
+        return own if stays or not self.common else self._best(self.common)
 
     def _covering(self, info: TaskInfo) -> Iterator[int]:
         return (v for v, other in self.known.items() if other.covers(info))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hypothesis import assume, given, settings as hypothesis_settings, strategies as st
 
-from simulated_group import SimulatedGroup
+from assigned_group import SimulatedGroup
 from streamsapp import TaskId
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulated_group import SimulatedGroup
+from assigned_group import SimulatedGroup
 from streamsapp import TaskId, TopicPartition
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState
@@ -174,6 +174,15 @@ def test_a_member_whose_tasks_read_or_keep_something_else_gets_none_and_is_told_
     group.settle()
     assert owners(group, TASKS) == {"c", "d", "e"}
     assert group.plan.members["c"].notes == ()
+
+
+def test_the_last_pod_of_an_old_version_gives_up_at_once_what_nobody_can_take_over_as_it_is() -> None:
+    group = settled(a=OLD, b={task: info(task, "other", COUNTS) for task in TASKS})
+    group.members = {"a": group.members["a"], "b": replace(group.members["b"], active=frozenset())}
+    group.members["a"] = replace(group.members["a"], active=frozenset(TASKS), draining=True)
+    group.settle()
+
+    assert owners(group, TASKS) == {"b"}
 
 
 def test_two_pods_that_know_tasks_differently_and_of_which_nobody_runs_them_still_run_them() -> None:
