@@ -26,24 +26,33 @@ _DEADLINE_SECONDS = 600
 _REQUESTS = {"cpu": "50m", "memory": "128Mi"}
 #: Limits of what can be overcommitted; devices are left to the pods that use them.
 _LIMITS = ("cpu", "memory", "ephemeral-storage")
+#: Of the pod, what spreads pods or takes devices.
+_NOT_FOR_ONE = ("topologySpreadConstraints", "resourceClaims")
+#: Of its container.
 _NOT_CHECKED = ("startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "ports")
 
 
 def check_pod(owner: Owner, revision: Revision) -> dict[str, Any]:
     template = revision.template
-    users = {key: value for key, value in template["metadata"]["labels"].items() if not key.startswith(OWN_PREFIXES)}
-    pod = template["spec"]
+    given = template["metadata"]
+    labels = {key: value for key, value in given["labels"].items() if not key.startswith(OWN_PREFIXES)}
+    labels |= check_labels(owner.name, revision.id)
+    metadata = owner.metadata(check_pod_name(owner.name, revision.id), labels)
+    metadata["annotations"] = {key: text for key, text in given["annotations"].items() if key != RESTARTED_AT}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(template["spec"])}
+
+
+def _spec(pod: dict[str, Any]) -> dict[str, Any]:
+    """Without the user's other containers, with which it would never end."""
     runtime = next(container for container in pod["containers"] if container["name"] == CONTAINER)
-    spec = {name: value for name, value in pod.items() if name != "topologySpreadConstraints"} | {
+    # It may run beside the application's pods, however these are kept apart.
+    affinity = {kind: terms for kind, terms in (pod.get("affinity") or {}).items() if kind != "podAntiAffinity"}
+    return {name: value for name, value in pod.items() if name not in _NOT_FOR_ONE} | {
         "restartPolicy": "Never",
         "activeDeadlineSeconds": _DEADLINE_SECONDS,
-        # Without the user's other containers: with them the pod would never end.
+        "affinity": affinity,
         "containers": [_container(runtime)],
     }
-    labels = users | check_labels(owner.name, revision.id)
-    metadata = owner.metadata(check_pod_name(owner.name, revision.id), labels)
-    annotations = {key: text for key, text in template["metadata"]["annotations"].items() if key != RESTARTED_AT}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata | {"annotations": annotations}, "spec": spec}
 
 
 def _container(runtime: dict[str, Any]) -> dict[str, Any]:

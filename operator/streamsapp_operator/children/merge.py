@@ -20,13 +20,31 @@ _ITEM_KEYS = {
     "topologySpreadConstraints": "topologyKey",
 }
 
+#: Fields that every pod of ours has: ``null`` is what YAML makes of a key without a value, and takes none of them away.
+_NEEDED = frozenset(
+    {
+        "metadata",
+        "labels",
+        "annotations",
+        "spec",
+        "containers",
+        "env",
+        "ports",
+        "serviceAccountName",
+        "terminationGracePeriodSeconds",
+        "volumeMounts",
+        "volumes",
+    }
+)
+
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     """``override`` over ``base``; neither is changed."""
     result = dict(base)
     for name, value in override.items():
         if value is None:
-            result.pop(name, None)
+            if name not in _NEEDED:
+                result.pop(name, None)
         elif isinstance(value, dict):
             result[name] = merged(result.get(name) or {}, value)
         elif name in _ITEM_KEYS:

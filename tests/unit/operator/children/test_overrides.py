@@ -88,6 +88,19 @@ def test_null_removes_a_field() -> None:
     assert made["runAsNonRoot"] is True
 
 
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"metadata": None, "spec": None},
+        {"metadata": {"labels": None, "annotations": None}},
+        {"spec": dict.fromkeys(("containers", "volumes", "serviceAccountName", "terminationGracePeriodSeconds"))},
+        of_runtime(env=None, ports=None, volumeMounts=None),
+    ],
+)
+def test_a_key_without_a_value_takes_nothing_away_that_pods_need(nothing: dict[str, Any]) -> None:
+    assert template(nothing) == template({})
+
+
 def test_the_users_account_wins() -> None:
     assert pod(serviceAccountName="knows-the-cloud")["serviceAccountName"] == "knows-the-cloud"
 

@@ -272,6 +272,18 @@ def test_the_check_asks_for_little(limits: dict[str, Any], requests: dict[str, s
 
 
 def test_the_check_takes_no_device() -> None:
-    (container,) = check_pod(resources={"limits": {"example.com/gpu": 1, "memory": "1Gi"}})["spec"]["containers"]
+    pod = check_pod(
+        resources={"limits": {"example.com/gpu": 1, "memory": "1Gi"}, "claims": [{"name": "c"}]},
+        podTemplate={"spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "d"}]}},
+    )["spec"]
+    (container,) = pod["containers"]
 
-    assert container["resources"]["limits"] == {"memory": "1Gi"}
+    assert container["resources"] == {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
+    assert "resourceClaims" not in pod
+
+
+def test_the_check_runs_beside_pods_that_are_kept_apart() -> None:
+    near: dict[str, Any] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    apart: dict[str, Any] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
+
+    assert check_pod(podTemplate={"spec": {"affinity": near | apart}})["spec"]["affinity"] == near
