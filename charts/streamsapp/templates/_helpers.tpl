@@ -1,6 +1,5 @@
 {{/* Names, labels, and what the operator may do. */}}
 
-{{/* Fixed: the network policies of applications let the operator in by this label. */}}
 {{- define "streamsapp.name" -}}
 streamsapp-operator
 {{- end }}
@@ -19,6 +18,13 @@ streamsapp-operator
 {{- define "streamsapp.selector" -}}
 app.kubernetes.io/name: {{ include "streamsapp.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* name=value,... of a dict */}}
+{{- define "streamsapp.pairs" -}}
+{{- $pairs := list }}
+{{- range $name, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $name $value) }}{{ end }}
+{{- join "," $pairs }}
 {{- end }}
 
 {{/* Of everything but the pods of `helm test`, which must not look like the operator. */}}

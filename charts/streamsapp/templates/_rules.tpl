@@ -13,20 +13,20 @@ tests/integration/chart/allowed.yaml: both change together or the tests fail.
 # Children. Owner references delete them, the operator does not.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, create, patch]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, create, patch]
 - apiGroups: [""]
   resources: [services, serviceaccounts]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, create, patch]
 # A configuration per revision: those that nothing refers to any more are deleted.
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, create, patch, delete]
 # The applications' tokens are written and never read: a create or an update answers with what was sent, a patch would
 # answer with what else is there.
 - apiGroups: [""]

@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import urllib3
@@ -50,6 +52,14 @@ def connect(kubeconfig: str | None, context: str | None, namespace: str | None) 
     return KubeCluster(found, namespace or (chosen.get("context") or {}).get("namespace") or "default")
 
 
+@dataclass(frozen=True, slots=True)
+class _Login:
+    """What pods are shown, and what to say if they do not accept it."""
+
+    tokens: tuple[str, ...]
+    fault: str
+
+
 class KubeCluster:
     """One namespace of a real cluster."""
 
@@ -79,35 +89,29 @@ class KubeCluster:
         return sorted(found, key=lambda pod: _ordinal(pod["metadata"]["name"]))
 
     def reports(self, name: str, pods: Sequence[Document]) -> dict[str, Answer]:
-        token, fault = self._token(name)
+        login = self._login(name)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = list(pool.map(lambda pod: self._report(pod, token, fault), pods))
+            answers = list(pool.map(lambda pod: self._report(pod, login), pods))
         return {pod["metadata"]["name"]: answer for pod, answer in zip(pods, answers, strict=True)}
 
-    def _report(self, pod: Document, token: str | None, fault: str | None) -> Answer:
+    def _report(self, pod: Document, login: _Login) -> Answer:
         if not _runs(pod):
             return Answer(fault="")
         try:
-            reply = self._ask(pod, "/status", token)
+            reply = self._ask(pod, "/status", login)
         except UnreachableError as error:
             return Answer(fault=str(error))
-        if reply.status == 200:
-            return read_report(reply.body, reply.at)
-        return Answer(fault=fault or f"answers with HTTP {reply.status}: {_said(reply.body)}")
+        return read_report(reply.body, reply.at)
 
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
-        token, fault = self._token(name)
+        login = self._login(name)
         faults = []
         for pod in sorted(pods, key=lambda each: not is_ready(each)):
             try:
-                reply = self._ask(pod, f"/topology?format={form}", token)
+                return self._ask(pod, f"/topology?format={form}", login).body.decode(errors="replace")
             except UnreachableError as error:
-                faults.append(f"{pod['metadata']['name']} {error}")
-                continue
-            if reply.status == 200:
-                return reply.body.decode(errors="replace")
-            faults.append(f"{pod['metadata']['name']}: {fault or _said(reply.body)}")
-        raise PluginError("\n".join(["no pod tells its topology:", *(f"  {each}" for each in faults)]))
+                faults.append(f"  {pod['metadata']['name']}: {error}")
+        raise PluginError("\n".join(["no pod tells its topology:", *faults]))
 
     def annotate(self, name: str, annotations: Mapping[str, str]) -> Document:
         return self._patch("patch streamsapps", "", name, {"metadata": {"annotations": dict(annotations)}})
@@ -144,23 +148,30 @@ class KubeCluster:
                 raise error_of(0, {"message": str(error)}, doing) from error
         return answer
 
-    def _token(self, name: str) -> tuple[str | None, str | None]:
-        """The application's newest token; or none, and why."""
+    def _login(self, name: str) -> _Login:
+        """The application's tokens, the newest first; or none, and why."""
         secret = http_secret_name(name)
         try:
             found = self._client.get(SECRET, self.namespace, secret)
         except Forbidden:
-            return None, f"you may not read its token (get on Secret {secret})"
+            return _Login((), f"you may not read its token (get on Secret {secret})")
         except ApiError as error:
-            return None, f"its token cannot be read: {error}"
+            return _Login((), f"its token cannot be read: {error}")
         try:
             lines = base64.b64decode(((found or {}).get("data") or {}).get("token") or "").decode().split()
         except (binascii.Error, UnicodeDecodeError):
             lines = []
-        return (lines[0], None) if lines else (None, f"its token is not in Secret {secret}")
+        return _Login(tuple(lines), f"it does not accept the token in Secret {secret}")
 
-    def _ask(self, pod: Document, path: str, token: str | None) -> Reply:
-        return ask(self._configuration, self.namespace, pod["metadata"]["name"], PORT, path, token)
+    def _ask(self, pod: Document, path: str, login: _Login) -> Reply:
+        """What a pod answers. A token of today may not have reached it yet, so that of yesterday is tried too."""
+        for token in login.tokens or (None,):
+            reply = ask(self._configuration, self.namespace, pod["metadata"]["name"], PORT, path, token)
+            if reply.status == HTTPStatus.OK:
+                return reply
+            if reply.status != HTTPStatus.UNAUTHORIZED:
+                raise UnreachableError(f"answers with HTTP {reply.status}: {_said(reply.body)}")
+        raise UnreachableError(login.fault)
 
     @contextmanager
     def _told(self, doing: str) -> Iterator[None]:

@@ -1,0 +1,165 @@
+"""What the chart becomes with values, right and wrong ones, by the real helm."""
+
+from __future__ import annotations
+
+import base64
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamsapp_operator.settings import parse
+
+CHART = Path(__file__).resolve().parents[3] / "charts" / "streamsapp"
+CRD = CHART.parents[1] / "crds" / "streamsapps.yaml"
+EVERYTHING = (
+    "operator.replicas=2",
+    "podDisruptionBudget.enabled=true",
+    "monitoring.serviceMonitor.enabled=true",
+    "monitoring.podMonitor.enabled=true",
+    "monitoring.dashboard.enabled=true",
+    'networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"team":"metrics"}}}]',
+    'networkPolicy.egress=[{"ports":[{"port":443}]}]',
+    'imagePullSecrets=[{"name":"registry"}]',
+    'operator.podAnnotations={"a":"b"}',
+    'operator.extraEnv=[{"name":"HTTPS_PROXY","value":"http://proxy:3128"}]',
+    'operator.nodeSelector={"disk":"ssd"}',
+    'operator.priorityClassName="system-cluster-critical"',
+)
+
+
+Document = dict[str, Any]
+Helm = Callable[..., str]
+Render = Callable[..., list[Document]]
+
+
+def one(documents: list[Document], kind: str) -> Document:
+    (found,) = [each for each in documents if each["kind"] == kind]
+    return found
+
+
+@pytest.mark.parametrize("values", [(), EVERYTHING, ("watch.clusterWide=true",), ('watch.namespaces=["a","b"]',)])
+def test_helm_lint_has_nothing_to_say(helm: Helm, values: tuple[str, ...]) -> None:
+    options = [option for value in values for option in ("--set-json", value)]
+    assert "0 chart(s) failed" in helm("lint", "--strict", "--kube-version", "1.34.0", str(CHART), *options)
+
+
+def test_the_crd_is_the_one_in_crds_and_stays_when_the_release_goes(render: Render) -> None:
+    installed = one(render(), "CustomResourceDefinition")
+    source = yaml.safe_load(CRD.read_text("utf-8"))
+    assert installed["spec"] == source["spec"]
+    assert installed["metadata"]["name"] == source["metadata"]["name"]
+    assert installed["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_without_crds_there_is_none(render: Render) -> None:
+    assert "CustomResourceDefinition" not in {each["kind"] for each in render("crds.install=false")}
+
+
+def test_a_release_of_another_name_has_its_own_of_everything(render: Render) -> None:
+    names = {each["metadata"]["name"] for each in render(release="blue")} - {"streamsapps.streamsapp.dev"}
+    assert all("blue-streamsapp-operator" in name for name in names)
+
+
+def test_two_releases_share_no_object_but_the_crd(render: Render) -> None:
+    def objects(release: str) -> set[tuple[str, str]]:
+        return {(each["kind"], each["metadata"]["name"]) for each in render(release=release)}
+
+    assert objects("blue") & objects("green") == {("CustomResourceDefinition", "streamsapps.streamsapp.dev")}
+
+
+def test_everything_has_the_recommended_labels(render: Render) -> None:
+    wanted = {"name", "instance", "version", "managed-by", "part-of"}
+    for each in render(*EVERYTHING):
+        labels = {name.removeprefix("app.kubernetes.io/") for name in each["metadata"]["labels"]}
+        assert wanted <= labels, each["metadata"]["name"]
+
+
+def test_the_pod_of_helm_test_is_not_taken_for_the_operator(render: Render) -> None:
+    documents = render()
+    selector = one(documents, "Service")["spec"]["selector"].items()
+    assert not selector <= one(documents, "Pod")["metadata"]["labels"].items()
+    assert selector <= one(documents, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    ("values", "watched"),
+    [((), "apps"), (('watch.namespaces=["b","a"]',), "a,b"), (("watch.clusterWide=true",), "*")],
+)
+def test_the_operator_is_told_what_its_roles_are_for(render: Render, values: tuple[str, ...], watched: str) -> None:
+    (container,) = one(render(*values), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {each["name"]: each.get("value") for each in container["env"]}["WATCH_NAMESPACES"] == watched
+
+
+def test_every_variable_the_chart_sets_is_one_the_operator_reads(render: Render, tmp_path: Path) -> None:
+    (container,) = one(render(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    key = tmp_path / "key"
+    key.write_bytes(b"0123456789abcdef")
+    environment = {each["name"]: each.get("value", "from-the-pod") for each in container["env"]}
+    settings = parse([], {**environment, "STREAMSAPP_KEY_FILE": str(key)})
+    assert settings.namespaces == ("apps",)
+    assert settings.lease_name == "streamsapp-operator"
+    assert settings.render.runtime_image == "localhost/streamsapp-runtime:dev"
+    assert settings.render.operator_labels == one(render(), "Service")["spec"]["selector"]
+    assert (settings.namespace, settings.identity) == ("from-the-pod", "from-the-pod")
+
+
+def test_the_key_is_long_and_another_one_for_each_installation(render: Render) -> None:
+    keys = {base64.b64decode(one(render(), "Secret")["data"]["key"]) for _ in range(2)}
+    assert len(keys) == 2
+    assert min(map(len, keys)) >= 32
+
+
+def test_a_key_of_the_users_own_is_mounted_instead(render: Render) -> None:
+    documents = render('key.existingSecret="mine"')
+    assert "Secret" not in {each["kind"] for each in documents}
+    volumes = one(documents, "Deployment")["spec"]["template"]["spec"]["volumes"]
+    assert [volume["secret"]["secretName"] for volume in volumes if "secret" in volume] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("operatr.replicas=1", "operatr"),
+        ("operator.replica=1", "replica"),
+        ('operator.image="streamsapp-operator"', "operator.image"),
+        ('operator.logLevel="loud"', "logLevel"),
+        ('watch.namespaces=["Upper"]', "watch.namespaces"),
+        ('watch={"clusterWide":true,"namespaces":["a"]}', "namespaces"),
+        ('monitoring.serviceMonitor.interval="15"', "interval"),
+        ("operator.replicas=-1", "replicas"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_its_name(render: Render, value: str, told: str) -> None:
+    with pytest.raises(RuntimeError, match=rf"values don't meet the specifications[\s\S]*{told}"):
+        render(value)
+
+
+def test_an_image_may_have_a_digest_and_a_registry_with_a_port(render: Render) -> None:
+    image = f"registry.example:5000/team/streamsapp-operator@sha256:{'a' * 64}"
+    (container,) = one(render(f'operator.image="{image}"'), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == image
+
+
+def test_the_networks_door_is_open_for_metrics_and_nothing_else(render: Render) -> None:
+    spec = one(render(), "NetworkPolicy")["spec"]
+    assert spec["policyTypes"] == ["Ingress"]
+    assert spec["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}]}]
+    restricted = one(render(*EVERYTHING), "NetworkPolicy")["spec"]
+    assert restricted["policyTypes"] == ["Ingress", "Egress"]
+    assert restricted["ingress"][0]["from"][0] == {"namespaceSelector": {"matchLabels": {"team": "metrics"}}}
+
+
+def test_helm_package_has_everything(helm: Helm, tmp_path: Path) -> None:
+    helm("package", str(CHART), "-d", str(tmp_path))
+    (package,) = tmp_path.glob("*.tgz")
+    with tarfile.open(package) as archive:
+        names = set(archive.getnames())
+    assert {
+        "streamsapp/files/streamsapps.yaml",
+        "streamsapp/files/dashboard.json",
+        "streamsapp/values.schema.json",
+    } <= names

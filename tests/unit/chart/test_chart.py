@@ -1,0 +1,175 @@
+"""What can be said of the chart without helm: its copies, its schema, its dashboard."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamsapp.metrics.samples import metric_name
+from streamsapp_operator.metrics import Figures
+from streamsapp_operator.model.status import AppStatus, RolloutStatus, from_document
+
+ROOT = Path(__file__).resolve().parents[3]
+CHART = ROOT / "charts" / "streamsapp"
+SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text("utf-8"))
+#: Helm's own, and what only a schema has.
+UNSET = {"global", "operator.resources.requests", "operator.resources.limits"}
+
+
+def test_the_chart_packages_the_crd_as_it_is() -> None:
+    source, packaged = ROOT / "crds" / "streamsapps.yaml", CHART / "files" / "streamsapps.yaml"
+    assert packaged.read_bytes() == source.read_bytes(), f"cp {source.relative_to(ROOT)} {packaged.relative_to(ROOT)}"
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    version = re.search(r'^version = "(.*)"$', project, re.MULTILINE)
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    assert version is not None
+    assert chart["appVersion"] == version[1]
+
+
+def _fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field that has one of its own in the schema."""
+    if "$ref" in schema:
+        schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+    for name, below in schema.get("properties", {}).items():
+        yield f"{path}{name}", below
+        yield from _fields(below, f"{path}{name}.")
+
+
+def _paths(values: dict[str, Any], known: set[str], path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        yield f"{path}{name}"
+        if isinstance(value, dict) and any(field.startswith(f"{path}{name}.") for field in known):
+            yield from _paths(value, known, f"{path}{name}.")
+
+
+def test_every_value_is_in_the_schema_and_has_a_default() -> None:
+    known = {path for path, _ in _fields(SCHEMA)}
+    assert set(_paths(VALUES, known)) - {"operator.resources.requests", "operator.resources.limits"} == known - UNSET
+
+
+def test_every_value_is_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "helm.md").read_text("utf-8")
+    names = {path for path, field in _fields(SCHEMA) if "properties" not in field and "$ref" not in field} - UNSET
+    missing = [name for name in names if f"`{name}`" not in text and f"`{name.rpartition('.')[2]}`" not in text]
+    assert missing == []
+
+
+def test_a_misspelt_value_is_refused_everywhere() -> None:
+    objects = [SCHEMA, *(field for _, field in _fields(SCHEMA) if "properties" in field)]
+    assert all(each["additionalProperties"] is False for each in objects)
+
+
+def _runtime_metrics() -> Iterator[str]:
+    """Names as the runtime's code gives them; one with a part that is computed is not among them."""
+    for path in (ROOT / "runtime" / "streamsapp").rglob("*.py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        constants = {
+            target.id: node.value.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        } | {"group": "stream-task-metrics"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and len(node.args) >= 2:
+                yield from _names(node, constants)
+
+
+def _names(call: ast.Call, constants: dict[str, Any]) -> Iterator[str]:
+    kind = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    if kind not in ("counter", "gauge", "samples"):
+        return
+    first, metric = call.args[:2]
+    group = str(first.value if isinstance(first, ast.Constant) else constants.get(getattr(first, "id", "")))
+    for text in _texts(metric):
+        name = metric_name(group, text)
+        yield {"counter": f"{name}_total", "gauge": name, "samples": f"{name}_seconds_bucket"}[kind]
+
+
+def _texts(metric: ast.expr) -> Iterator[str]:
+    if isinstance(metric, ast.Constant):
+        yield str(metric.value)
+    elif isinstance(metric, ast.JoinedStr):
+        # What is computed in restore-{name}-seconds is one of these.
+        for name in ("predicted", "observed"):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else name for part in metric.values)
+
+
+def _operator_metrics() -> Iterator[str]:
+    figures = Figures()
+    status = from_document(
+        {
+            "inputLag": 1,
+            "standbyLag": 1,
+            "rollout": {"revision": "a", "predictedSeconds": 1.0, "observedSeconds": 1.0},
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "",
+                    "message": "",
+                    "lastTransitionTime": "",
+                    "observedGeneration": 1,
+                }
+            ],
+        }
+    )
+    assert isinstance(status, AppStatus)
+    assert isinstance(status.rollout, RolloutStatus)
+    figures.saw(("default", "wordcount"), status, 1)
+    figures.heard("get", "pods", "200")
+    figures.errors.labels("conflict").inc()
+    return iter(re.findall(r"^(\w+)", figures.render().decode(), re.MULTILINE))
+
+
+def _expressions() -> Iterator[tuple[str, str]]:
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel["title"], target["expr"]
+    for variable in DASHBOARD["templating"]["list"]:
+        yield variable["label"], variable["query"]["query"] if isinstance(variable["query"], dict) else ""
+
+
+def test_every_metric_of_the_dashboard_is_one_that_is_told() -> None:
+    told = {*_runtime_metrics(), *_operator_metrics()}
+    asked = {
+        (title, name) for title, text in _expressions() for name in re.findall(r"\b(?:kafka|streamsapp)_\w+", text)
+    }
+    assert len(asked) > 25
+    assert sorted((title, name) for title, name in asked if name not in told) == []
+
+
+def test_panels_of_the_dashboard_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+def test_every_panel_says_what_it_shows() -> None:
+    assert all(panel["description"] for panel in DASHBOARD["panels"] if panel["type"] != "row")
+
+
+@pytest.mark.parametrize("name", ["docs/kubectl-plugin.md"])
+def test_the_output_in_the_documentation_is_what_is_printed(name: str) -> None:
+    golden = ROOT / "tests" / "unit" / "operator" / "plugin" / "golden" / "healthy.txt"
+    assert golden.read_text("utf-8") in (ROOT / name).read_text("utf-8")
