@@ -5,6 +5,7 @@ Called by ``look``. A pod belongs to an application if its StatefulSet made it: 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -79,8 +80,30 @@ def last_exit(container: Object) -> str | None:
     if ended is None:
         return None
     reason = f" ({ended['reason']})" if ended.get("reason") not in (None, "Error", "Completed") else ""
-    message = str(ended.get("message") or "").strip()
+    message = _last_words(str(ended.get("message") or ""))
     return _short(f"exit {ended.get('exitCode')}{reason}{': ' if message else ''}{message}")
+
+
+def _last_words(message: str) -> str:
+    """The end of a log, which begins anywhere: its last line, of a line of JSON the text; or what a command says at its
+    end, in lines of its own."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    said: list[str] = []
+    for line in reversed(lines):
+        text = _text_of(line)
+        if text is not None:
+            return "; ".join(said) or text
+        said.insert(0, line.strip())
+    return "; ".join(said)
+
+
+def _text_of(line: str) -> str | None:
+    """What a line of a structured log says; ``None`` if it is none."""
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return None
+    return str(document["message"]) if isinstance(document, dict) and "message" in document else None
 
 
 def waiting(pod: Object) -> tuple[str | None, str | None]:

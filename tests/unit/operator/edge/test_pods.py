@@ -1,0 +1,126 @@
+"""Pods as the API server has them, and what is read from them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from streamsapp_operator.observe.exchange import Address
+from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
+
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "app-2",
+        "uid": "u",
+        "resourceVersion": "77",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {"streamsapp.dev/name": "app", "streamsapp.dev/revision": "r1"},
+        "ownerReferences": [{"kind": "StatefulSet", "name": "app", "uid": "s", "controller": True}],
+    },
+    "spec": {
+        "containers": [
+            {"name": "sidecar", "ports": [{"name": "http", "containerPort": 1}]},
+            {"name": "runtime", "ports": [{"name": "http", "containerPort": 9000}]},
+        ],
+        "volumes": [
+            {"name": "kafka", "secret": {"secretName": "kafka-credentials"}},
+            {"name": "perhaps", "secret": {"secretName": "optional-one", "optional": True}},
+            {"name": "state", "emptyDir": {}},
+        ],
+    },
+    "status": {
+        "phase": "Running",
+        "podIP": "10.0.0.7",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [
+            {"name": "sidecar", "restartCount": 9, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+            {"name": "runtime", "restartCount": 2, "state": {"running": {}}},
+        ],
+    },
+}
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    made = copy.deepcopy(POD)
+    made["status"] |= status
+    return made
+
+
+def runtime(**status: Any) -> list[dict[str, Any]]:
+    return [{"name": "runtime", "restartCount": 3, **status}]
+
+
+def test_reads_a_pod_that_runs() -> None:
+    seen = pod_seen(POD, 2, "not asked")
+    assert (seen.name, seen.uid, seen.ordinal, seen.revision, seen.ready) == ("app-2", "u", 2, "r1", True)
+    assert (seen.terminating, seen.created_at, seen.resource_version) == (False, 1767225600.0, "77")
+    assert (seen.restarts, seen.waiting_reason, seen.last_exit) == (2, None, None)
+    assert (seen.report, seen.unreachable) == (None, "not asked")
+
+
+def test_a_pod_is_the_applications_if_its_stateful_set_made_it() -> None:
+    assert ordinal_of(POD, "app") == 2
+    stray = copy.deepcopy(POD)
+    del stray["metadata"]["ownerReferences"]
+    assert ordinal_of(stray, "app") is None
+    assert ordinal_of(POD, "other") is None
+    odd = copy.deepcopy(POD)
+    odd["metadata"]["name"] = "app-x"
+    assert ordinal_of(odd, "app") is None
+
+
+def test_is_asked_at_the_port_of_its_own_container_while_it_runs() -> None:
+    assert address_of(POD) == Address("10.0.0.7", 9000)
+    assert address_of(pod(phase="Pending")) is None
+    assert address_of(pod(podIP=None)) is None
+    assert str(Address("fd00::7", 8080)) == "[fd00::7]:8080"
+
+
+def test_tells_that_no_node_takes_it() -> None:
+    conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]
+    seen = pod_seen(pod(phase="Pending", conditions=conditions, containerStatuses=[]), 2, "")
+    assert (seen.ready, seen.waiting_reason, seen.waiting_message) == (False, "Unschedulable", "0/1 nodes")
+
+
+def test_tells_which_secrets_a_pod_needs_that_does_not_start() -> None:
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    seen = pod_seen(pod(phase="Pending", containerStatuses=runtime(state=waiting)), 2, "")
+    assert seen.waiting_message == "it starts once its volumes are there; it needs Secret kafka-credentials"
+
+
+def test_an_init_container_that_fails_is_why_it_does_not_run() -> None:
+    init = [{"name": "init", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}]
+    main = runtime(state={"waiting": {"reason": "PodInitializing"}})
+    seen = pod_seen(pod(phase="Pending", initContainerStatuses=init, containerStatuses=main), 2, "")
+    assert (seen.waiting_reason, seen.waiting_message) == ("ImagePullBackOff", "no such image")
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        ({"exitCode": 2, "reason": "Error", "message": "spec.kafka: ...\n"}, "exit 2: spec.kafka: ..."),
+        ({"exitCode": 137, "reason": "OOMKilled"}, "exit 137 (OOMKilled)"),
+        ({"exitCode": 0, "reason": "Completed"}, "exit 0"),
+        ({"exitCode": 1, "message": "x" * 5000}, f"exit 1: {'x' * 989}..."),
+        ({"exitCode": 1, "message": 'cut"}\n{"level": "INFO", "message": "a"}\n{"message": "b"}\n'}, "exit 1: b"),
+        ({"exitCode": 2, "message": 'cut"}\n{"message": "a"}\nspec.a: x\nspec.b: y\n'}, "exit 2: spec.a: x; spec.b: y"),
+        (
+            {"exitCode": 1, "message": 'Traceback:\n  File "a"\nKeyError: 1'},
+            'exit 1: Traceback:; File "a"; KeyError: 1',
+        ),
+    ],
+)
+def test_tells_how_its_container_ended(ended: dict[str, Any], told: str) -> None:
+    crashed = runtime(state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": ended})
+    seen = pod_seen(pod(containerStatuses=crashed), 2, "")
+    assert seen.last_exit == told
+    assert seen.waiting_reason == "CrashLoopBackOff"
+
+
+def test_reads_a_pod_that_was_made_a_moment_ago() -> None:
+    new = copy.deepcopy(POD)
+    new["status"] = {}
+    seen = pod_seen(new, 2, "it does not run")
+    assert (seen.phase, seen.ready, seen.waiting_reason, seen.restarts) == ("Pending", False, None, 0)
