@@ -80,7 +80,7 @@ class World:
     def load(self, *, topics: str = "", rate: int = 100) -> ExactLoad:
         """On the topics of an example; those that are not there are created."""
         source, sink = (f"{topics}-{name}" if topics else name for name in ("lines", "counts"))
-        self._create_topics(source, sink)
+        self.create_topics(source, sink)
         return ExactLoad(KAFKA, rate=rate, source=source, sink=sink)
 
     def observer(self, name: str) -> Observer:
@@ -124,7 +124,8 @@ class World:
         keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
         return {key.split("/")[2] for key in keys if key.split("/")[3] == "manifests"}
 
-    def _create_topics(self, *names: str) -> None:
+    def create_topics(self, *names: str) -> None:
+        """Those that are not there yet."""
         admin = AdminClient({"bootstrap.servers": KAFKA, "log_level": 0})
         missing = sorted(set(names) - admin.list_topics(timeout=20).topics.keys())
         if missing:

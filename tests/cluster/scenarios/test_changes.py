@@ -9,20 +9,35 @@ from cluster_world import WORDCOUNT, Running
 _MISSING_IMAGE = "localhost/no-such-image:1"
 
 
-def test_an_image_that_cannot_be_pulled_is_rolled_back_and_only_one_pod_was_ever_touched(wordcount: Running) -> None:
+def test_an_image_that_cannot_be_pulled_is_told_of_and_no_pod_is_touched(wordcount: Running) -> None:
     before = wordcount.app.uids()
 
-    wordcount.app.apply(_with_image(wordcount))
-    degraded = wordcount.app.wait(
-        lambda: (it := wordcount.app.condition("Degraded")).get("status") == "True" and it, "what is wrong"
-    )
+    wordcount.app.apply(wordcount.world.manifest(WORDCOUNT, image=_MISSING_IMAGE))
+    degraded = wordcount.app.wait(lambda: _condition(wordcount, "Degraded", "True"), "what is wrong")
 
     assert _MISSING_IMAGE in degraded["message"]
-    wordcount.load.wait_for_counts()
+    assert wordcount.app.uids() == before
+    wordcount.load.check()
+
+
+def test_a_revision_whose_first_pod_does_not_become_ready_is_rolled_back(wordcount: Running) -> None:
+    before = wordcount.app.uids()
+
+    broken = wordcount.world.manifest(
+        WORDCOUNT, kafka={"bootstrapServers": "nobody:9092"}, rollout={"progressDeadlineSeconds": 15}
+    )
+    wordcount.app.apply(broken)
+    rolled_back = wordcount.app.wait(
+        lambda: (it := wordcount.app.rollout()).get("phase") == "RolledBack" and it, "a rollback"
+    )
+
     after = wordcount.app.uids()
-    assert sum(before[name] != after.get(name) for name in before) <= 1
-    wordcount.app.apply(wordcount.world.manifest(WORDCOUNT))
-    wordcount.app.wait_settled()
+    assert sum(before[name] != after[name] for name in before) == 1, "only the first pod was ever touched"
+    degraded = wordcount.app.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "RolledBack")
+    assert "progressDeadlineSeconds" in degraded["message"], "why, and what decides"
+    assert wordcount.app.status()["failedRevision"] == rolled_back["revision"]
+    assert len(wordcount.observer.most_down) == 1
     wordcount.load.check()
 
 
@@ -40,6 +55,7 @@ def test_a_setting_is_rolled_out_pod_by_pod(wordcount: Running) -> None:
 
 def test_a_topology_with_one_more_part_is_rolled_out_beside_the_old_one(wordcount: Running) -> None:
     before = wordcount.app.uids()
+    wordcount.world.create_topics("lines-copied")
 
     wordcount.app.apply(
         _with_code(wordcount, "return builder", 'builder.stream("lines").to("lines-copied")\n    return builder')
@@ -89,8 +105,9 @@ def test_an_application_is_suspended_and_goes_on_where_it_was(wordcount: Running
     wordcount.load.check()
 
 
-def _with_image(running: Running) -> dict[str, Any]:
-    return running.world.manifest(WORDCOUNT, image=_MISSING_IMAGE)
+def _condition(running: Running, kind: str, status: str) -> dict[str, Any] | None:
+    found = running.app.condition(kind)
+    return found if found.get("status") == status else None
 
 
 def _with_code(running: Running, old: str, new: str) -> dict[str, Any]:
