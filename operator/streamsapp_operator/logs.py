@@ -10,6 +10,12 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
+
+from streamsapp_operator.volatile import masked
+
+#: Between two lines that say the same, in seconds.
+_SELDOM_SECONDS = 60.0
 
 
 class JsonFormatter(logging.Formatter):
@@ -36,6 +42,26 @@ class JsonFormatter(logging.Formatter):
         return f"{seconds}.{int(record.msecs):03d}Z"
 
 
+class Seldom(logging.Filter):
+    """Lets one library tell the same thing once a minute: kopf tells each of its tries."""
+
+    def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
+        super().__init__()
+        self._prefix = name
+        self._monotonic = monotonic
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith(self._prefix):
+            return True
+        now, said = self._monotonic(), masked(record.getMessage())
+        self._told = {text: at for text, at in self._told.items() if now - at < _SELDOM_SECONDS}
+        if said in self._told:
+            return False
+        self._told[said] = now
+        return True
+
+
 def set_up_logging(level: str, form: str) -> None:
     """Replaces the handlers of an earlier call."""
     handler = logging.StreamHandler(sys.stderr)
@@ -46,6 +72,5 @@ def set_up_logging(level: str, form: str) -> None:
         handler.setFormatter(logging.Formatter(text, datefmt="%H:%M:%S"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     if level != "debug":
-        # It tells each failed try as an error of its own, and asyncio each slow callback.
-        logging.getLogger("kopf").setLevel(logging.CRITICAL)
-        logging.getLogger("asyncio").setLevel(logging.ERROR)
+        handler.addFilter(Seldom("kopf", time.monotonic))
+        logging.getLogger("kopf").setLevel(logging.WARNING)

@@ -119,22 +119,27 @@ class Actor:
 
     def _apply(self, action: ApplyChildren, case: Case) -> None:
         owner, look = case.asked.owner, case.look
+        if case.asked.wanted.deleting:
+            self._set_replicas(action.replicas, case)  # whatever else may be wrong
+            return
         revision = self._revisions.find(action.revision, case.asked)
         if revision is not None:
             children = self._render(revision, case, action.replicas, action.max_unavailable)
             self._writer.send_all(children.objects, look.children)
             return
-        seen = look.observed.children
-        if seen.template_revision != action.revision:
+        if look.observed.children.template_revision != action.revision:
             raise Rejected(
                 f"the configuration of revision {action.revision} is gone: somebody deleted its ConfigMap; "
                 "mend the spec, which makes a new revision"
             )
-        # What runs can go on, and can be drained: only the number of its pods is kept.
+        # What runs can go on: only the number of its pods is kept, and how many others may take.
         self._writer.send(disruption_budget(owner, action.max_unavailable), look.children)
-        if seen.replicas != action.replicas:
-            changes = {"spec": {"replicas": action.replicas}}
-            self._client.merge(STATEFUL_SET, owner.namespace, owner.name, changes)
+        self._set_replicas(action.replicas, case)
+
+    def _set_replicas(self, replicas: int, case: Case) -> None:
+        owner = case.asked.owner
+        if case.look.observed.children.replicas != replicas:
+            self._client.merge(STATEFUL_SET, owner.namespace, owner.name, {"spec": {"replicas": replicas}})
 
     def _render(self, revision: Revision, case: Case, replicas: int, max_unavailable: int) -> Children:
         return render(
@@ -159,7 +164,8 @@ class Actor:
         except NameTakenError:
             raise
         except Rejected as error:
-            self.rejected = {name: str(error)}
+            # A quota may have room in a moment; anything else stays as it is until somebody changes something.
+            self.rejected = {} if "exceeded quota" in str(error) else {name: str(error)}
             raise
 
     def _replace_check(self, owner: Owner, revision: str) -> None:

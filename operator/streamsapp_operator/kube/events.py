@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streamsapp_operator.kube.client import FIELD_MANAGER, Client
-from streamsapp_operator.kube.errors import ApiError, Conflict
+from streamsapp_operator.kube.errors import ApiError, Conflict, Gone
 from streamsapp_operator.kube.kinds import EVENT, STREAMS_APP
 from streamsapp_operator.times import SteadyClock
 
 log = logging.getLogger(__name__)
 
 _LONGEST = 1000
+#: Events that are remembered as told.
+_REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,22 @@ class Recorder:
 
     def _post(self, subject: Subject, kind: str, reason: str, message: str) -> None:
         name, now = _name(subject, reason, message), self._now()
-        times = self._told.get(name, 0)
-        if times:
-            # Here it was told before, and this is no crash's repetition: it happened again.
-            changes = {"count": times + 1, "lastTimestamp": now}
-            self._client.merge(EVENT, subject.namespace, name, changes)
-        else:
+        times = self._told.pop(name, 0)
+        if not times or not self._count_up(subject, name, times + 1, now):
             self._create(subject, kind, reason, message, name, now)
+            times = 0
         self._told[name] = times + 1
+        if len(self._told) > _REMEMBERED:
+            del self._told[next(iter(self._told))]
+
+    def _count_up(self, subject: Subject, name: str, times: int, now: str) -> bool:
+        """It was told by this process: this is no crash's repetition, it happened again. ``False``: the event is gone,
+        as events go after a while."""
+        try:
+            self._client.merge(EVENT, subject.namespace, name, {"count": times, "lastTimestamp": now})
+        except Gone:
+            return False
+        return True
 
     def _create(self, subject: Subject, kind: str, reason: str, message: str, name: str, now: str) -> None:
         event = {

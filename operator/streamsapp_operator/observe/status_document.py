@@ -18,7 +18,8 @@ MAX_BYTES = 4 << 20
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
-Text: TypeAlias = Annotated[str, Meta(max_length=300)]
+#: It comes to terminals in the end.
+Text: TypeAlias = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
 #: A time without a zone could be any.
 Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]
 
@@ -50,7 +51,7 @@ class _Restore(_Fields, frozen=True):
 
 
 class _Task(_Fields, frozen=True):
-    id: Annotated[str, Meta(pattern=r"^\d{1,9}_\d{1,9}$")]
+    id: Annotated[str, Meta(pattern=r"^[0-9]{1,9}_[0-9]{1,9}\Z")]
     role: Literal["active", "standby", "warmup"]
     state: Text
     stores: Annotated[tuple[_Store, ...], Meta(max_length=1000)] = ()

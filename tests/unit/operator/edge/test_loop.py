@@ -1,0 +1,231 @@
+"""A loop never dies of an error, and never tells the same one twice."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from memory_api import MemoryApi
+from streamsapp.clock import SystemClock
+from streamsapp_operator.children import RenderSettings
+from streamsapp_operator.kube import ApiError, Conflict, Rejected, Unavailable
+from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, PERIOD, Key, Loop, Loops
+from streamsapp_operator.metrics import Figures
+from streamsapp_operator.model.actions import SetBudget
+from streamsapp_operator.model.observed import Observed
+from streamsapp_operator.model.status import AppStatus
+from streamsapp_operator.model.wanted import Invalid, Wanted
+from streamsapp_operator.observe import PodAsker
+from streamsapp_operator.plan import Plan
+from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.turn import FIGURES_SECONDS, Tools
+
+APP: dict[str, Any] = {
+    "apiVersion": "streamsapp.dev/v1alpha1",
+    "kind": "StreamsApp",
+    "metadata": {"name": "app", "namespace": "ns", "uid": "u"},
+    "spec": {"topology": {"entrypoint": "a:b"}, "kafka": {"bootstrapServers": "k:9092"}, "image": "image:1"},
+}
+KEY = Key("ns", "app")
+
+
+class Clock(SteadyClock):
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.at = 1_000_000.0
+
+    def now(self) -> float:
+        return self.at
+
+
+class Stage:
+    """A loop whose turns are made one by one."""
+
+    def __init__(self) -> None:
+        self.api, self.clock, self.figures = MemoryApi(), Clock(), Figures()
+        self.api.put(APP)
+        self.planned: Plan | Exception = Plan(AppStatus(phase="Running"), ())
+        self.asked: list[Wanted | Invalid] = []
+        settings = RenderSettings(runtime_image=None, operator_namespace="ns")
+        asker = PodAsker(self.clock)
+        self.tools = Tools(self.api, asker, self.clock, settings, b"k" * 32, "test", lambda: True, self._plan)
+        self.loop = Loop(KEY, self.tools, self.figures, lambda loop: True)
+
+    def _plan(self, app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
+        self.asked.append(app)
+        if isinstance(self.planned, Exception):
+            raise self.planned
+        return self.planned
+
+    def turn(self) -> float | None:
+        return self.loop._turn()
+
+    def events(self) -> list[str]:
+        return [event["reason"] for event in self.api.list_events()]
+
+    def status_writes(self) -> int:
+        return sum(call.startswith("status") for call in self.api.written())
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_writes_the_status_before_it_acts(stage: Stage) -> None:
+    stage.planned = Plan(AppStatus(phase="Rolling"), (SetBudget(0),))
+    assert stage.turn() == PERIOD
+    assert list(stage.api.written()) == [
+        "merge StreamsApp/app",
+        "status StreamsApp/app",
+        "apply PodDisruptionBudget/app",
+    ]
+    assert stage.api.objects["StreamsApp", "app"]["status"]["phase"] == "Rolling"
+
+
+def test_does_nothing_when_the_application_changed_meanwhile(stage: Stage) -> None:
+    def somebody_writes(call: str) -> ApiError | None:
+        if call.startswith("status"):
+            stage.api.objects["StreamsApp", "app"]["metadata"]["resourceVersion"] = "other"
+        return None
+
+    stage.turn()
+    stage.api.written()
+    stage.api.fails = somebody_writes
+    stage.planned = Plan(AppStatus(phase="Rolling"), (SetBudget(0),))
+    wait = stage.turn()
+    assert wait is not None
+    assert wait < PERIOD
+    assert list(stage.api.written()) == ["status StreamsApp/app"]
+
+
+def test_a_status_that_only_counts_differently_is_written_now_and_then(stage: Stage) -> None:
+    stage.planned = Plan(AppStatus(phase="Running", input_lag=1), ())
+    stage.turn()
+    assert stage.status_writes() == 1
+    for lag in range(2, 7):
+        stage.planned = Plan(AppStatus(phase="Running", input_lag=lag), ())
+        stage.turn()
+    assert stage.status_writes() == 0
+    stage.clock.at += FIGURES_SECONDS
+    stage.turn()
+    stage.turn()
+    assert stage.status_writes() == 1
+    assert stage.api.objects["StreamsApp", "app"]["status"]["inputLag"] == 6
+    stage.planned = Plan(AppStatus(phase="Running", input_lag=None), ())
+    stage.turn()
+    assert stage.status_writes() == 1
+
+
+def test_an_error_is_told_once_until_it_is_another_one_or_gone(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    stage.planned = KeyError("at offset 17")
+    waits = [stage.turn() for _ in range(3)]
+    stage.planned = KeyError("at offset 18")
+    waits += [stage.turn() for _ in range(4)]
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_BACKOFF, LONGEST_BACKOFF]
+    assert stage.events() == ["OperatorError"]
+    assert sum(record.exc_info is not None for record in caplog.records) == 1
+    stage.planned = ValueError("something else")
+    stage.turn()
+    assert stage.events() == ["OperatorError", "OperatorError"]
+    stage.planned = Plan(AppStatus(), ())
+    assert stage.turn() == PERIOD
+    assert "ns/app: works again" in caplog.messages
+
+
+def test_an_api_server_that_is_away_is_no_event_and_waited_for_not_too_long(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    stage.api.fails = lambda call: Unavailable("refused")
+    waits = [stage.turn() for _ in range(10)]
+    assert waits[-1] == LONGEST_OUTAGE_BACKOFF
+    assert stage.asked == []
+    assert caplog.messages == ["ns/app: refused"]
+    stage.api.fails = lambda call: None
+    assert stage.turn() == PERIOD
+    assert stage.events() == []
+
+
+def test_half_a_look_is_none(stage: Stage) -> None:
+    stage.api.fails = lambda call: Unavailable("refused") if call == "list Pod" else None
+    stage.turn()
+    assert stage.asked == []
+
+
+def test_a_refusal_is_told_with_an_event(stage: Stage) -> None:
+    stage.planned = Plan(AppStatus(), (SetBudget(0),))
+    stage.api.fails = lambda call: Rejected("no room") if "Budget" in call and call.startswith("apply") else None
+    stage.turn()
+    assert stage.events() == ["OperatorError"]
+
+
+def test_an_application_that_was_made_anew_is_another_one(stage: Stage) -> None:
+    stage.turn()
+    first = stage.loop._app
+    stage.turn()
+    assert stage.loop._app is first
+    stage.api.put({**APP, "metadata": {**APP["metadata"], "uid": "v"}})
+    stage.turn()
+    assert stage.loop._app is not first
+
+
+def test_an_application_that_is_gone_ends_its_loop_and_is_measured_no_more(stage: Stage) -> None:
+    stage.turn()
+    assert b'streamsapp_app_restart_safe{name="app"' in stage.figures.render()
+    stage.api.objects.clear()
+    assert stage.turn() is None
+    assert b"streamsapp_app_restart_safe{" not in stage.figures.render()
+
+
+def test_leaves_an_application_alone_that_waits_for_somebody_elses_finalizer(stage: Stage) -> None:
+    metadata = APP["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["other"]}
+    stage.api.put({**APP, "metadata": metadata})
+    assert stage.turn() == PERIOD
+    assert stage.asked == []
+    assert list(stage.api.written()) == []
+
+
+def test_a_nudge_does_not_make_a_failing_loop_turn_more_often_but_a_change_does(stage: Stage) -> None:
+    stage.planned = KeyError("x")
+    stage.turn()
+    stage.loop.nudge()
+    assert not stage.loop.asked_for
+    stage.loop.wake()
+    assert stage.loop.asked_for
+
+
+def test_conflicts_are_tried_again_soon_and_told_to_nobody(stage: Stage) -> None:
+    stage.api.fails = lambda call: Conflict("changed") if call.startswith("status") else None
+    waits = [stage.turn() for _ in range(8)]
+    assert waits[0] is not None
+    assert waits[0] < PERIOD
+    assert waits[-1] == PERIOD
+    assert stage.events() == []
+
+
+def test_loops_begin_with_an_application_and_end_with_it(stage: Stage) -> None:
+    loops = Loops(stage.tools, stage.figures)
+    loops.saw(KEY)
+    oldest = loops.oldest()
+    assert oldest is not None
+    assert oldest[0] == KEY
+    stage.api.objects.clear()
+    loops.saw(KEY)
+    for _ in range(500):
+        if loops.oldest() is None:
+            break
+        stage.loop._stopping.wait(0.01)
+    assert loops.oldest() is None
+    stage.api.put(APP)
+    loops.saw(KEY)
+    assert loops.oldest() is not None
+    loops.close(5.0)
+    loops.saw(Key("ns", "late"))
+    oldest = loops.oldest()
+    assert oldest is not None
+    assert oldest[0] == KEY

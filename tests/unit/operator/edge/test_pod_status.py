@@ -1,0 +1,158 @@
+"""Pods are asked in parallel, and none of them can hold the operator up."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from streamsapp.clock import SystemClock
+from streamsapp_operator.model.observed import PodReport
+from streamsapp_operator.observe.exchange import Address
+from streamsapp_operator.observe.pod_status import PodAsker, clock_offset
+from streamsapp_operator.times import SteadyClock
+
+DATE = "Thu, 01 Jan 2026 00:00:10 GMT"
+BODY = json.dumps({"applicationId": "app", "state": "RUNNING", "generation": 1, "tasks": []}).encode()
+
+
+def answer(code: str = "200 OK", body: bytes = BODY, date: str | None = DATE) -> bytes:
+    head = [f"HTTP/1.1 {code}", f"Content-Length: {len(body)}", *([] if date is None else [f"Date: {date}"])]
+    return "".join(f"{line}\r\n" for line in [*head, ""]).encode() + body
+
+
+@contextmanager
+def pod(talk: Callable[[socket.socket, bytes], None]) -> Iterator[Address]:
+    """Listens, and talks to each who comes as ``talk`` does, which gets what was asked."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    try:
+                        talk(connection, connection.recv(4096))
+                    except OSError:
+                        continue
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield Address("127.0.0.1", listening.getsockname()[1])
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def asker() -> Iterator[PodAsker]:
+    made = PodAsker(SteadyClock(SystemClock()), patience=0.4)
+    yield made
+    made.close()
+
+
+def ask(asker: PodAsker, address: Address, *tokens: str) -> PodReport | str:
+    return asker.ask_all({"app-0": address}, "app", tokens or ("today", "yesterday"))["app-0"]
+
+
+def test_gets_a_report(asker: PodAsker) -> None:
+    with pod(lambda connection, _: connection.sendall(answer())) as address:
+        report = ask(asker, address)
+    assert isinstance(report, PodReport)
+    assert report.generation == 1
+
+
+def test_sends_the_newest_token_and_the_one_before_only_when_it_is_refused(asker: PodAsker) -> None:
+    given: list[bytes] = []
+
+    def talk(connection: socket.socket, asked: bytes) -> None:
+        given.append(next(line for line in asked.split(b"\r\n") if line.startswith(b"Authorization")))
+        connection.sendall(answer() if b"yesterday" in given[-1] else answer("401 Unauthorized", b"no"))
+
+    with pod(talk) as address:
+        assert isinstance(ask(asker, address), PodReport)
+    assert given == [b"Authorization: Bearer today", b"Authorization: Bearer yesterday"]
+
+
+def test_says_so_when_no_token_is_taken(asker: PodAsker) -> None:
+    with pod(lambda connection, _: connection.sendall(answer("401 Unauthorized", b"no"))) as address:
+        assert ask(asker, address) == "it answered /status with 401: no"
+
+
+def test_does_not_follow_where_a_pod_sends_it(asker: PodAsker) -> None:
+    with pod(lambda connection, _: connection.sendall(answer("302 Found", b"elsewhere"))) as address:
+        assert ask(asker, address) == "it answered /status with 302: elsewhere"
+
+
+def test_an_answer_without_a_date_has_no_age(asker: PodAsker) -> None:
+    with pod(lambda connection, _: connection.sendall(answer(date=None))) as address:
+        assert ask(asker, address) == "its answer has no Date, so the age of what it says is not known"
+
+
+def test_a_pod_that_nobody_listens_at_is_told_at_once(asker: PodAsker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    assert "Connection refused" in str(ask(asker, Address("127.0.0.1", port)))
+
+
+def drip(connection: socket.socket, _: bytes) -> None:
+    """Byte by byte, each in time."""
+    for byte in answer() * 100:
+        connection.sendall(bytes([byte]))
+        time.sleep(0.05)
+
+
+def flood(connection: socket.socket, _: bytes) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        connection.sendall(b"[" * 65536)
+
+
+def hang(connection: socket.socket, _: bytes) -> None:
+    time.sleep(3)
+
+
+@pytest.mark.parametrize("talk", [drip, hang])
+def test_no_pod_takes_more_than_its_time(asker: PodAsker, talk: Callable[[socket.socket, bytes], None]) -> None:
+    with pod(talk) as address:
+        began = time.monotonic()
+        said = ask(asker, address)
+        assert time.monotonic() - began < 1.5
+    assert "timed out" in str(said) or "in time" in str(said)
+
+
+def test_an_answer_without_end_is_given_up() -> None:
+    asker = PodAsker(SteadyClock(SystemClock()), patience=10.0)
+    with pod(flood) as address:
+        assert "larger than 4 MiB" in str(ask(asker, address))
+    asker.close()
+
+
+@pytest.mark.parametrize("text", [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}"])
+def test_an_answer_that_is_none_is_told(asker: PodAsker, text: bytes) -> None:
+    with pod(lambda connection, _: connection.sendall(text)) as address:
+        assert str(ask(asker, address)).startswith("it did not answer at 127.0.0.1:")
+
+
+def test_a_slow_pod_does_not_keep_the_others_waiting(asker: PodAsker) -> None:
+    with pod(hang) as slow, pod(lambda connection, _: connection.sendall(answer())) as quick:
+        answers = asker.ask_all({"app-0": slow, "app-1": quick}, "app", ("t",))
+    assert isinstance(answers["app-0"], str)
+    assert isinstance(answers["app-1"], PodReport)
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "offset"),
+    [(1767225610.0, 0.0), (1767225610.9, -0.9), (1767225600.0, 10.0), (1767225670.25, -60.25)],
+)
+def test_a_pods_clock_is_compared_by_the_date_of_its_answer(asked_at: float, offset: float) -> None:
+    assert clock_offset(DATE, asked_at) == pytest.approx(offset, abs=1e-3)
+
+
+@pytest.mark.parametrize("date", [None, "", "yesterday", "Thu, 99 Jan 2026 00:00:10 GMT"])
+def test_a_date_that_is_none_is_not_known(date: str | None) -> None:
+    assert clock_offset(date, 0.0) is None

@@ -1,0 +1,123 @@
+"""What a pod says of itself is untrusted: it is understood whole or not at all, and never raises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from streamsapp_operator.model.observed import PodReport, TaskRole
+from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
+
+STORE: dict[str, Any] = {
+    "name": "counts",
+    "changelog": "counts-changelog-1",
+    "position": 90,
+    "endOffset": 100,
+    "lag": 10,
+    "observedAt": "2026-01-01T00:00:10.500+00:00",
+    "mode": "updating",
+    "snapshot": {"epoch": 3, "offset": 80, "createdAt": "2026-01-01T00:00:00Z", "confirmedAt": None},
+}
+TASK: dict[str, Any] = {
+    "id": "0_1",
+    "role": "standby",
+    "state": "RUNNING",
+    "stores": [STORE],
+    "inputLag": None,
+    "restore": {"predictedSeconds": 1.5, "observedSeconds": None, "totalBytes": 7},
+}
+DOCUMENT: dict[str, Any] = {
+    "applicationId": "app",
+    "instance": "app-0",
+    "state": "RUNNING",
+    "generation": 7,
+    "tasks": [TASK],
+    "globalStores": [],
+}
+
+
+def read(document: Any) -> PodReport | str:
+    return read_status(json.dumps(document).encode(), "app", 100.0, -0.5)
+
+
+def test_understands_what_a_runtime_says() -> None:
+    report = read(DOCUMENT)
+    assert isinstance(report, PodReport)
+    assert (report.state, report.generation, report.fetched_at, report.clock_offset) == ("RUNNING", 7, 100.0, -0.5)
+    (task,) = report.tasks
+    assert (task.id, task.role, task.predicted_restore_seconds) == ("0_1", TaskRole.STANDBY, 1.5)
+    (store,) = task.stores
+    assert (store.position, store.end_offset, store.lag, store.mode) == (90, 100, 10, "updating")
+    assert (store.observed_at, store.snapshot_offset, store.snapshot_at) == (1767225610.5, 80, 1767225600.0)
+
+
+def test_a_snapshot_that_was_confirmed_is_as_young_as_that() -> None:
+    store = STORE | {"snapshot": STORE["snapshot"] | {"confirmedAt": "2026-01-01T00:00:30Z"}}
+    report = read(DOCUMENT | {"tasks": [TASK | {"stores": [store]}]})
+    assert isinstance(report, PodReport)
+    assert report.tasks[0].stores[0].snapshot_at == 1767225630.0
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"lag": -1}, "lag"),
+        ({"lag": "10"}, "lag"),
+        ({"lag": 1.5}, "lag"),
+        ({"lag": 2**70}, "lag"),
+        ({"lag": True}, "lag"),
+        ({"observedAt": "2026-01-01T00:00:10"}, "observedAt"),
+        ({"observedAt": 12}, "observedAt"),
+        ({"mode": None}, "mode"),
+        ({"name": "x" * 1000}, "name"),
+        ({"name": "\x1b[2J"}, "name"),
+    ],
+)
+def test_refuses_a_store_with_a_wrong_field_and_names_it(change: dict[str, Any], complaint: str) -> None:
+    answer = read(DOCUMENT | {"tasks": [TASK | {"stores": [STORE | change]}]})
+    assert isinstance(answer, str)
+    assert answer.startswith("its /status is not understood")
+    assert complaint in answer
+
+
+@pytest.mark.parametrize("field", ["position", "endOffset", "lag", "observedAt", "mode", "name", "changelog"])
+def test_a_field_that_is_left_out_is_not_taken_for_unknown(field: str) -> None:
+    store = {name: value for name, value in STORE.items() if name != field}
+    assert isinstance(read(DOCUMENT | {"tasks": [TASK | {"stores": [store]}]}), str)
+
+
+@pytest.mark.parametrize("task", ["0_1_2", "a_b", "", "0_1\n", "0_" + "1" * 20])
+def test_refuses_what_is_no_task(task: str) -> None:
+    assert isinstance(read(DOCUMENT | {"tasks": [TASK | {"id": task}]}), str)
+
+
+def test_refuses_another_application() -> None:
+    assert read(DOCUMENT | {"applicationId": "other"}) == "another application answers at its address: 'other'"
+
+
+def test_refuses_what_is_too_large_without_reading_it() -> None:
+    assert read_status(b"[" * (MAX_BYTES + 1), "app", 0.0, 0.0) == "its /status is larger than 4 MiB"
+
+
+def test_refuses_what_is_nested_without_end() -> None:
+    assert isinstance(read_status(b'{"tasks":' + b"[" * 100_000, "app", 0.0, 0.0), str)
+
+
+@given(st.binary(max_size=200))
+def test_never_raises_for_bytes(body: bytes) -> None:
+    assert isinstance(read_status(body, "app", 0.0, 0.0), str)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*DOCUMENT, *TASK, *STORE]), inner),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from([*DOCUMENT]), JSON)
+def test_never_raises_for_a_document_with_something_else_in_a_field(field: str, value: Any) -> None:
+    assert isinstance(read(DOCUMENT | {field: value}), PodReport | str)
