@@ -1,4 +1,4 @@
-"""The operator's loop in a made-up cluster: observe, plan, write the status, act; it may die between any two of them."""
+"""The operator's loop in a made-up cluster: observe, plan, write the status, act; it may die in between."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ class SimulatedOperator:
         self.told: Counter[str] = Counter()
         self.trace: list[str] = []
         self.released = False
+        #: The budget is open although the application is not safe: a pod is replaced that holds nothing.
+        self.opens_for_itself = False
 
     def turn(self) -> None:
         """One look and what follows; then a second or so passes."""
@@ -55,6 +57,8 @@ class SimulatedOperator:
         self._pass(0.4)
         planned = plan(self.app, seen, from_document(to_document(self.status)), self.cluster.now)
         self._call()
+        evicts = any(isinstance(action, Evict) for action in planned.actions)
+        self.opens_for_itself = evicts and not planned.status.restart.safe
         self.status = planned.status
         self.written.append(planned.status)
         for action in planned.actions:
@@ -106,7 +110,7 @@ class SimulatedOperator:
             for ordinal in range(action.replicas, before):
                 pod = self.cluster.pods.get(ordinal)
                 if pod is not None and not pod.terminating:
-                    self.truth.took(pod, was_ready=pod.ready)
+                    self.truth.took(pod, was_ready=pod.ready, leaving=lambda it: not is_known(it, action.revision))
         self.cluster.apply(action)
 
     def _evict(self, action: Evict) -> None:

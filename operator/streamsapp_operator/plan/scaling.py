@@ -10,6 +10,7 @@ from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.status import ScalingStatus
 from streamsapp_operator.plan import autoscale
 from streamsapp_operator.plan.budget import is_shut
+from streamsapp_operator.plan.memory import waiver
 from streamsapp_operator.plan.rollout import Course
 from streamsapp_operator.plan.summary import input_lag
 from streamsapp_operator.plan.view import View
@@ -47,7 +48,10 @@ def _may_shrink(view: View, course: Course, current: int) -> bool:
     busy = course.rollout.current not in {None, last.name} or course.restart is not None
     if busy or any(pod.terminating for pod in view.pods):
         return False
-    return view.gate.holds_nothing(last, Waiver()) or (view.restart.safe and is_shut(view))
+    # While a revision is being checked, nothing leads to it yet.
+    undecided = course.template is None or course.rollout.phase == "Checking"
+    excused = Waiver() if undecided else waiver(view, course.rollout, course.template or "")
+    return view.gate.holds_nothing(last, Waiver()) or (view.gate.allows(last, excused) and is_shut(view))
 
 
 def _load(view: View) -> autoscale.Load:

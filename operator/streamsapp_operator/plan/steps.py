@@ -29,6 +29,8 @@ HOPELESS = frozenset(
     }
 )
 PATIENCE = 30.0
+#: What a user can do about pods of an old revision that never become ready, while they have tasks.
+REMEDY = "; spec.replicas: 0, and then as before, replaces all pods at once"
 CRASHES = 3
 
 
@@ -117,7 +119,8 @@ def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> M
         return Move(rollout, stuck=_first_blocker(view) or "first there are to be fewer pods")
     free = [pod for pod in outdated if pod.ready and _may_take(view, pod, excused)]
     if not free:
-        return Move(rollout, stuck=_first_blocker(view))
+        unready = any(not pod.ready for pod in outdated)
+        return Move(rollout, stuck=(_first_blocker(view) or "no pod may be taken") + (REMEDY if unready else ""))
     return _begin(view, rollout, min(free, key=lambda pod: _price(view, pod)))
 
 
