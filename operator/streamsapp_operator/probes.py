@@ -11,12 +11,12 @@ import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from streamsapp.errors import ConfigError
-from streamsapp_operator.loop import Loops
+from streamsapp_operator.loop import Key
 from streamsapp_operator.metrics import Figures
 from streamsapp_operator.times import SteadyClock
 from streamsapp_operator.watching import WatchAge
@@ -27,6 +27,14 @@ log = logging.getLogger(__name__)
 HUNG_SECONDS = 60.0
 
 
+class Beats(Protocol):
+    """The loops, as far as their health goes."""
+
+    def oldest(self) -> tuple[Key, float] | None:
+        """The loop that has not got on for the longest time, and since when."""
+        ...
+
+
 class Health:
     """Whether the operator does its work."""
 
@@ -34,7 +42,7 @@ class Health:
         self._clock = clock
         self._figures = figures
         #: From when this operator leads.
-        self.working: tuple[WatchAge, Loops] | None = None
+        self.working: tuple[WatchAge, Beats] | None = None
 
     def healthy(self) -> tuple[bool, str]:
         """If not, a new start is what helps: a watcher is silent, or a loop hangs."""

@@ -85,9 +85,10 @@ class Client:
             query["continue"] = following
 
     def create(self, document: Object, timeout: float = _ANSWER) -> Object:
-        """A new object; ``Conflict`` if it exists."""
+        """A new object; ``Conflict`` if it exists. A field that there is not is a fault, not passed over."""
         kind, namespace = kind_of(document), document["metadata"]["namespace"]
-        return self._request("create", kind, namespace, body=document, timeout=timeout)
+        query = {"fieldValidation": "Strict"}
+        return self._request("create", kind, namespace, query=query, body=document, timeout=timeout)
 
     def replace(self, document: Object, timeout: float = _ANSWER) -> Object:
         """An object as a whole, guarded by the resource version that it has, if it has one."""

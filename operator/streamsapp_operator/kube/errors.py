@@ -18,6 +18,9 @@ from typing import Any
 
 _MISSING_RIGHT = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"')
 
+#: How server-side apply tells that a document does not fit its schema: as an error of its own.
+_UNTYPED = "failed to create typed patch object"
+
 
 class ApiError(Exception):
     """Root of what the client raises."""
@@ -58,5 +61,7 @@ def error_of(code: int, status: dict[str, Any], doing: str, *, evicting: bool = 
         return Forbidden(f"{doing}: the operator may not {verb} {resource}; {remedy} ({said})")
     if code == 429 and evicting:
         return Refused(said)
+    if code == 500 and _UNTYPED in said:
+        return Rejected(f"{doing}: {said}")
     kind = {404: Gone, 409: Conflict, 410: Gone, 400: Rejected, 403: Rejected, 413: Rejected, 422: Rejected}
     return kind.get(code, Unavailable)(f"{doing}: {said}")

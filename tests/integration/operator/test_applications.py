@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from operator_process import until
 from operator_world import APP, DownWatch, World
@@ -98,9 +101,16 @@ def test_a_topology_that_does_not_load_starts_nothing_and_its_faults_are_told(wo
     until(lambda: not world.client.list(POD, world.namespace), "the check pod is gone")
 
 
-def test_a_pod_that_the_api_server_refuses_is_told_as_a_fault(world: World) -> None:
-    world.apply(podTemplate={"metadata": {"labels": {"bad": "not a label value!"}}})
-    until(lambda: "not a label value!" in json.dumps(world.status().get("conditions")), "the fault is in a condition")
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        ({"metadata": {"labels": {"bad": "not a label value!"}}}, "not a label value!"),
+        ({"spec": {"tolerationz": []}}, "tolerationz"),
+    ],
+)
+def test_a_pod_that_the_api_server_refuses_is_told_as_a_fault(world: World, template: Any, told: str) -> None:
+    world.apply(podTemplate=template)
+    until(lambda: told in json.dumps(world.status().get("conditions")), "the fault is in a condition")
     assert world.client.get(STATEFUL_SET, world.namespace, APP) is None
 
 
