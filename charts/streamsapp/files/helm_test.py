@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from kubernetes import client, config
+
+_TRIES, _PAUSE_SECONDS = 30, 1.0
 
 
 def main() -> int:
@@ -23,12 +26,17 @@ def main() -> int:
 
 
 def operator_faults(url: str) -> Iterator[str]:
-    """Is the operator there, and does it watch?"""
-    try:
-        with urlopen(f"{url}/readyz", timeout=10) as answer:  # noqa: S310 - the scheme is the chart's
-            print(f"ok      {url}/readyz answers: {answer.read().decode().strip()}")
-    except (URLError, OSError) as error:
-        yield f"{url}/readyz: {error}; `kubectl logs` of the operator says why"
+    """Is the operator there? It may be starting."""
+    fault = ""
+    for _ in range(_TRIES):
+        try:
+            with urlopen(f"{url}/readyz", timeout=5) as answer:  # noqa: S310 - the scheme is the chart's
+                print(f"ok      {url}/readyz answers: {answer.read().decode().strip()}")
+                return
+        except (URLError, OSError) as error:
+            fault = f"{url}/readyz: {error}; `kubectl logs` of the operator says why"
+            time.sleep(_PAUSE_SECONDS)
+    yield fault
 
 
 def served_faults(namespaces: list[str]) -> Iterator[str]:

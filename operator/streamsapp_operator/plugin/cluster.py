@@ -189,7 +189,10 @@ class KubeCluster:
         except (Gone, Conflict) as error:
             raise PluginError(f"{clean(str(error))}; try again") from error
         except ApiError as error:
-            raise PluginError(f"{self._configuration.host}: {clean(str(error))}") from error
+            reason = clean(str(error)).rpartition(": ")[2]
+            raise PluginError(
+                f"{self._configuration.host}: {reason}; is the cluster up, and --context right?"
+            ) from error
 
 
 def _runs(pod: Document) -> bool:

@@ -5,6 +5,7 @@ Called on one thread per pod.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from kubernetes.stream import portforward
 _PATIENCE = 10.0
 #: Far more than any pod has to say.
 _LONGEST = 64 * 1024 * 1024
+_MESSAGE = re.compile(r'"message":"((?:[^"\\]|\\.)*)"')
 
 
 class UnreachableError(Exception):
@@ -70,12 +72,12 @@ def _date(text: str | None) -> datetime | None:
 
 
 def _refusal(reason: str) -> str:
-    """Of the web socket's handshake."""
-    if "403" in reason:
+    """Of the web socket's handshake: its text holds what the API server says."""
+    if "403" in reason.partition("-+-")[0]:
         return "you may not forward ports of pods (get and create on pods/portforward)"
-    if "404" in reason:
-        return "it is gone"
-    return f"ports cannot be forwarded: {_first_line(reason)}"
+    told = _MESSAGE.search(reason)
+    said = reason if told is None else told[1].replace("\\", "")  # quotes in JSON, in the text of a bytes literal
+    return f"ports cannot be forwarded: {_first_line(said)}"
 
 
 def _failure(told: str | None, error: Exception) -> str:

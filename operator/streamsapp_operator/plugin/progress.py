@@ -12,7 +12,7 @@ from streamsapp_operator.model.status import AppStatus, Blocker, RolloutStatus
 from streamsapp_operator.plugin.documents import seconds_since
 from streamsapp_operator.plugin.status_view import blockers_table
 from streamsapp_operator.plugin.style import Style, Tone
-from streamsapp_operator.plugin.text import clean, plural, seconds
+from streamsapp_operator.plugin.text import brief, clean, plural, seconds
 
 _OVER = {"Complete", "TimedOut", "RolledBack", "Refused"}
 #: Changes of lag alone are not told again.
@@ -99,7 +99,7 @@ class Follower:
         if last.phase == "Complete":
             said = f"done: {last.updated} of {plural(last.total, 'pod')} restarted in {seconds(took)}"
             return self._style.paint(said, Tone.GOOD)
-        said = f"{_ENDS[last.phase]}: {clean(last.message)}" if last.message else _ENDS[last.phase]
+        said = f"{_ENDS[last.phase]}: {brief(clean(last.message))}" if last.message else _ENDS[last.phase]
         return self._style.paint(said, Tone.BAD)
 
 

@@ -10,7 +10,7 @@ from streamsapp_operator.plugin.documents import App, Pod, read_time, seconds_si
 from streamsapp_operator.plugin.style import Style, Tone
 from streamsapp_operator.plugin.table import Cell, Column, Row, render
 from streamsapp_operator.plugin.tasks_view import tasks_table
-from streamsapp_operator.plugin.text import UNKNOWN, age, clean, count, fill, plural, seconds
+from streamsapp_operator.plugin.text import UNKNOWN, age, brief, clean, count, fill, plural, seconds
 
 #: Phases of a rollout that went wrong, or wait.
 _BAD = {"TimedOut", "RolledBack", "Refused"}
@@ -46,7 +46,7 @@ def status_lines(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> 
     yield from _summary(app, pods, now, style)
     for title, lines in (
         ("WHAT BLOCKS A RESTART", _blockers(app.status, style)),
-        ("CONDITIONS", _conditions(app.status, now, style)),
+        ("CONDITIONS", _conditions(app, now, style)),
         ("PODS", _pods(app, pods, now, style)),
         ("TASKS", tasks_table(app, pods, style)),
     ):
@@ -125,10 +125,7 @@ def _restart_fact(status: AppStatus, style: Style) -> str:
 
 def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
     tone = Tone.BAD if rollout.phase in _BAD else Tone.WARN if rollout.phase in _PENDING else Tone.GOOD
-    parts = [
-        style.paint(rollout.phase, tone),
-        f"{rollout.updated} of {plural(rollout.total, 'pod')} on revision {clean(rollout.revision)}",
-    ]
+    parts = [style.paint(rollout.phase, tone), _reach(rollout)]
     if rollout.current is not None:
         parts.append(f"restarting {clean(rollout.current)}")
     if rollout.phase == "Blocked" and rollout.blocked_since is not None:
@@ -137,9 +134,13 @@ def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
         parts.append(
             f"last pod took {seconds(rollout.observed_seconds)}, predicted {seconds(rollout.predicted_seconds)}"
         )
-    if rollout.message:
-        parts.append(clean(rollout.message))
     return style.between.join(parts)
+
+
+def _reach(rollout: RolloutStatus) -> str:
+    if rollout.phase in ("RollingBack", "RolledBack", "Refused"):
+        return f"revision {clean(rollout.revision)} was not taken; the conditions say why"
+    return f"{rollout.updated} of {plural(rollout.total, 'pod')} on revision {clean(rollout.revision)}"
 
 
 def _blockers(status: AppStatus, style: Style) -> Iterator[str]:
@@ -164,18 +165,20 @@ def blockers_table(blockers: Sequence[Blocker], style: Style) -> Iterator[str]:
     return render(_BLOCKERS, rows, style)
 
 
-def _conditions(status: AppStatus, now: datetime, style: Style) -> Iterator[str]:
+def _conditions(app: App, now: datetime, style: Style) -> Iterator[str]:
     rows: list[Row] = []
-    for each in status.conditions:
-        tone = condition_tone(each)
+    for each in app.status.conditions:
+        tone = condition_tone(each, app)
         since = age(seconds_since(read_time(each.last_transition_time), now))
-        said = f"{each.reason}: {each.message}" if each.message else each.reason
+        said = brief(f"{each.reason}: {each.message}" if each.message else each.reason)
         rows.append([Cell(style.sign(tone), tone), each.type, each.status, since, said])
     return render(_CONDITIONS, rows, style)
 
 
-def condition_tone(condition: Condition) -> Tone:
+def condition_tone(condition: Condition, app: App) -> Tone:
     """Progressing is neither good nor bad; of the others one is bad when it is true."""
+    if condition.type == "SnapshotsFresh" and not app.has_remote_state:
+        return Tone.DIM
     if condition.status == "Unknown":
         return Tone.WARN
     if condition.type == "Progressing":
@@ -194,10 +197,9 @@ def _pods(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterato
 
 def _pod_row(app: App, pod: Pod, now: datetime, *, in_step: bool) -> Row:
     """Generations are told where they differ, restarts where there were any."""
-    report, rollout = pod.answer.report, app.status.rollout
+    report, wanted = pod.answer.report, _wanted_revision(app.status)
     active = None if report is None else sum(task.role == "active" for task in report.tasks)
     state = pod.phase if pod.phase != "Running" else UNKNOWN if report is None else report.state
-    old = rollout is not None and pod.revision != rollout.revision
     return [
         pod.name,
         Cell("yes", Tone.GOOD) if pod.ready else Cell("no", Tone.BAD),
@@ -205,8 +207,15 @@ def _pod_row(app: App, pod: Pod, now: datetime, *, in_step: bool) -> Row:
         count(active),
         count(None if report is None or active is None else len(report.tasks) - active),
         "" if report is None or in_step else count(report.generation),
-        Cell(pod.revision, Tone.WARN if old else Tone.DIM),
+        Cell(pod.revision, Tone.DIM if pod.revision == wanted else Tone.WARN),
         Cell(str(pod.restarts) if pod.restarts else "", Tone.WARN),
         age(seconds_since(pod.created, now)),
         pod.node,
     ]
+
+
+def _wanted_revision(status: AppStatus) -> str | None:
+    """What all pods shall have."""
+    if status.rollout is None or status.rollout.phase in ("RollingBack", "RolledBack", "Refused"):
+        return status.last_good_revision
+    return status.rollout.revision

@@ -87,6 +87,11 @@ def size(amount: int | None) -> str:
     return f"{value:.1f} TiB"
 
 
+def brief(text: str, most: int = 240) -> str:
+    """Its beginning: ``-o json`` has all of it."""
+    return text if len(text) <= most else f"{text[:most].rstrip()} [...]"
+
+
 def plural(number: int, one: str) -> str:
     """``1 pod``, ``2 pods``."""
     return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
