@@ -21,8 +21,11 @@ help:
 demo: setup
 	@$(RUN)/python tools/demo.py
 
+# Tests of the cluster come last and alone: there is one on a machine, and some of them measure gaps of a second.
 test: setup check
-	@$(RUN)/python -m pytest -n $(or $(JOBS),auto) --maxprocesses 4 --dist worksteal
+	@PYTHONPATH=tools $(RUN)/python -m cluster build
+	@$(RUN)/python -m pytest -n $(or $(JOBS),auto) --maxprocesses 4 --dist worksteal --ignore tests/cluster
+	@$(RUN)/python -m pytest tests/cluster
 
 check: setup
 	@$(RUN)/ruff format --check --quiet .

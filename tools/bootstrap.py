@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,20 @@ def set_up_environment() -> None:
     wanted = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
     if STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted and _works(VENV_PYTHON):
         return
+    if not _works(VENV_PYTHON):
+        _make_environment()
+    pip = [str(VENV_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    with step("locked packages"):
+        run([*pip, "install", "--require-hashes", "-r", str(LOCK)])
+        surplus = _surplus_packages()
+        if surplus:
+            run([*pip, "uninstall", "--yes", *surplus])
+    with step("streamsapp, editable"):
+        run([*pip, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+    STAMP.write_text(wanted, encoding="utf-8")
+
+
+def _make_environment() -> None:
     with step(f"environment in .venv, Python {sys.version.split()[0]}"):
         if importlib.util.find_spec("ensurepip") is None:  # Debian splits it off
             package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
@@ -58,12 +73,19 @@ def set_up_environment() -> None:
             install_packages(package)
         shutil.rmtree(VENV, ignore_errors=True)
         run([sys.executable, "-m", "venv", str(VENV)])
-    pip = [str(VENV_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    with step("locked packages"):
-        run([*pip, "--require-hashes", "-r", str(LOCK)])
-    with step("streamsapp, editable"):
-        run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
-    STAMP.write_text(wanted, encoding="utf-8")
+
+
+def _surplus_packages() -> list[str]:
+    """What an earlier lock had installed and this one does not: tests must not find it."""
+    command = [str(VENV_PYTHON), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    locked = {_normal(name) for name in re.findall(r"^([\w.-]+)==", LOCK.read_text(encoding="utf-8"), re.MULTILINE)}
+    installed = {_normal(line.partition("==")[0]) for line in answer.stdout.splitlines()}
+    return sorted(installed - locked - {"pip", "setuptools", "streamsapp"})
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def set_up_broker() -> None:

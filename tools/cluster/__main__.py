@@ -1,4 +1,5 @@
-"""``make cluster-up`` and ``make cluster-down``: the node, its images, Kafka and the S3 server, in one go each.
+"""``make cluster-up`` and ``make cluster-down``: the node, its images, Kafka and the S3 server, in one go each. And
+``build``, before ``make test``: a test that has to build what it needs would meet its timeout.
 
 What is being done is told on stderr; stdout has nothing but the two lines that a shell takes over:
 ``export $(make cluster-up)``. Exit codes: 0 done, 1 failed, 2 this machine cannot run a node, and why.
@@ -28,10 +29,13 @@ from streamsapp.errors import StreamsAppError, UserInputError
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="cluster", description="a real single-node Kubernetes on this machine")
-    parser.add_argument("action", choices=["up", "down"])
+    parser.add_argument("action", choices=["up", "down", "build"], help="build: only the programs that tests need")
     action = parser.parse_args().action
     try:
         with redirect_stdout(sys.stderr):
+            if action == "build":
+                binaries.build(binaries.NODE if os.geteuid() == 0 else binaries.API_SERVER)
+                return 0
             packages.ensure()
             layout = Layout.of_this_machine()
             with _alone(layout):

@@ -1,0 +1,68 @@
+"""One real cluster for all tests of this folder, with Kafka and the S3 server beside it, and namespaces in it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.host_services import KAFKA, HostServices
+from cluster.layout import Layout
+from cluster_app import Kubectl
+from kafka_cluster import Kafka
+from kube_cluster import NoClusterError, cluster_for_tests
+
+_HERE = Path(__file__).parent
+#: Longer than a test takes that hangs. Bringing up the cluster does not count.
+_SECONDS = 300
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The cluster belongs to one process: where tests are spread in groups, all of these are one."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_SECONDS, func_only=True))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cluster(request: pytest.FixtureRequest) -> Iterator[Layout]:
+    """Up before the first test; what is being done for that is shown, since it may take minutes."""
+    captured = request.config.pluginmanager.getplugin("capturemanager")
+    with captured.global_and_fixture_disabled():
+        running = cluster_for_tests()
+        try:
+            layout = running.__enter__()
+        except NoClusterError as error:
+            pytest.fail(str(error), pytrace=False)
+    yield layout
+    with captured.global_and_fixture_disabled():
+        running.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Layout) -> Kubectl:
+    """Logged in as somebody who may do everything."""
+    return Kubectl(cluster.kubeconfig, cluster.programs)
+
+
+@pytest.fixture(scope="session")
+def kafka(cluster: Layout) -> Kafka:
+    """Topics and records on the broker that pods know as ``kafka:9092``."""
+    return Kafka(KAFKA)
+
+
+@pytest.fixture
+def namespace(cluster: Layout, kubectl: Kubectl) -> Iterator[str]:
+    """A new one, which enforces the restricted Pod Security Standard and has the secret of the S3 server."""
+    name = f"test-{os.getpid()}-{next(_numbers)}"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    kubectl.apply(HostServices(cluster).credentials(name))
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")

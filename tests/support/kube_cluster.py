@@ -1,0 +1,55 @@
+"""The cluster that tests run on: the node of ``make cluster-up``, brought up for the tests unless it is up already."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster.layout import Layout
+from cluster.node import Node
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class NoClusterError(Exception):
+    """There is no cluster for the tests; the text says what is needed."""
+
+
+@contextmanager
+def cluster_for_tests() -> Iterator[Layout]:
+    """The node with the images of this tree. One that was up before stays up.
+
+    One process of tests at a time uses it, others wait: tests stop its API server, drain the node and kill pods.
+    """
+    layout = Layout.of_this_machine()
+    with (layout.root / "tests.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        was_up = Node(layout).is_up()
+        _cluster("up")
+        try:
+            yield layout
+        finally:
+            if not was_up:
+                _cluster("down")
+
+
+def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Looks several times a second; ``what`` completes "timed out waiting until"."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"timed out waiting until {what}: not within {seconds:g} s")
+        time.sleep(0.1)
+
+
+def _cluster(action: str) -> None:
+    """What it is doing goes to this process' stderr; stdout is for shells."""
+    command = [sys.executable, "-m", "cluster", action]
+    answer = subprocess.run(command, cwd=ROOT / "tools", stdout=subprocess.DEVNULL, check=False)
+    if answer.returncode != 0:
+        raise NoClusterError(f"`make cluster-{action}` failed with exit code {answer.returncode}; it said why above")
