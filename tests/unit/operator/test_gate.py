@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, strategies as st
+
+import seen
+from seen import NOW, ROLLOUT, active, broken, gate, observed, pod, pods, standby, store
+from streamsapp_operator.cover import leading_word
+from streamsapp_operator.gate import LISTED, Waiver
+from streamsapp_operator.model.observed import ChildrenSeen, Observed, PodReport, PodSeen, TaskReport, TaskRole
+from streamsapp_operator.model.status import Blocker
+
+RUNS = active("0_0")
+
+
+def two(follower: TaskReport | None, runs: TaskReport = RUNS) -> Observed:
+    """The first pod runs a task that the second may follow."""
+    return observed([pod(0, runs), pod(1, *([] if follower is None else [follower]))])
+
+
+def reason(look: Observed) -> str | None:
+    blockers = gate(look).blockers_of(look.pods[0])
+    return leading_word(blockers[0]) if blockers else None
+
+
+def test_is_safe_when_every_task_is_followed_closely_by_another_ready_pod() -> None:
+    assert gate(observed(pods("one", "one", "one"))).verdict().safe
+
+
+@pytest.mark.parametrize(
+    ("follower", "word"),
+    [
+        (None, "NoStandby"),
+        (standby("0_0", lag=1001), "StandbyBehind"),
+        (standby("0_0", lag=0, position=10, end_offset=5000), "StandbyBehind"),
+        (standby("0_0", lag=None), "StandbyStale"),
+        (standby("0_0", lag=-1), "StandbyStale"),
+        (standby("0_0", observed_at=None), "StandbyStale"),
+        (standby("0_0", observed_at=NOW - 9.5), "StandbyStale"),
+        (standby("0_0", observed_at=NOW + 2), "StandbyStale"),
+        (standby("0_0", observed_at=float("nan")), "StandbyStale"),
+        (standby("0_0", mode="paused"), "StandbyPaused"),
+        (standby("0_0", mode="restoring"), "StandbyNotReady"),
+        (standby("0_0", state="CREATED"), "StandbyNotReady"),
+        (standby("0_0", name="other"), "StandbyNotReady"),
+        (standby("0_0", changelog="another-0"), "StandbyNotReady"),
+    ],
+)
+def test_names_what_is_wrong_with_the_only_standby(follower: TaskReport | None, word: str) -> None:
+    assert reason(two(follower)) == word
+
+
+def test_a_lag_as_large_as_allowed_seen_as_long_ago_as_allowed_is_safe() -> None:
+    assert reason(two(standby("0_0", lag=1000, observed_at=NOW - 9))) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ready": False},
+        {"terminating": True},
+        {"report": None},
+        {"report": seen.report(standby("0_0"), at=NOW - 11)},
+        {"report": seen.report(standby("0_0"), at=NOW + 1)},
+        {"report": seen.report(standby("0_0"), generation=6)},
+        {"report": seen.report(standby("0_0"), generation=None)},
+        {"report": seen.report(standby("0_0"), state="REBALANCING")},
+        {"ordinal": 2},
+        {"name": "app-0"},
+    ],
+)
+def test_a_standby_does_not_count_on_a_pod_that_is_not_ready_goes_or_is_not_heard(changes: dict[str, object]) -> None:
+    other = replace(pod(1, standby("0_0")), **changes)  # type: ignore[arg-type]
+    look = observed([pod(0, RUNS), other], replicas=2)
+    assert gate(look).blockers_of(look.pods[0])
+    assert not gate(look).verdict().safe
+
+
+def test_a_task_without_stores_is_always_safe() -> None:
+    assert gate(two(None, active("0_0", stores=()))).verdict().safe
+
+
+def test_every_store_of_the_task_must_be_followed() -> None:
+    runs = active("0_0", stores=(*RUNS.stores, store("0_0", TaskRole.ACTIVE, name="second")))
+    assert reason(two(standby("0_0"), runs)) == "StandbyNotReady"
+
+
+def test_a_pod_that_tells_of_two_replicas_of_a_task_is_believed_the_worse() -> None:
+    look = observed([pod(0, RUNS), pod(1, standby("0_0"), standby("0_0", lag=5000))])
+    assert reason(look) == "StandbyBehind"
+
+
+def test_one_good_standby_is_enough_whatever_the_others_are() -> None:
+    look = observed([pod(0, RUNS), pod(1, standby("0_0", lag=5000)), pod(2, standby("0_0"))])
+    assert reason(look) is None
+
+
+def test_two_pods_that_claim_the_same_task_are_unsafe() -> None:
+    look = observed([pod(0, RUNS), pod(1, active("0_0")), pod(2, standby("0_0"))])
+    assert reason(look) == "Rebalancing"
+
+
+def test_a_task_that_does_not_run_yet_is_unsafe() -> None:
+    assert reason(two(standby("0_0"), active("0_0", state="RESTORING"))) == "Rebalancing"
+
+
+def test_a_task_that_is_followed_and_run_by_nobody_is_missed() -> None:
+    look = observed([pod(0), pod(1, standby("0_0"))])
+    assert leading_word(gate(look).verdict().blockers[0]) == "TaskMissing"
+
+
+def test_a_task_that_is_known_and_run_by_nobody_is_missed() -> None:
+    verdict = gate(observed(pods("one", "one")), expected=frozenset({"0_0", "0_9"})).verdict()
+    assert [(it.task, leading_word(it)) for it in verdict.blockers] == [("0_9", "TaskMissing")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"ready": False}, "NotReady"),
+        ({"terminating": True}, "NotReady"),
+        ({"report": None, "unreachable": "timed out"}, "Unreachable"),
+        ({"report": None, "waiting_reason": "CrashLoopBackOff"}, "NotReady"),
+        ({"report": seen.report(generation=8)}, None),
+        ({"report": seen.report(generation=6)}, "Rebalancing"),
+        ({"report": seen.report(generation=None)}, "Rebalancing"),
+        ({"report": seen.report(state="REBALANCING")}, "Rebalancing"),
+    ],
+)
+def test_a_pod_in_motion_makes_the_application_unsafe(changes: dict[str, object], word: str | None) -> None:
+    look = observed([*pods("one", "one"), replace(pod(2), **changes)])  # type: ignore[arg-type]
+    found = gate(look).blockers_of(look.pods[2])
+    assert [leading_word(it) for it in found] == ([] if word is None else [word])
+    assert not gate(look).verdict().safe
+
+
+@pytest.mark.parametrize("replicas", [None, 1, 3])
+def test_another_number_of_pods_than_asked_for_is_unsafe(replicas: int | None) -> None:
+    assert not gate(observed(pods("one", "one"), replicas=replicas)).verdict().safe
+
+
+def test_two_pods_with_one_number_are_unsafe() -> None:
+    first, second = pods("one", "one")
+    assert not gate(observed([first, second, replace(second, uid="again")], replicas=2)).verdict().safe
+
+
+def test_an_application_without_pods_is_safe() -> None:
+    assert gate(observed([])).verdict().safe
+
+
+def snapshotted(seconds: float | None, offset: int | None = 50) -> Observed:
+    kept = store("0_0", TaskRole.ACTIVE, snapshot_offset=offset)
+    return observed([pod(0, active("0_0", stores=(kept,), predicted_restore_seconds=seconds))])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "offset", "word"),
+    [
+        (60.0, 50, None),
+        (60.1, 50, "SnapshotTooOld"),
+        (None, 50, "SnapshotUnknown"),
+        (-1.0, 50, "SnapshotUnknown"),
+        (float("nan"), 50, "SnapshotUnknown"),
+        (1.0, None, "NoStandby"),
+    ],
+)
+def test_a_snapshot_counts_if_its_restore_is_known_to_be_quick(
+    seconds: float | None, offset: int | None, word: str | None
+) -> None:
+    assert reason(snapshotted(seconds, offset)) == word
+
+
+def test_a_snapshot_of_one_store_of_two_does_not_count() -> None:
+    both = (store("0_0", TaskRole.ACTIVE, snapshot_offset=5), store("0_0", TaskRole.ACTIVE, name="second"))
+    assert reason(two(None, active("0_0", stores=both, predicted_restore_seconds=1.0))) == "SnapshotUnknown"
+
+
+def test_a_clock_of_a_pod_that_is_ahead_or_behind_does_not_change_ages() -> None:
+    for offset in (-300.0, 0.0, 300.0):
+        follower = standby("0_0", observed_at=NOW - 8 + offset)
+        other = pod(1, report=seen.report(follower, clock_offset=offset))
+        assert gate(observed([pod(0, RUNS), other])).verdict().safe
+        stale = replace(follower, stores=(replace(follower.stores[0], observed_at=NOW - 12 + offset),))
+        other = pod(1, report=seen.report(stale, clock_offset=offset))
+        assert not gate(observed([pod(0, RUNS), other])).verdict().safe
+
+
+def test_an_operator_whose_clock_went_back_takes_nothing_for_fresh() -> None:
+    assert not gate(observed(pods("one", "one"), at=NOW - 5)).verdict().safe
+
+
+def test_what_was_safe_is_unsafe_once_it_is_old() -> None:
+    look = observed(pods("one", "one"))
+    until = gate(look).good_until()
+    assert NOW < until <= NOW + ROLLOUT.max_observation_age_seconds
+    assert gate(replace(look, at=until)).verdict().safe
+    assert not gate(replace(look, at=until + 0.1)).verdict().safe
+
+
+def test_blockers_beyond_a_number_are_only_counted_and_the_worst_come_first() -> None:
+    tasks = [active(f"0_{it}") for it in range(LISTED + 5)]
+    verdict = gate(observed([pod(0, *tasks), pod(1, ready=False)])).verdict()
+    assert (len(verdict.blockers), verdict.more_blockers) == (LISTED, 6)
+    assert leading_word(verdict.blockers[0]) == "NotReady"
+
+
+def test_predicts_the_restores_that_the_other_pods_share() -> None:
+    kept = (store("0_0", TaskRole.ACTIVE, snapshot_offset=5),)
+    tasks = [active(f"0_{it}", stores=kept, predicted_restore_seconds=10.0) for it in range(4)]
+    look = observed([pod(0, *tasks), pod(1), pod(2)])
+    assert gate(look).predicted_seconds(look.pods[0]) == pytest.approx(21.0)
+    assert gate(look).predicted_seconds(look.pods[1]) == 0.0
+    assert gate(two(None)).predicted_seconds(two(None).pods[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("it", "holds_nothing"),
+    [
+        (broken(1, "ImagePullBackOff"), True),
+        (broken(1, "CrashLoopBackOff", phase="Running"), True),
+        (pod(1, ready=False, report=None, phase="Running", unreachable="timed out"), False),
+        (pod(1, ready=False, report=None, phase="Pending"), True),
+        (pod(1, ready=False), True),
+        (pod(1, active("0_0"), ready=False), False),
+        (pod(1, active("0_0", stores=()), ready=False), True),
+        (pod(1, ready=False, report=seen.report(at=NOW - 11)), False),
+        (pod(1), False),
+        (pod(1, ready=False, terminating=True), False),
+    ],
+)
+def test_a_pod_holds_nothing_only_if_that_is_known(it: PodSeen, holds_nothing: bool) -> None:
+    assert gate(observed([pod(0), it])).holds_nothing(it, Waiver()) is holds_nothing
+
+
+def test_tasks_of_a_new_sub_topology_block_their_own_pod_and_no_other() -> None:
+    look = observed([*pods("one", "one"), pod(2, active("5_0"))])
+    waiver = Waiver(newcomers=frozenset({"5"}), staying=frozenset({"0", "5"}))
+    assert gate(look).allows(look.pods[0], waiver)
+    assert not gate(look).allows(look.pods[2], waiver)
+    assert not gate(look).allows(look.pods[0], Waiver())
+
+
+def test_tasks_of_a_sub_topology_that_goes_block_nothing() -> None:
+    look = observed([*pods("one", "one"), pod(2, active("5_0"))])
+    assert gate(look).allows(look.pods[2], Waiver(staying=frozenset({"0"})))
+
+
+MAYBE = st.none() | st.integers(-5, 3000)
+TIMES = st.none() | st.floats(NOW - 30, NOW + 30)
+STORES = st.builds(
+    lambda name, lag, at, mode, offset: store("0_0", TaskRole.STANDBY, name=name, lag=lag, observed_at=at, mode=mode,
+                                              snapshot_offset=offset),
+    st.sampled_from(["counts", "second"]), MAYBE, TIMES, st.sampled_from(["updating", "updating", "paused", ""]), MAYBE,
+)  # fmt: skip
+TASKS = st.builds(
+    TaskReport, st.sampled_from(["0_0", "0_1", "", "x"]), st.sampled_from(TaskRole),
+    st.sampled_from(["RUNNING", "RESTORING", ""]), st.lists(STORES, max_size=2).map(tuple), MAYBE,
+    st.none() | st.floats(allow_nan=True),
+)  # fmt: skip
+REPORTS = st.builds(
+    PodReport, st.sampled_from(["RUNNING", "REBALANCING", ""]), st.none() | st.integers(0, 2),
+    st.lists(TASKS, max_size=4).map(tuple), st.floats(NOW - 20, NOW + 5), st.floats(-5, 5),
+)  # fmt: skip
+PODS = st.builds(
+    lambda ordinal, ready, ending, said: pod(ordinal, ready=ready, terminating=ending, report=said),
+    st.integers(0, 3), st.booleans(), st.booleans(), st.none() | REPORTS,
+)  # fmt: skip
+
+
+@given(st.lists(PODS, max_size=4), st.none() | st.integers(0, 4))
+def test_whatever_is_reported_safe_means_that_every_task_is_followed_or_kept(
+    found: list[PodSeen], replicas: int | None
+) -> None:
+    look = Observed(NOW, ChildrenSeen(replicas=replicas), tuple(found))
+    verdict = gate(look).verdict()
+    for it in found:
+        gate(look).predicted_seconds(it)
+    if not verdict.safe:
+        assert all(isinstance(it, Blocker) and it.reason for it in verdict.blockers)
+        return
+    assert len({it.ordinal for it in found}) == len(found)
+    assert all(it.ready and not it.terminating and it.report is not None for it in found)
+    for it in found:
+        for task in it.report.tasks if it.report else ():
+            if task.role is TaskRole.ACTIVE and task.stores:
+                assert is_followed(task, it, found) or is_kept(task)
+
+
+def is_kept(task: TaskReport) -> bool:
+    seconds = task.predicted_restore_seconds
+    return seconds is not None and 0 <= seconds <= 60 and all(it.snapshot_offset is not None for it in task.stores)
+
+
+def is_followed(task: TaskReport, owner: PodSeen, found: list[PodSeen]) -> bool:
+    names = {it.name for it in task.stores}
+    return any(
+        names <= {it.name for it in replica.stores if it.lag is not None and it.lag <= 1000 and it.mode == "updating"}
+        for other in found
+        for replica in (other.report.tasks if other.report else ())
+        if other.name != owner.name and replica.id == task.id and replica.role is not TaskRole.ACTIVE
+    )
