@@ -28,7 +28,11 @@ def cluster_for_tests() -> Iterator[Layout]:
     """
     layout = Layout.of_this_machine()
     with (layout.root / "tests.lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("  waiting for other tests that use the cluster of this machine", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         was_up = Node(layout).is_up()
         _cluster("up")
         try:

@@ -12,6 +12,7 @@ import re
 import shlex
 import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,11 @@ _LISTENERS = (
 
 def check_room() -> None:
     """Raises when something else uses the addresses or ports of the cluster. Only while the node does not run."""
-    taken = [*_overlapping_routes(), *_taken_ports()]
+    routes = json.loads(_ip("-json", "-4", "route", "show", "table", "all") or "[]")
+    listening = [
+        f"{address}:{port}: a process listens there" for address, port in _LISTENERS if is_taken(address, port)
+    ]
+    taken = [*overlaps(routes), *listening]
     if taken:
         raise UserInputError(
             "the cluster needs addresses and ports that something else on this machine uses:\n"
@@ -81,10 +86,11 @@ def plugin_configuration(layout: Layout) -> dict[str, Any]:
     return {"cniVersion": "1.0.0", "name": "streamsapp", "plugins": [{**bridge, "ipam": addresses}, ports]}
 
 
-def _overlapping_routes() -> list[str]:
+def overlaps(routes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which of the cluster's ranges have addresses that one of these routes of the kernel leads elsewhere."""
     wanted = [ipaddress.ip_network(each) for each in (f"{NODE_ADDRESS}/32", POD_RANGE, SERVICE_RANGE)]
     found = []
-    for route in json.loads(_ip("-json", "-4", "route", "show", "table", "all") or "[]"):
+    for route in routes:
         if route["dst"] == "default" or route.get("dev") in {NODE_BRIDGE, POD_BRIDGE}:
             continue
         there = ipaddress.ip_network(route["dst"], strict=False)
@@ -93,11 +99,8 @@ def _overlapping_routes() -> list[str]:
     return found
 
 
-def _taken_ports() -> list[str]:
-    return [f"{address}:{port}: a process listens there" for address, port in _LISTENERS if _is_taken(address, port)]
-
-
-def _is_taken(address: str, port: int) -> bool:
+def is_taken(address: str, port: int) -> bool:
+    """Whether a process listens there."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -18,6 +18,9 @@ from streamsapp.errors import StreamsError
 
 _POLL_SECONDS = 0.05
 
+#: What this process started itself. Kept, because Python complains of children that are forgotten while they run.
+_children: list[subprocess.Popen[bytes]] = []
+
 
 class Daemon:
     """One program that runs at most once per folder of a cluster."""
@@ -42,6 +45,7 @@ class Daemon:
                 start_new_session=True,  # Ctrl-C reaches the command alone
                 umask=0o022,
             )
+        _children.append(process)
         note(self._pid_file, process.pid)
         return True
 
