@@ -109,6 +109,10 @@ class SimulatedNode(threading.Thread):
 
     def _run_set(self, found: Object, pods: dict[str, Object]) -> None:
         name, replicas = found["metadata"]["name"], found["spec"]["replicas"]
+        generation = found["metadata"]["generation"]
+        if (found.get("status") or {}).get("observedGeneration") != generation:
+            status = {"replicas": replicas, "observedGeneration": generation}
+            self._client.write_status({**found, "apiVersion": "apps/v1", "kind": "StatefulSet"}, status)
         if "deletionTimestamp" in found["metadata"]:
             replicas = 0
         wanted = [f"{name}-{ordinal}" for ordinal in range(replicas)]

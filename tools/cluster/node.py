@@ -13,7 +13,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from cluster import binaries, configuration, network
@@ -210,7 +210,7 @@ def _answers(url: str, path: str, trusted: ssl.SSLContext | None = None) -> Call
             if trusted is None
             else http.client.HTTPSConnection(host, timeout=5, context=trusted)
         )
-        with suppress(OSError, http.client.HTTPException):
+        with closing(connection), suppress(OSError, http.client.HTTPException):
             connection.request("GET", path)
             return connection.getresponse().status == http.client.OK
         return False

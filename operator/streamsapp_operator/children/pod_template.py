@@ -79,6 +79,9 @@ def _template(
             "serviceAccountName": service_account_name(name),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
+            # The first process of a pod is then Kubernetes' own. As the first, an interpreter that has not come to its
+            # handlers yet would be deaf to SIGTERM, and the pod would end with its grace period only.
+            "shareProcessNamespace": True,
             "terminationGracePeriodSeconds": grace,
             "securityContext": POD_SECURITY,
             "topologySpreadConstraints": [_over_nodes(name)],

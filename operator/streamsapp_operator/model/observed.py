@@ -104,6 +104,8 @@ class ChildrenSeen:
     replicas: int | None = None
     #: Label ``streamsapp.dev/revision`` of the StatefulSet's pod template.
     template_revision: str | None = None
+    #: The StatefulSet's controller has seen the template: a pod that it makes from now on has this revision.
+    template_seen: bool = True
     #: ``maxUnavailable`` of the PodDisruptionBudget; ``None``: there is none.
     max_unavailable: int | None = None
     #: Hash of what was applied last, per child (``Kind/name``): annotation ``streamsapp.dev/applied``.

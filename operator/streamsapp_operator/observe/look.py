@@ -70,7 +70,8 @@ class Observer:
             if found is not None and is_owned(found, owner.uid):
                 children[f"{kind.name}/{owner.name}"] = found
         pods = self._pods(asked, tokens)
-        checks = [check_seen(pod, at) for pod in self._list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")]
+        listed = self._list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
+        checks = [check_seen(pod, at) for pod in listed if is_owned(pod, owner.uid)]
         observed = Observed(
             at=at,
             children=children_seen(children, owner.name),
@@ -120,10 +121,17 @@ def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
     return ChildrenSeen(
         replicas=None if stateful_set is None else stateful_set["spec"]["replicas"],
         template_revision=None if stateful_set is None else label(stateful_set["spec"]["template"], REVISION_LABEL),
+        template_seen=stateful_set is not None and _is_seen(stateful_set),
         max_unavailable=None if budget is None else _max_unavailable(budget),
         applied=applied,
         revisions=revisions,
     )
+
+
+def _is_seen(stateful_set: Object) -> bool:
+    """Its controller may lag behind, most of all where the API server was away."""
+    seen: int = (stateful_set.get("status") or {}).get("observedGeneration") or 0
+    return seen >= (stateful_set["metadata"].get("generation") or 0)
 
 
 def tasks_total(pods: Sequence[PodSeen]) -> int | None:

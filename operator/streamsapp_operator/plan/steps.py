@@ -91,11 +91,7 @@ def _go_on(view: View, rollout: RolloutStatus, target: str) -> Move | None:
     if pod.terminating:
         return Move(rollout)
     if pod.uid == rollout.current_uid:
-        takes = (
-            pod.revision != target
-            and view.observed.children.template_revision == target
-            and _may_take(view, pod, excused)
-        )
+        takes = pod.revision != target and _replaced_by(view, target) and _may_take(view, pod, excused)
         return Move(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet") if takes else None
     return Move(rollout) if not pod.ready and pod.revision == target else None
 
@@ -109,7 +105,7 @@ def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> M
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
         return Move(replace(rollout, current=coming[0].name, step_started_at=view.time))
     outdated = [pod for pod in view.pods if pod.revision != target]
-    if not outdated or view.observed.children.template_revision != target:
+    if not outdated or not _replaced_by(view, target):
         return Move(rollout)
     excused = waiver(view, rollout, target)
     broken = [pod for pod in outdated if view.gate.holds_nothing(pod, excused)]
@@ -122,6 +118,11 @@ def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> M
         unready = any(not pod.ready for pod in outdated)
         return Move(rollout, stuck=(_first_blocker(view) or "no pod may be taken") + (REMEDY if unready else ""))
     return _begin(view, rollout, min(free, key=lambda pod: _price(view, pod)))
+
+
+def _replaced_by(view: View, target: str) -> bool:
+    """Whether a pod that is taken away now comes back with the revision."""
+    return view.observed.children.template_revision == target and view.observed.children.template_seen
 
 
 def _begin(view: View, rollout: RolloutStatus, pod: PodSeen) -> Move:

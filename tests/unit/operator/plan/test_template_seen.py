@@ -1,0 +1,37 @@
+"""A pod that is taken away comes back as the StatefulSet's controller knows it, which may not be as it was applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from seen import NOW, observed, pods, wanted
+from streamsapp_operator.model.actions import Evict
+from streamsapp_operator.model.status import AppStatus, RolloutStatus
+from streamsapp_operator.observe.look import children_seen
+from streamsapp_operator.plan import plan
+
+
+@pytest.mark.parametrize(("seen", "evicted"), [(True, 1), (False, 0)])
+def test_no_pod_is_taken_whose_replacement_would_have_the_old_revision(seen: bool, evicted: int) -> None:
+    rolling = RolloutStatus(revision="two", phase="Rolling", checked=True)
+    status = AppStatus(last_good_revision="one", rollout=rolling, target_replicas=3)
+    look = observed(pods("one", "one", "one"), template_revision="two", template_seen=seen)
+
+    planned = plan(wanted("two"), look, status, NOW)
+
+    assert sum(isinstance(action, Evict) for action in planned.actions) == evicted
+
+
+@pytest.mark.parametrize(
+    ("status", "seen"), [({"observedGeneration": 2}, True), ({"observedGeneration": 1}, False), ({}, False)]
+)
+def test_a_template_is_seen_once_the_controller_says_so(status: dict[str, Any], seen: bool) -> None:
+    stateful_set = {
+        "metadata": {"generation": 2},
+        "spec": {"replicas": 3, "template": {"metadata": {"labels": {"streamsapp.dev/revision": "two"}}}},
+        "status": status,
+    }
+
+    assert children_seen({"StatefulSet/app": stateful_set}, "app").template_seen is seen
