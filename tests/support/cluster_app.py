@@ -40,7 +40,10 @@ class Kubectl:
     def __init__(self, kubeconfig: Path, programs: Path) -> None:
         """``programs`` is the folder that both are in."""
         self._programs = programs
-        self.api = config.new_client_from_config(str(kubeconfig))
+        settings = client.Configuration()
+        settings.retries = False  # who waits tries again anyway, and sees that it had to
+        config.load_kube_config(str(kubeconfig), client_configuration=settings)
+        self.api = client.ApiClient(settings)
         self.environment = {
             **os.environ,
             "KUBECONFIG": str(kubeconfig),

@@ -231,11 +231,15 @@ class ExactLoad:
     def _ends(self, topic: str) -> list[TopicPartition]:
         """Where each partition of the output ends now: earlier runs are not read again."""
         partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        ends = []
-        for number in partitions:
+        return [TopicPartition(topic, number, self._end_of(topic, number)) for number in partitions]
+
+    def _end_of(self, topic: str, number: int, patience: float = 30.0) -> int:
+        """A topic that was made a moment ago has no leaders yet."""
+        give_up = time.monotonic() + patience
+        while True:
             try:
-                _, end = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
-            except KafkaException as error:
-                raise AssertionError(f"{topic} does not tell where it ends: {error}") from error
-            ends.append(TopicPartition(topic, number, end))
-        return ends
+                return self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=5)[1]
+            except KafkaException:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(0.1)
