@@ -1,15 +1,21 @@
-"""The cluster that tests run on: the node of ``make cluster-up``, brought up for the tests unless it is up already."""
+"""The cluster that tests run on: the node of ``make cluster-up``, brought up for the tests unless it is up already.
+
+With ``USE_KUBECONFIG`` it is the cluster that ``KUBECONFIG`` names; docs/cluster.md says what such a cluster must have.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from cluster import binaries
 from cluster.layout import Layout
 from cluster.node import Node
 
@@ -22,11 +28,14 @@ class NoClusterError(Exception):
 
 @contextmanager
 def cluster_for_tests() -> Iterator[Layout]:
-    """The node with the images of this tree. One that was up before stays up.
+    """The node with the images of this tree, which stays up if it was; or the cluster that the user gives for this.
 
     One process of tests at a time uses it, others wait: tests stop its API server, drain the node and kill pods.
     """
     layout = Layout.of_this_machine()
+    if os.environ.get("USE_KUBECONFIG"):
+        yield _given(layout)
+        return
     with (layout.root / "tests.lock").open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -51,9 +60,17 @@ def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60.0) -
         time.sleep(0.1)
 
 
+def _given(layout: Layout) -> Layout:
+    named = os.environ.get("KUBECONFIG")
+    if not named:
+        raise NoClusterError("USE_KUBECONFIG asks for the cluster that KUBECONFIG names, and KUBECONFIG is not set")
+    binaries.link(layout.programs)
+    return replace(layout, given=Path(named))
+
+
 def _cluster(action: str) -> None:
     """What it is doing goes to this process' stderr; stdout is for shells."""
     command = [sys.executable, "-m", "cluster", action]
     answer = subprocess.run(command, cwd=ROOT / "tools", stdout=subprocess.DEVNULL, check=False)
     if answer.returncode != 0:
-        raise NoClusterError(f"`make cluster-{action}` failed with exit code {answer.returncode}; it said why above")
+        raise NoClusterError(f"`make cluster-{action}` failed with exit code {answer.returncode}; it says why above")

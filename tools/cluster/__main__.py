@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
 
 from bootstrap import SetupError
 from cluster import binaries, node, packages
@@ -43,6 +42,9 @@ def main() -> int:
     except (StreamsAppError, SetupError) as error:
         print(f"\ncluster-{action} failed: {error}", file=sys.stderr)
         return 2 if isinstance(error, UserInputError | SetupError) else 1
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; `make cluster-{action}` goes on from here", file=sys.stderr)
+        return 130
     if action == "up":
         print(f"KUBECONFIG={layout.kubeconfig}")
         print(f"PATH={layout.programs}{os.pathsep}{os.environ['PATH']}")
@@ -51,10 +53,8 @@ def main() -> int:
 
 def bring_up(layout: Layout) -> None:
     """Everything; what runs already stays as it is, but for images that the tree has newer."""
-    if os.environ.get("KUBECONFIG", str(layout.kubeconfig)) != str(layout.kubeconfig):
-        print(f"  KUBECONFIG is {os.environ['KUBECONFIG']}: the cluster of this command is another one", flush=True)
     binaries.build(binaries.NODE)
-    _link_programs(layout)
+    binaries.link(layout.programs)
     images, machine, services = Images(layout), Node(layout), HostServices(layout)
     images.build()
     if not machine.is_up():
@@ -76,15 +76,6 @@ def bring_down(layout: Layout) -> None:
     with step("stopping Kafka and the S3 server"):
         HostServices(layout).stop()
         node.wipe(layout)
-
-
-def _link_programs(layout: Layout) -> None:
-    """One folder for PATH: the programs for users, and the plugin that kubectl finds there."""
-    plugin = Path(sys.executable).parent / "kubectl-streamsapp"
-    for program in (binaries.path("kubectl"), binaries.path("helm"), plugin):
-        link = layout.programs / program.name
-        link.unlink(missing_ok=True)
-        link.symlink_to(program)
 
 
 def _apply(layout: Layout, manifest: str) -> None:

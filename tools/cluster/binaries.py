@@ -57,6 +57,8 @@ _PROGRAMS = {
 
 #: What tests of one resource need: objects that are stored and validated, without anybody who acts on them.
 API_SERVER = ("etcd", "kube-apiserver", "kubectl")
+#: What users of a cluster call.
+CLIENTS = ("kubectl", "helm")
 #: What a node needs, in the order in which it is built.
 NODE = tuple(_PROGRAMS)
 
@@ -87,6 +89,16 @@ def build(names: Sequence[str]) -> None:
     with _alone():
         for name in missing(names):  # again: another process may have built them meanwhile
             _build(name)
+
+
+def link(folder: Path) -> None:
+    """One folder for PATH: what users of a cluster call, and the plugin that kubectl finds there."""
+    build(CLIENTS)
+    plugin = Path(sys.executable).parent / "kubectl-streamsapp"
+    for program in (*map(path, CLIENTS), plugin):
+        place = folder / program.name
+        place.unlink(missing_ok=True)
+        place.symlink_to(program)
 
 
 def _build(name: str) -> None:

@@ -6,6 +6,7 @@ Called by the command line of the cluster once the node's address exists, on its
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -25,15 +26,17 @@ from streamsapp.errors import StreamsError
 from streamsapp.local.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: Where processes of the host find them; pods say ``kafka:9092`` and ``http://s3:9000``.
-KAFKA = f"{NODE_ADDRESS}:19092"
-S3 = f"http://{NODE_ADDRESS}:9000"
+#: Where processes of the host find them; pods say ``kafka:9092`` and ``http://s3:9000``. The variables are for tests on
+#: a cluster that was given to them and has its own.
+KAFKA = os.environ.get("CLUSTER_KAFKA", f"{NODE_ADDRESS}:19092")
+S3 = os.environ.get("CLUSTER_S3", f"http://{NODE_ADDRESS}:9000")
 BUCKET = "streamsapp"
 PARTITIONS = 4
+_HOST_LISTENER = f"{NODE_ADDRESS}:19092"
 _CONTROLLER = f"{NODE_ADDRESS}:19093"
 _BROKER_SETTINGS = {
-    "listeners": f"PODS://{NODE_ADDRESS}:9092,HOST://{KAFKA},CONTROLLER://{_CONTROLLER}",
-    "advertised.listeners": f"PODS://kafka:9092,HOST://{KAFKA}",
+    "listeners": f"PODS://{NODE_ADDRESS}:9092,HOST://{_HOST_LISTENER},CONTROLLER://{_CONTROLLER}",
+    "advertised.listeners": f"PODS://kafka:9092,HOST://{_HOST_LISTENER}",
     "listener.security.protocol.map": "PODS:PLAINTEXT,HOST:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "HOST",
     "controller.quorum.voters": f"1@{_CONTROLLER}",
@@ -69,7 +72,9 @@ class HostServices:
         self._objects.stop()
 
     def keys(self) -> tuple[str, str]:
-        """Access key and secret key of the S3 server; made anew with each cluster."""
+        """Access key and secret key of the S3 server; made anew with each cluster, or given with the server."""
+        if "CLUSTER_S3" in os.environ:
+            return os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
         if not self._keys.exists():
             self._keys.touch(mode=0o600)
             self._keys.write_text(json.dumps(["streamsapp", secrets.token_hex(16)]), encoding="utf-8")

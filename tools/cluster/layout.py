@@ -31,6 +31,8 @@ class Layout:
     """The folders below one root. ``run`` and ``state`` are emptied with the cluster, the others outlive it."""
 
     root: Path
+    #: Names another cluster, which is used in place of this machine's and neither started nor stopped.
+    given: Path | None = None
 
     @classmethod
     def of_this_machine(cls) -> Layout:
@@ -90,4 +92,4 @@ class Layout:
     @property
     def kubeconfig(self) -> Path:
         """Logs in as somebody who may do everything."""
-        return self.root / "kubeconfig"
+        return self.given or self.root / "kubeconfig"

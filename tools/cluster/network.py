@@ -47,6 +47,16 @@ def check_room() -> None:
 
 def set_up(layout: Layout) -> None:
     """The bridge that carries the node's address, and forwarding between pods and the rest."""
+    try:
+        _set_up(layout)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+        raise UserInputError(
+            f"the node's network cannot be set up: {why}; bring the cluster up on a machine or in a privileged container"
+        ) from error
+
+
+def _set_up(layout: Layout) -> None:
     if not _links(NODE_BRIDGE):
         _ip("link", "add", NODE_BRIDGE, "type", "bridge")
     _ip("addr", "replace", f"{NODE_ADDRESS}/32", "dev", NODE_BRIDGE)
