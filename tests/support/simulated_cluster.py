@@ -91,6 +91,8 @@ class SimulatedCluster:
         self.pods: dict[int, Pod] = {}
         self.replicas: int | None = None
         self.template: str | None = None
+        #: What the StatefulSet's controller makes pods of, until it has noticed another template.
+        self._makes: str | None = None
         self.max_unavailable: int | None = None
         #: The disruption controller has noticed the budget of then.
         self._budget_seen_at = 0.0
@@ -122,11 +124,13 @@ class SimulatedCluster:
         """The StatefulSet controller: Parallel, OnDelete."""
         if self.replicas is None or self.template is None:
             return
+        if self._makes is None or self.rng.random() < 0.3:
+            self._makes = self.template
         for ordinal in range(self.replicas):
             if ordinal not in self.pods and self.rng.random() < 0.5:
                 self._uids += 1
                 start = self.now + self.rng.uniform(1, 4)
-                pod = Pod(ordinal, f"u{self._uids}", self.template, self.now, start)
+                pod = Pod(ordinal, f"u{self._uids}", self._makes, self.now, start)
                 pod.clock_offset = self.rng.uniform(-5, 5)
                 self.pods[ordinal] = pod
         for ordinal, pod in self.pods.items():
@@ -244,7 +248,8 @@ class SimulatedCluster:
 
     def observe(self) -> Observed:
         checks = {revision: self._check(revision, *it) for revision, it in self.checks.items()}
-        children = ChildrenSeen(self.replicas, self.template, self.max_unavailable)
+        seen = self._makes == self.template
+        children = ChildrenSeen(self.replicas, self.template, template_seen=seen, max_unavailable=self.max_unavailable)
         pods = tuple(self._seen(self.pods[ordinal]) for ordinal in sorted(self.pods))
         reports = [pod.report for pod in pods]
         known = [it for it in reports if it is not None]

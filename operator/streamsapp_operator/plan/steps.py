@@ -105,8 +105,10 @@ def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> M
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
         return Move(replace(rollout, current=coming[0].name, step_started_at=view.time))
     outdated = [pod for pod in view.pods if pod.revision != target]
-    if not outdated or not _replaced_by(view, target):
+    if not outdated:
         return Move(rollout)
+    if not _replaced_by(view, target):
+        return Move(rollout, stuck=f"the StatefulSet does not make pods of revision {target} yet")
     excused = waiver(view, rollout, target)
     broken = [pod for pod in outdated if view.gate.holds_nothing(pod, excused)]
     if broken:

@@ -58,7 +58,7 @@ class World:
         self.rng = self.cluster.rng
         often = [self.hit, self.hold, self.lose_answers, self.change_revision, self.drain]
         seldom = [self.delete, self.deafen, self.stick, self.jump, self.pause, self.scale, self.spoil_spec]
-        rest = [self.forget, self.make_deadly, self.relieve]
+        rest = [self.forget, self.make_deadly, self.deceive, self.deceive, *[self.relieve] * 6]
         self._troubles = [*often, *often, *seldom, *rest]
 
     def run(self, seconds: float, trouble: Callable[[], None] = lambda: None) -> None:
@@ -105,8 +105,10 @@ class World:
         return f"{'moved' if good.startswith('moved') else 'good'}-last{'+' if good.endswith('+') else ''}"
 
     def trouble(self) -> None:
-        """Now and then one of these."""
-        if self.rng.random() < 0.25:
+        """A rolling restart most of the time, and now and then one of these."""
+        if self.phase in ENDED and self.operator.app is self.wanted and self.rng.random() < 0.5:
+            self.change(revision=f"good-{self.rng.random()}{self.rng.choice(['', '', '+'])}")
+        if self.rng.random() < 0.1:
             self.rng.choice(self._troubles)()
 
     def _any_pod(self) -> Pod | None:
@@ -136,6 +138,14 @@ class World:
 
     def pause(self) -> None:
         self._members(lambda it: setattr(self.cluster.group.members[it], "paused", True))
+
+    def deceive(self) -> None:
+        """What a pod last saw of its replicas was good, and is not true any more."""
+        self._members(self._deceive)
+
+    def _deceive(self, uid: str) -> None:
+        member = self.cluster.group.members[uid]
+        member.held_back = member.stuck_observer = True
 
     def jump(self) -> None:
         if (pod := self._any_pod()) is not None:

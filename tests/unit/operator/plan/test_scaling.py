@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from looks import RUNS, Looks, has, only, three, told
+from seen import active, broken, pod, pods, report, standby, wanted
+from streamsapp.manifest.model import Autoscaling
+from streamsapp_operator.model.actions import ApplyChildren, Evict, Release, SetBudget, StartCheck
+from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.status import AppStatus, ScalingStatus
+from streamsapp_operator.model.wanted import Invalid
+from streamsapp_operator.plan.autoscale import STABLE_SECONDS, Load, decide
+
+TIME = datetime(2026, 1, 1, tzinfo=UTC)
+BOUNDS = Autoscaling(min_replicas=2, max_replicas=8, target_input_lag=100)
+
+
+def replicas(looks: Looks, seen: list[PodSeen], **children: Any) -> int:
+    return only(looks.look(seen, **children), ApplyChildren).replicas
+
+
+def behind() -> list[PodSeen]:
+    last = three()[2]
+    return [*three()[:2], replace(last, report=report(active("0_2"), standby("0_0", lag=5000)))]
+
+
+def test_more_pods_are_made_at_once_however_unsafe_it_is() -> None:
+    assert replicas(Looks(wanted(replicas=5)), behind()) == 5
+
+
+def test_one_pod_less_at_a_time_and_only_once_nobody_else_may_take_one() -> None:
+    looks = Looks(wanted(replicas=1))
+    planned = looks.look(three())
+    assert only(planned, ApplyChildren).replicas == 3
+    assert only(planned, SetBudget) == SetBudget(0)
+    fewer = only(looks.look(three(), max_unavailable=0), ApplyChildren)
+    assert (fewer.replicas, fewer.max_unavailable) == (2, 0)
+    assert fewer.until is not None
+    assert replicas(looks, three(), replicas=2, max_unavailable=0) == 2
+    settled = [pod(0, active("0_0"), active("0_2"), standby("0_1")), pod(1, active("0_1"), standby("0_0"))]
+    assert replicas(looks, settled, max_unavailable=0) == 2
+    settled[1] = pod(1, active("0_1"), standby("0_0"), standby("0_2"))
+    assert replicas(looks, settled, max_unavailable=0) == 1
+
+
+def test_no_pod_less_while_it_is_not_safe() -> None:
+    assert replicas(Looks(wanted(replicas=2)), behind(), max_unavailable=0) == 3
+
+
+def test_a_last_pod_that_holds_nothing_goes_although_the_application_is_not_safe() -> None:
+    seen = [*behind()[:2], behind()[2], broken(3, "Unschedulable", revision="one")]
+    assert replicas(Looks(wanted(replicas=3)), seen, max_unavailable=0) == 3
+
+
+def test_no_pod_is_restarted_while_there_are_to_be_fewer() -> None:
+    looks = Looks(wanted("two", replicas=2))
+    looks.look(three())
+    looks.app = wanted("one", replicas=2)
+    planned = looks.look(three("one", "one", "zero"), max_unavailable=0)
+    assert not has(planned, Evict)
+    assert only(planned, ApplyChildren).replicas == 2
+
+
+def test_no_replicas_suspend_all_pods_at_once_and_more_resume() -> None:
+    looks = Looks(wanted(replicas=0))
+    planned = looks.look(behind())
+    assert only(planned, ApplyChildren).replicas == 0
+    assert looks.status.phase == "Suspending"
+    looks.look([], replicas=0, template_revision="one")
+    assert looks.status.phase == "Suspended"
+    looks.app = wanted(replicas=3)
+    planned = looks.look([], replicas=0, template_revision="one")
+    assert only(planned, ApplyChildren).replicas == 3
+    assert told(planned) == ["Resumed"]
+
+
+def test_a_change_while_suspended_is_checked_and_started_on_resume() -> None:
+    looks = Looks(wanted("two", replicas=0))
+    assert has(looks.look([], replicas=0, template_revision="one"), StartCheck)
+
+
+def test_being_scaled_is_told_once() -> None:
+    looks = Looks(wanted(replicas=3))
+    looks.look(three())
+    looks.app = wanted(replicas=5)
+    assert told(looks.look(three())) == ["ScaledUp"]
+    assert told(looks.look(three(), replicas=5)) == []
+
+
+def test_deletion_ends_all_pods_and_lets_go_once_they_are_gone() -> None:
+    looks = Looks(wanted(deleting=True))
+    planned = looks.look(three())
+    assert only(planned, ApplyChildren).replicas == 0
+    assert not has(planned, Release)
+    assert not has(looks.look([replace(three()[0], terminating=True)], replicas=0), Release)
+    assert has(looks.look([], replicas=0, template_revision="one"), Release)
+
+
+def test_deletion_does_not_wait_for_ever_nor_for_a_valid_spec() -> None:
+    looks = Looks(Invalid("app", "ns", "uid", 2, ("bad",), deleting=True))
+    looks.look(three())
+    assert not has(looks.look(three(), replicas=0), Release)
+    assert has(looks.look(three(), replicas=0, after=301), Release)
+
+
+def test_deletion_of_what_never_ran_lets_go_at_once() -> None:
+    looks = Looks(wanted(deleting=True), AppStatus())
+    planned = looks.look([], replicas=None, template_revision=None, max_unavailable=None)
+    assert has(planned, Release)
+    assert not has(planned, ApplyChildren)
+
+
+def load(lag: int | None, *, tasks: int | None = 6, moving: bool = False, cheap: bool = True) -> Load:
+    return Load(lag, tasks, moving, cheap)
+
+
+def scaled(desired: int, since: timedelta | None = None) -> ScalingStatus:
+    fewer = None if since is None else TIME - since
+    return ScalingStatus(desired=desired, reason="", changed_at=TIME, fewer_since=fewer)
+
+
+@pytest.mark.parametrize(
+    ("last", "it", "desired"),
+    [
+        (scaled(2), load(450), 5),
+        (scaled(2), load(401), 5),
+        (scaled(2), load(400), 4),
+        (scaled(2), load(99_999), 6),
+        (scaled(2), load(99_999, tasks=20), 8),
+        (scaled(2), load(450, moving=True), 2),
+        (scaled(2), load(None), 2),
+        (scaled(2), load(450, tasks=None), 2),
+        (scaled(5), load(0), 5),
+        (scaled(5, timedelta(seconds=STABLE_SECONDS)), load(0), 4),
+        (scaled(5, timedelta(seconds=STABLE_SECONDS)), load(0, cheap=False), 5),
+        (scaled(5, timedelta(seconds=STABLE_SECONDS)), load(None), 5),
+        (scaled(5, timedelta(seconds=STABLE_SECONDS)), load(0, moving=True), 5),
+        (scaled(2, timedelta(seconds=STABLE_SECONDS)), load(0), 2),
+        (scaled(5, timedelta(seconds=-100)), load(0), 5),
+        (scaled(20), load(None), 8),
+        (None, load(None), 3),
+    ],
+)
+def test_the_autoscaler_wants(last: ScalingStatus | None, it: Load, desired: int) -> None:
+    assert decide(BOUNDS, last, 3, it, TIME).desired == desired
+
+
+def test_the_autoscaler_waits_anew_after_fewer_were_not_enough_for_a_moment() -> None:
+    waiting = scaled(5, timedelta(seconds=200))
+    assert decide(BOUNDS, waiting, 3, load(0), TIME).fewer_since == waiting.fewer_since
+    assert decide(BOUNDS, waiting, 3, load(500), TIME).fewer_since is None
+
+
+def test_the_autoscaler_counts_the_lag_of_all_tasks() -> None:
+    looks = Looks(
+        wanted(replicas=1, autoscaling=Autoscaling(min_replicas=1, max_replicas=9, target_input_lag=10)), RUNS
+    )
+    assert replicas(looks, pods("one", "one", "one")) == 3
+    busy = [pod(it, active(f"0_{it}", input_lag=20), standby(f"0_{(it + 1) % 2}")) for it in range(2)]
+    looks.look(busy)
+    assert looks.status.scaling is not None
+    assert looks.status.input_lag == 40
