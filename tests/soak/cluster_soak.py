@@ -14,8 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cluster_app import AWAY, KubectlError, frozen, kill
 from cluster_world import WORDCOUNT, Running, World
@@ -98,8 +97,18 @@ _ACTS: dict[str, Callable[[Running, Fault], None]] = {
 }
 
 
-def run_plan(running: Running, plan: Plan) -> list[str]:
-    """What was wrong."""
+@dataclass
+class Report:
+    """How a run went."""
+
+    #: What was wrong.
+    findings: list[str] = field(default_factory=list)
+    #: Faults that did not happen: the pod was away just then, or the API server.
+    missed: list[Fault] = field(default_factory=list)
+
+
+def run_plan(running: Running, plan: Plan, report: Report) -> None:
+    """Raises what breaks the run off."""
     app = running.app
     app.patch({"rollout": {"maxStandbyLag": plan.max_standby_lag}})
     app.wait_settled(_PATIENCE)
@@ -107,26 +116,24 @@ def run_plan(running: Running, plan: Plan) -> list[str]:
     before = app.uids()
     app.ask_for_restart()
     began = time.monotonic()
-    hands = [threading.Thread(target=_act, args=(running, fault, began), daemon=True) for fault in plan.faults]
+    hands = [threading.Thread(target=_act, args=(running, fault, began, report), daemon=True) for fault in plan.faults]
     for hand in hands:
         hand.start()
     for hand in hands:
         hand.join()
-    found: list[str] = []
     try:
         app.wait_replaced(before, _PATIENCE)
         running.load.check()
     except AssertionError as error:
-        found.append(str(error))
-    broken, running.observer.findings = running.observer.findings, []
-    return [*found, *broken]
+        report.findings.append(str(error))
 
 
-def _act(running: Running, fault: Fault, began: float) -> None:
+def _act(running: Running, fault: Fault, began: float, report: Report) -> None:
     time.sleep(max(0.0, began + fault.at - time.monotonic()))
-    # The pod may be away just now, or the API server: then the fault is none.
-    with suppress(KubectlError, KeyError, AssertionError, *AWAY):
+    try:
         _ACTS[fault.kind](running, fault)
+    except (KubectlError, KeyError, AssertionError, *AWAY):
+        report.missed.append(fault)
 
 
 def main() -> int:
@@ -146,20 +153,24 @@ def main() -> int:
 
 
 def _run(running: Running, plan: Plan) -> bool:
-    began = time.monotonic()
+    began, report = time.monotonic(), Report()
     try:
-        found = run_plan(running, plan)
+        run_plan(running, plan, report)
     except Exception:
-        found = [f"the run itself broke off:\n{traceback.format_exc()}"]
+        report.findings.append(f"the run itself broke off:\n{traceback.format_exc()}")
+    broken, running.observer.findings = running.observer.findings, []
+    report.findings += broken
     took, counted = time.monotonic() - began, running.load.ledger.last.total()
     gap = running.load.longest_gap(began)
     judged = len(running.observer.removals)
-    verdict = "FAILED" if found else "ok"
+    verdict = "FAILED" if report.findings else "ok"
     print(f"seed {plan.seed} {verdict} {took:.1f} s ({counted} words counted, {judged} removals judged, longest gap "
           f"{gap.seconds:.1f} s) {plan}", flush=True)  # fmt: skip
-    for finding in found:
+    if report.missed:
+        print(f"    did not happen: {'; '.join(map(str, report.missed))}", flush=True)
+    for finding in report.findings:
         print(f"    {finding}", flush=True)
-    return not found
+    return not report.findings
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
