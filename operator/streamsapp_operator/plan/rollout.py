@@ -128,20 +128,22 @@ def _judged(view: View, move: Move, back: bool) -> RolloutStatus:
 def _phase(view: View, rollout: RolloutStatus, back: bool) -> Phase:
     if rollout.phase == "Refused":
         return "Refused"
-    if _is_late(view, rollout):
+    if _is_late(view, rollout, back):
         return "TimedOut"
     if back:
         return "RollingBack"
     return "Blocked" if view.since(rollout.blocked_since) >= BLOCKED_AFTER else "Rolling"
 
 
-def _is_late(view: View, rollout: RolloutStatus) -> bool:
+def _is_late(view: View, rollout: RolloutStatus, back: bool) -> bool:
     """Blocked, or waiting for one pod, for longer than is to be waited."""
     limit = view.settings.rollout.timeout_seconds
     if view.since(rollout.blocked_since) >= limit:
         return True
-    patience = limit if rollout.proved else min(limit, view.settings.rollout.progress_deadline_seconds)
-    return view.since(rollout.step_started_at) >= patience
+    # A first pod that is there has the deadline from when it was made, and is then rolled back.
+    judged = not back and view.status.last_good_revision is not None and view.pod(rollout.current) is not None
+    deadline = limit if rollout.proved or judged else view.settings.rollout.progress_deadline_seconds
+    return view.since(rollout.step_started_at) >= min(limit, deadline)
 
 
 def _counted(view: View, rollout: RolloutStatus, target: str) -> RolloutStatus:

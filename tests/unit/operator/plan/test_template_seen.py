@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from seen import NOW, observed, pods, wanted
+from seen import NOW, observed, pod, pods, wanted
 from streamsapp_operator.model.actions import Evict
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.observe.look import children_seen
@@ -22,6 +23,23 @@ def test_no_pod_is_taken_whose_replacement_would_have_the_old_revision(seen: boo
     planned = plan(wanted("two"), look, status, NOW)
 
     assert sum(isinstance(action, Evict) for action in planned.actions) == evicted
+
+
+def test_a_first_pod_that_was_made_late_is_rolled_back_at_its_own_deadline_and_not_given_up_before() -> None:
+    begun = datetime.fromtimestamp(NOW - 305, UTC)
+    rolling = RolloutStatus(
+        revision="two", phase="Rolling", checked=True, current="app-2", current_uid="one-2", step_started_at=begun
+    )
+    status = AppStatus(last_good_revision="one", rollout=rolling, target_replicas=3)
+
+    def phase_when_the_pod_is(seconds: float) -> str | None:
+        young = pod(2, revision="two", ready=False, created_at=NOW - seconds)
+        look = observed([*pods("one", "one", "one")[:2], young], template_revision="two")
+        rollout = plan(wanted("two"), look, status, NOW).status.rollout
+        return None if rollout is None else rollout.phase
+
+    assert phase_when_the_pod_is(295) == "Rolling"
+    assert phase_when_the_pod_is(301) == "RollingBack"
 
 
 @pytest.mark.parametrize(
