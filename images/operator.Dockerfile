@@ -19,11 +19,12 @@ COPY images/operator.lock /opt/streamsapp/
 RUN python3 -m venv /opt/streamsapp \
  && /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes \
     -r /opt/streamsapp/operator.lock
-COPY --from=wheel /build/dist /opt/streamsapp/dist
-RUN /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /opt/streamsapp/dist/*.whl
 # USER, because kopf asks for the user's name and a numeric user without one has none.
 ENV PATH=/opt/streamsapp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONUNBUFFERED=1 USER=app HOME=/tmp
 WORKDIR /tmp
-USER 65532:65532
 ENTRYPOINT ["streamsapp-operator"]
+# The code last: what changes most.
+COPY --from=wheel /build/dist /opt/streamsapp/dist
+RUN /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /opt/streamsapp/dist/*.whl
+USER 65532:65532

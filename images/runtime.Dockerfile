@@ -19,10 +19,11 @@ COPY images/runtime.lock /opt/streamsapp/
 RUN python3 -m venv /opt/streamsapp \
  && /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes \
     -r /opt/streamsapp/runtime.lock
-COPY --from=wheel /build/dist /opt/streamsapp/dist
-RUN /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /opt/streamsapp/dist/*.whl
 ENV PATH=/opt/streamsapp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     PYTHONUNBUFFERED=1 USER=app HOME=/tmp
 WORKDIR /tmp
-USER 65532:65532
 ENTRYPOINT ["streamsapp"]
+# The code last: what changes most.
+COPY --from=wheel /build/dist /opt/streamsapp/dist
+RUN /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /opt/streamsapp/dist/*.whl
+USER 65532:65532

@@ -31,6 +31,7 @@ OPERATOR_IMAGE = "localhost/streamsapp-operator:dev"
 _BASE_IMAGE = "localhost/streamsapp-base:1"
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _BASE_PACKAGES = "python3,python3-venv,ca-certificates"
+_OLD_LAYERS = 50
 _UNNEEDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
 
 
@@ -73,6 +74,7 @@ class Images:
                 with step(f"image {image.name}"):
                     self._build(image)
                 self._built.set(image.name, wanted)
+        self._forget_old_layers()
 
     def bring_in(self) -> None:
         """Import what the node does not have yet; containerd runs."""
@@ -117,6 +119,11 @@ class Images:
             answer = ctr(self._layout, "images", "import", str(archive))
             if answer.returncode != 0:
                 raise StreamsError(f"containerd did not take the image {name}: {answer.stderr}")
+
+    def _forget_old_layers(self) -> None:
+        """Each build leaves what it was made of, some 20 MB, of which the next one uses a part."""
+        if len(self._buildah("images", "--quiet", "--filter=dangling=true").split()) > _OLD_LAYERS:
+            self._buildah("rmi", "--prune")
 
     def _buildah(self, *arguments: str) -> str:
         driver = "vfs" if is_overlay(self._layout.images) else "overlay"

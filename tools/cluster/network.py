@@ -52,7 +52,7 @@ def set_up(layout: Layout) -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         why = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
         raise UserInputError(
-            f"the node's network cannot be set up: {why}; bring the cluster up on a machine or in a privileged container"
+            f"the node's network cannot be set up: {why}; bring it up on a machine or in a privileged container"
         ) from error
 
 

@@ -50,6 +50,8 @@ class Node:
         """The part that images are imported into."""
         if all(daemon.pid() is None for daemon in self._daemons()):
             network.check_room()
+            for log in self._layout.logs.glob("*.log"):  # those of the last cluster were kept until now
+                log.unlink()
         network.set_up(self._layout)
         configuration.write(self._layout, self._authority)
         self._start_containerd()
