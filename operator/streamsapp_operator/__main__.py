@@ -5,6 +5,7 @@ Runs on the main thread. 0: asked to end. 1: the Lease was lost, or watching fai
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import sys
@@ -37,8 +38,10 @@ DONE, FAILED, WRONG_INPUT = 0, 1, 2
 _LEAVE_SECONDS = 12.0
 #: Between two looks whether StreamsApps can be listed, in seconds.
 _SERVED_SECONDS = 2.0
+#: Between two looks whether a signal came before kopf took them, in seconds.
+_STOP_SECONDS = 0.2
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("streamsapp_operator")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,7 +81,7 @@ def run(settings: Settings) -> int:
             may_act=lambda: lease.held,
             plan=plan,
         )
-        code = _work(settings, tools, figures, health) if _served(client, settings, stop) else DONE
+        code = _work(settings, tools, figures, health, stop) if _served(client, settings, stop) else DONE
         lease.release()
         log.info("ends")
         return code
@@ -103,19 +106,13 @@ def _served(client: Client, settings: Settings, stop: threading.Event) -> bool:
     return False
 
 
-def _work(settings: Settings, tools: Tools, figures: Figures, health: Health) -> int:
-    loops, age = Loops(tools, figures), WatchAge()
+def _work(settings: Settings, tools: Tools, figures: Figures, health: Health, stop: threading.Event) -> int:
+    loops, age = Loops(tools, figures), WatchAge(tools.clock.now())
     lister = Lister(tools.client, settings.namespaces, age, tools.clock)
     health.working = (age, loops)
     lister.start()
     try:
-        kopf.run(
-            registry=make_registry(loops, age, tools.clock),
-            settings=make_settings(),
-            namespaces=settings.namespaces,
-            clusterwide=not settings.namespaces,
-            standalone=True,
-        )
+        asyncio.run(_watch(settings, make_registry(loops, age, tools.clock), stop))
         return DONE
     except Exception:
         log.exception("watching failed")
@@ -124,6 +121,33 @@ def _work(settings: Settings, tools: Tools, figures: Figures, health: Health) ->
         lister.stop()
         loops.close(_LEAVE_SECONDS)
         tools.asker.close()
+
+
+async def _watch(settings: Settings, registry: kopf.OperatorRegistry, stop: threading.Event) -> None:
+    """kopf takes signals from some moment on; one that came before is in ``stop``."""
+    leave = asyncio.Event()
+
+    async def follow() -> None:
+        while not stop.is_set():
+            await asyncio.sleep(_STOP_SECONDS)
+        leave.set()
+
+    following = asyncio.create_task(follow())
+    try:
+        await kopf.operator(
+            registry=registry,
+            settings=make_settings(),
+            namespaces=settings.namespaces,
+            clusterwide=not settings.namespaces,
+            standalone=True,
+            stop_flag=leave,
+            # Its own guess needs a name for the user, which a pod's has not.
+            identity=settings.identity,  # type: ignore[arg-type]
+        )
+    except asyncio.CancelledError:
+        log.debug("kopf was told to end")
+    finally:
+        following.cancel()
 
 
 if __name__ == "__main__":

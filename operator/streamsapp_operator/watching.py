@@ -28,8 +28,10 @@ ObjectKey: TypeAlias = tuple[str, str, str]
 class WatchAge:
     """For how long a watcher has owed something. Called on the watcher's thread and on the lister's."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
         self._lock = threading.Lock()
+        #: When a list was asked for, the last time.
+        self._looked_at = now
         #: Resource version last told of each object, and when.
         self._told: dict[ObjectKey, tuple[str, float]] = {}
         #: Objects of which a list showed a version that was not told, and since when.
@@ -50,6 +52,7 @@ class WatchAge:
     def listed(self, versions: Mapping[ObjectKey, str], began: float) -> None:
         """A list that was asked for at ``began``. Deletions are not compared: loops look for themselves."""
         with self._lock:
+            self._looked_at = began
             for key, version in versions.items():
                 known, at = self._told.get(key, ("", float("-inf")))
                 if known == version or at > began:
@@ -59,15 +62,17 @@ class WatchAge:
             for key in [key for key in self._owed if key not in versions]:
                 del self._owed[key]
 
-    def not_listed(self) -> None:
+    def not_listed(self, began: float) -> None:
         """The API server could not be asked, and neither could the watchers: what they owe counts anew."""
         with self._lock:
+            self._looked_at = began
             self._owed.clear()
 
     def behind(self, now: float) -> float:
-        """Seconds since the oldest thing that is owed was there; 0 if nothing is."""
+        """Seconds since the oldest thing that is owed was there; 0 if nothing is. While nobody looks, all is owed."""
         with self._lock:
-            return max((now - since for since in self._owed.values()), default=0.0)
+            idle = now - self._looked_at
+            return max([now - since for since in self._owed.values()] + [idle if idle > 3 * LIST_SECONDS else 0.0])
 
 
 class Lister(threading.Thread):
@@ -88,7 +93,7 @@ class Lister(threading.Thread):
                 self._age.listed(self._versions(STREAMS_APP, None) | self._versions(POD, NAME_LABEL), began)
             except ApiError as error:
                 log.debug("nothing was listed: %s", error)
-                self._age.not_listed()
+                self._age.not_listed(began)
 
     def stop(self) -> None:
         self._stopping.set()

@@ -65,8 +65,16 @@ class OperatorProcess:
     """As a context manager it runs on entry and is gone on exit."""
 
     def __init__(
-        self, api: ApiServer, namespace: str, directory: Path, name: str = "one", *, lease_seconds: float = 3
+        self,
+        api: ApiServer,
+        namespace: str,
+        directory: Path,
+        name: str = "one",
+        *,
+        lease_seconds: float = 3,
+        everywhere: bool = False,
     ) -> None:
+        """``everywhere``: watches all namespaces, with all rights."""
         self.port = _free_port()
         self._log = directory / f"operator-{name}.log"
         key = directory / "operator.key"
@@ -74,11 +82,14 @@ class OperatorProcess:
             key.write_bytes(os.urandom(32))
         self._command = [
             *(sys.executable, "-m", "streamsapp_operator"),
-            *("--namespaces", namespace, "--own-namespace", namespace, "--own-name", name),
+            *("--namespaces", "*" if everywhere else namespace, "--own-namespace", namespace, "--own-name", name),
             *("--key-file", str(key), "--runtime-image", IMAGE, "--http-port", str(self.port)),
             *("--lease-seconds", str(lease_seconds), "--log-format", "json"),
         ]
-        self._environment = {**os.environ, "KUBECONFIG": str(api.kubeconfig_of(_USER))}
+        self._environment = {
+            **os.environ,
+            "KUBECONFIG": str(api.kubeconfig if everywhere else api.kubeconfig_of(_USER)),
+        }
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> OperatorProcess:

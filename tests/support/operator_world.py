@@ -28,15 +28,15 @@ class World:
     operator: OperatorProcess
     directory: Path
 
-    def apply(self, **spec: Any) -> None:
+    def apply(self, name: str = APP, **spec: Any) -> None:
         """The application, with these fields of its spec."""
-        self.api.kubectl("apply", "-f", "-", stdin=json.dumps(self.manifest(**spec)))
+        self.api.kubectl("apply", "-f", "-", stdin=json.dumps(self.manifest(name, **spec)))
 
-    def manifest(self, **spec: Any) -> Object:
+    def manifest(self, name: str = APP, **spec: Any) -> Object:
         code = {"files": {"wordcount.py": "topology = None"}}
         topology, kafka = {"entrypoint": "wordcount:topology"}, {"bootstrapServers": "kafka:9092"}
         whole = {"replicas": 3, "topology": topology, "code": code, "kafka": kafka, **spec}
-        metadata = {"name": APP, "namespace": self.namespace}
+        metadata = {"name": name, "namespace": self.namespace}
         return {"apiVersion": STREAMS_APP.api_version, "kind": "StreamsApp", "metadata": metadata, "spec": whole}
 
     def app(self) -> Object:

@@ -142,8 +142,8 @@ def test_a_server_that_is_away_is_told_in_time(tmp_path_factory: pytest.TempPath
 def lister(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Lister, WatchAge, SteadyClock]]:
     monkeypatch.setattr("streamsapp_operator.watching.LIST_SECONDS", 0.1)
     api_server.kubectl("apply", "--server-side", "-f", str(CRD))
-    namespace, age, clock = api_server.namespace("watched"), WatchAge(), SteadyClock(SystemClock())
-    client = admin(api_server)
+    namespace, client, clock = api_server.namespace("watched"), admin(api_server), SteadyClock(SystemClock())
+    age = WatchAge(clock.now())
     labelled = pod(namespace)
     labelled["metadata"]["labels"] = {"streamsapp.dev/name": "app"}
     client.create(labelled)

@@ -1,0 +1,121 @@
+"""What is asked for and what is there, as it is handed to the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsapp_operator.asked import read
+from streamsapp_operator.children import RenderSettings
+from streamsapp_operator.model.observed import PodReport, PodSeen, TaskReport, TaskRole
+from streamsapp_operator.model.wanted import Invalid, Wanted
+from streamsapp_operator.observe.look import children_seen, is_owned, tasks_total
+
+SETTINGS = RenderSettings(runtime_image="default:1", operator_namespace="system")
+SPEC: dict[str, Any] = {"topology": {"entrypoint": "a:b"}, "kafka": {"bootstrapServers": "k:9092"}, "replicas": 3}
+
+
+def app(spec: Any, **metadata: Any) -> dict[str, Any]:
+    """As the API server gives it."""
+    return {
+        "apiVersion": "streamsapp.dev/v1alpha1",
+        "kind": "StreamsApp",
+        "metadata": {
+            "name": "app",
+            "namespace": "ns",
+            "uid": "u",
+            "generation": 4,
+            "resourceVersion": "9",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["streamsapp.dev/drain"],
+            "managedFields": [{"manager": "kubectl", "operation": "Apply", "fieldsV1": {}}],
+            **metadata,
+        },
+        "spec": spec,
+        "status": {"phase": "Running"},
+    }
+
+
+def test_reads_what_the_api_server_gives() -> None:
+    remote = {"url": "s3://bucket/prefix", "snapshotIntervalSeconds": 5}
+    asked = read(app(SPEC | {"applicationId": "other", "remoteState": remote}), SETTINGS, lambda name: None)
+    wanted = asked.wanted
+    assert isinstance(wanted, Wanted)
+    assert (wanted.name, wanted.generation, wanted.replicas, wanted.deleting) == ("app", 4, 3, False)
+    assert (wanted.has_remote_state, wanted.snapshot_interval_seconds) == (True, 5)
+    assert asked.application_id == "other"
+    assert asked.revision is not None
+    assert wanted.revision == asked.revision.id
+
+
+def test_only_what_pods_are_made_of_makes_another_revision() -> None:
+    def revision(spec: Any, **metadata: Any) -> str:
+        wanted = read(app(spec, **metadata), SETTINGS, lambda name: None).wanted
+        assert isinstance(wanted, Wanted)
+        return wanted.revision
+
+    same = revision(SPEC)
+    assert revision(SPEC | {"replicas": 7}, generation=5, resourceVersion="10") == same
+    assert revision(SPEC, annotations={"streamsapp.dev/restartedAt": "now"}) != same
+    assert revision(SPEC | {"image": "other:1"}) != same
+
+
+def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> None:
+    asked = read(app({"applicationId": "id", "replicas": "many"}), SETTINGS, lambda name: None)
+    assert isinstance(asked.wanted, Invalid)
+    assert any("spec.replicas" in fault for fault in asked.wanted.faults)
+    assert (asked.application_id, asked.revision) == ("id", None)
+    for spec in (None, [], {"applicationId": 7}):
+        assert read(app(spec), SETTINGS, lambda name: None).application_id == "app"
+
+
+def test_a_config_map_that_is_not_there_is_a_fault_that_names_it() -> None:
+    spec = SPEC | {"code": {"configMapRef": {"name": "mine"}}}
+    asked = read(app(spec, deletionTimestamp="2026-01-01T00:00:00Z"), SETTINGS, lambda name: None)
+    assert isinstance(asked.wanted, Invalid)
+    assert "'mine'" in asked.wanted.faults[0]
+    assert asked.wanted.deleting
+    found = {"metadata": {}, "data": {"a.py": "b = 1"}}
+    assert isinstance(read(app(spec), SETTINGS, lambda name: found).wanted, Wanted)
+
+
+def pod(state: str = "RUNNING", generation: int | None = 5, tasks: tuple[str, ...] = ()) -> PodSeen:
+    reports = tuple(TaskReport(name, TaskRole.ACTIVE, "RUNNING") for name in tasks)
+    standby = TaskReport("9_9", TaskRole.STANDBY, "RUNNING")
+    report = PodReport(state, generation, (*reports, standby), 0.0)
+    return PodSeen("a", "u", 0, "r", True, False, 0.0, report=report)
+
+
+def test_counts_tasks_while_all_pods_answer_and_agree() -> None:
+    silent = PodSeen("b", "v", 1, "r", True, False, 0.0, unreachable="timed out")
+    assert tasks_total([pod(tasks=("0_0", "0_1")), pod(tasks=("0_1", "0_2"))]) == 3
+    assert tasks_total([pod(), silent]) is None
+    assert tasks_total([pod(), pod(generation=6)]) is None
+    assert tasks_total([pod("REBALANCING")]) is None
+    assert tasks_total([]) is None
+
+
+def test_children_are_told_as_the_plan_needs_them() -> None:
+    labels = {"streamsapp.dev/revision": "r1"}
+    template = {"metadata": {"labels": labels}}
+    children: dict[str, Any] = {
+        "StatefulSet/app": {
+            "metadata": {"annotations": {"streamsapp.dev/applied": "h"}},
+            "spec": {"replicas": 3, "template": template},
+        },
+        "PodDisruptionBudget/app": {"metadata": {}, "spec": {"maxUnavailable": 0}},
+        "ConfigMap/app-r1": {"metadata": {"labels": labels}},
+        "Service/app": {"metadata": {}},
+    }
+    seen = children_seen(children, "app")
+    assert (seen.replicas, seen.template_revision, seen.max_unavailable) == (3, "r1", 0)
+    assert (dict(seen.applied), seen.revisions) == ({"StatefulSet/app": "h"}, frozenset({"r1"}))
+    children["PodDisruptionBudget/app"]["spec"] = {"maxUnavailable": "50%"}
+    assert children_seen(children, "app").max_unavailable == 1
+    assert children_seen({}, "app").replicas is None
+
+
+def test_what_has_an_owner_with_the_same_name_is_not_owned() -> None:
+    document = {"metadata": {"ownerReferences": [{"name": "app", "uid": "of an earlier one"}]}}
+    assert not is_owned(document, "u")
+    assert is_owned(document, "of an earlier one")
+    assert not is_owned({"metadata": {}}, "u")
