@@ -197,7 +197,7 @@ def three_pods() -> FakeCluster:
                         "updated": 3,
                         "total": 3,
                         "predictedSeconds": 3.1,
-                        "observedSeconds": 2.8,
+                        "observedSeconds": 0.4,
                     }
                 ),
                 remoteState={"url": "s3://states/wordcount"},

@@ -59,7 +59,8 @@ def ask(
 
 
 def _get(connection: HTTPConnection, path: str, headers: Mapping[str, str]) -> Reply:
-    connection.request("GET", path, headers={"Connection": "close", **headers})
+    # The connection is kept until all is read: what closes it first could swallow the end of the answer.
+    connection.request("GET", path, headers=dict(headers))
     answer = connection.getresponse()
     return Reply(answer.status, answer.read(_LONGEST), _date(answer.getheader("Date")))
 

@@ -38,33 +38,34 @@ class Follower:
         """The phase it ended in."""
         return self._last.phase if self._last is not None and self._last.phase in _OVER else None
 
-    def look(self, status: AppStatus) -> Iterator[str]:
-        """Lines about what changed since the last look."""
+    def look(self, status: AppStatus, at: datetime) -> Iterator[str]:
+        """Lines about what changed since the last look; ``at`` is now."""
         now = status.rollout
         if now is None or (self._last is None and _identity(now) == self._old):
             return
         before = self._last if self._last is not None and self._last.revision == now.revision else None
         self._last = now
         yield from self._phase(before, now)
-        yield from self._pods(before, now)
+        yield from self._pods(before, now, at)
         yield from self._blocked(status, now)
 
     def _phase(self, before: RolloutStatus | None, now: RolloutStatus) -> Iterator[str]:
         if before is None:
-            yield self._line("", f"{plural(now.total, 'pod')} to restart, to revision {clean(now.revision)}")
-        if before is None or before.phase != now.phase:
-            said = _SAID.get(now.phase)
-            if said is not None:
-                yield self._line("", said, Tone.WARN if now.phase == "RollingBack" else Tone.PLAIN)
+            yield self._line("", f"taken up: the new revision is {clean(now.revision)}")
+        said = _SAID.get(now.phase)
+        if said is not None and (before is None or before.phase != now.phase):
+            yield self._line("", said, Tone.WARN if now.phase == "RollingBack" else Tone.PLAIN)
 
-    def _pods(self, before: RolloutStatus | None, now: RolloutStatus) -> Iterator[str]:
+    def _pods(self, before: RolloutStatus | None, now: RolloutStatus, at: datetime) -> Iterator[str]:
         left, taken = (before.current if before is not None else None), now.current
-        if left is not None and (left != taken or now.phase in _OVER) and now.observed_seconds is not None:
-            predicted = "" if before is None else f", predicted {seconds(before.predicted_seconds)}"
-            took = f"back after {seconds(now.observed_seconds)}{predicted}   {now.updated} of {now.total}"
-            yield self._line(left, took, Tone.GOOD)
-        if taken is not None and taken != left and now.phase not in _OVER:
-            yield self._line(taken, f"is restarted, predicted {seconds(now.predicted_seconds)}")
+        over = now.phase in _OVER
+        if before is not None and left is not None and (left != taken or over) and now.updated > before.updated:
+            yield self._line(left, _returned(before, now, at), Tone.GOOD)
+        if taken is not None and taken != left and not over:
+            said = "is restarted"
+            if now.predicted_seconds is not None:
+                said += f"; its tasks are predicted to run again after {seconds(now.predicted_seconds)}"
+            yield self._line(taken, said)
 
     def _blocked(self, status: AppStatus, now: RolloutStatus) -> Iterator[str]:
         waits = now.phase == "Blocked"
@@ -82,12 +83,13 @@ class Follower:
         last = self._last
         if last is None:
             return "  waiting for the operator to take it up"
-        parts = [f"{last.updated} of {last.total}"]
+        parts = [f"{last.updated} of {last.total}"] if last.total else []
         if last.phase == "Blocked":
             parts.append(f"blocked for {seconds(seconds_since(last.blocked_since, at))}")
         elif last.current is not None:
-            spent = seconds(seconds_since(last.step_started_at, at))
-            parts.append(f"{clean(last.current)} {spent} of {seconds(last.predicted_seconds)}")
+            parts.append(f"{clean(last.current)} away for {seconds(seconds_since(last.step_started_at, at))}")
+            if last.observed_seconds is not None:
+                parts.append("its tasks run")
         else:
             parts.append(last.phase.lower())
         return "  " + self._style.between.join(parts)
@@ -101,6 +103,17 @@ class Follower:
             return self._style.paint(said, Tone.GOOD)
         said = f"{_ENDS[last.phase]}: {brief(clean(last.message))}" if last.message else _ENDS[last.phase]
         return self._style.paint(said, Tone.BAD)
+
+
+def _returned(before: RolloutStatus, now: RolloutStatus, at: datetime) -> str:
+    """How a step went: its tasks run elsewhere long before the pod is back and has caught up."""
+    said = f"is back after {seconds(seconds_since(before.step_started_at, at))}"
+    ran = now.observed_seconds if now.observed_seconds is not None else before.observed_seconds
+    if ran is not None:
+        said += f"; its tasks ran again after {seconds(ran)}"
+    if before.predicted_seconds is not None:
+        said += f", predicted {seconds(before.predicted_seconds)}"
+    return f"{said}   {now.updated} of {now.total}"
 
 
 def _listed(status: AppStatus, waits: bool) -> tuple[Blocker, ...]:

@@ -131,9 +131,8 @@ def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
     if rollout.phase == "Blocked" and rollout.blocked_since is not None:
         parts.append(f"blocked for {age(seconds_since(rollout.blocked_since, now))}")
     elif rollout.observed_seconds is not None:
-        parts.append(
-            f"last pod took {seconds(rollout.observed_seconds)}, predicted {seconds(rollout.predicted_seconds)}"
-        )
+        predicted = seconds(rollout.predicted_seconds)
+        parts.append(f"the last pod's tasks ran again after {seconds(rollout.observed_seconds)}, predicted {predicted}")
     return style.between.join(parts)
 
 

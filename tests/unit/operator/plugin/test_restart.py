@@ -37,11 +37,11 @@ LOOKS = [
     BEFORE,
     app("Checking"),
     app("Rolling", current="wordcount-1", predictedSeconds=3.1, stepStartedAt=ago(1)),
-    app("Rolling", current="wordcount-1", predictedSeconds=3.1, stepStartedAt=ago(1)),
-    app("Blocked", 1, (BLOCKER,), observedSeconds=2.8, blockedSince=ago(1)),
-    app("Blocked", 1, ({**BLOCKER, "lag": 4000},), observedSeconds=2.8, blockedSince=ago(2)),
-    app("Rolling", 1, current="wordcount-0", predictedSeconds=2.0, observedSeconds=2.8),
-    app("Complete", 2, predictedSeconds=2.0, observedSeconds=2.5),
+    app("Rolling", current="wordcount-1", predictedSeconds=3.1, stepStartedAt=ago(1), observedSeconds=0.4),
+    app("Blocked", 1, (BLOCKER,), observedSeconds=0.4, blockedSince=ago(1)),
+    app("Blocked", 1, ({**BLOCKER, "lag": 4000},), observedSeconds=0.4, blockedSince=ago(2)),
+    app("Rolling", 1, current="wordcount-0", predictedSeconds=2.0, stepStartedAt=ago(1)),
+    app("Complete", 2, predictedSeconds=2.0, observedSeconds=0.5),
 ]
 
 
@@ -51,15 +51,15 @@ def test_tells_each_step_once_and_ends_well() -> None:
     assert restart.run(options(), terminal.session) == 0
     assert terminal.text.splitlines() == [
         "wordcount: restart asked for in namespace default",
-        "  2 pods to restart, to revision new",
+        "  taken up: the new revision is new",
         "  a pod checks the new revision first; nothing else is touched",
-        "  wordcount-1  is restarted, predicted 3.1s",
-        "  wordcount-1  back after 2.8s, predicted 3.1s   1 of 2",
+        "  wordcount-1  is restarted; its tasks are predicted to run again after 3.1s",
+        "  wordcount-1  is back after 3.0s; its tasks ran again after 0.4s, predicted 3.1s   1 of 2",
         "  waits, as no pod may be taken away:",
         "  POD          TASK  STORE     LAG  REASON",
         "  wordcount-0  1_0   counts  5,000  StandbyBehind: far",
-        "  wordcount-0  is restarted, predicted 2.0s",
-        "  wordcount-0  back after 2.5s, predicted 2.0s   2 of 2",
+        "  wordcount-0  is restarted; its tasks are predicted to run again after 2.0s",
+        "  wordcount-0  is back after 4.5s; its tasks ran again after 0.5s, predicted 2.0s   2 of 2",
         "done: 2 of 2 pods restarted in 3.5s",
     ]
 
@@ -97,7 +97,8 @@ def test_on_a_terminal_one_line_tells_what_is_happening_now() -> None:
     restart.run(options(), terminal.session)
     shown = terminal.text.split("\r\x1b[K")
     assert "  waiting for the operator to take it up" in shown
-    assert "  0 of 2 · wordcount-1 2.5s of 3.1s" in shown
+    assert "  0 of 2 · wordcount-1 away for 2.0s" in shown
+    assert "  0 of 2 · wordcount-1 away for 2.5s · its tasks run" in shown
     assert "  1 of 2 · blocked for 4.5s" in shown
 
 
