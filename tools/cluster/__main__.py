@@ -53,9 +53,11 @@ def main() -> int:
 
 def bring_up(layout: Layout) -> None:
     """Everything; what runs already stays as it is, but for images that the tree has newer."""
+    machine = Node(layout)
+    machine.check_room()
     binaries.build(binaries.NODE)
     binaries.link(layout.programs)
-    images, machine, services = Images(layout), Node(layout), HostServices(layout)
+    images, services = Images(layout), HostServices(layout)
     images.build()
     if not machine.is_up():
         with step("containers and network"):

@@ -46,10 +46,14 @@ class Node:
         """Whether every one of its programs runs."""
         return all(daemon.pid() is not None for daemon in self._daemons())
 
+    def check_room(self) -> None:
+        """Raises when something else has its addresses or ports. They may be its own as soon as a part of it runs."""
+        if self._is_down():
+            network.check_room()
+
     def start_containers(self) -> None:
         """The part that images are imported into."""
-        if all(daemon.pid() is None for daemon in self._daemons()):
-            network.check_room()
+        if self._is_down():
             for log in self._layout.logs.glob("*.log"):  # those of the last cluster were kept until now
                 log.unlink()
         network.set_up(self._layout)
@@ -85,6 +89,9 @@ class Node:
         network.tear_down(self._layout)
         _remove_cgroups()
         _remove_log_links(self._layout)
+
+    def _is_down(self) -> bool:
+        return all(daemon.pid() is None for daemon in self._daemons())
 
     def _daemons(self) -> list[Daemon]:
         control = [self._etcd, self._api_server, self._controllers, self._scheduler]
