@@ -64,8 +64,8 @@ def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> Non
     assert isinstance(asked.wanted, Invalid)
     assert any("spec.replicas" in fault for fault in asked.wanted.faults)
     assert (asked.application_id, asked.revision) == ("id", None)
-    for spec in (None, [], {"applicationId": 7}):
-        assert read(app(spec), SETTINGS, lambda name: None).application_id == "app"
+    wrong: tuple[Any, ...] = (None, [], {"applicationId": 7})
+    assert [read(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
 
 
 def test_a_config_map_that_is_not_there_is_a_fault_that_names_it() -> None:
