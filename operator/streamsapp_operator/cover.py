@@ -129,21 +129,11 @@ class Covers:
                 return _blocker(pod, task, f"StandbyNotReady: the standby on {name} lacks the store", store.name)
             for it in same:
                 age, lag = observation_age(it, report, self.observed), known_lag(it)
-                why = self._why_not(it.mode, age, lag, name)
+                why = why_unfit(it.mode, age, lag, name, self._rollout)
                 if why is not None or age is None:
                     return _blocker(pod, task, why or "StandbyStale", store.name, lag, age)
                 until = min(until, self.observed.at + self._max_age - age)
         return Cover(HANDOVER_SECONDS, until)
-
-    def _why_not(self, mode: str, age: float | None, lag: int | None, host: str) -> str | None:
-        most = self._rollout.max_standby_lag
-        if mode == "paused":
-            return f"StandbyPaused: the standby on {host} does not follow"
-        if mode != "updating":
-            return f"StandbyNotReady: the standby on {host} is {mode}"
-        if age is None or lag is None or not age <= self._max_age:
-            return f"StandbyStale: how far the standby on {host} is behind was not seen lately"
-        return None if lag <= most else f"StandbyBehind: the standby on {host} is more than {most} records behind"
 
 
 def observation_age(store: StoreReport, report: PodReport, observed: Observed) -> float | None:
@@ -162,6 +152,18 @@ def known_lag(store: StoreReport) -> int | None:
     if store.position is None or store.end_offset is None:
         return store.lag
     return max(store.lag, store.end_offset - store.position)
+
+
+def why_unfit(mode: str, age: float | None, lag: int | None, host: str, rollout: Rollout) -> str | None:
+    """Why a replica of a store cannot go on where the active task ends."""
+    most = rollout.max_standby_lag
+    if mode == "paused":
+        return f"StandbyPaused: the standby on {host} does not follow"
+    if mode != "updating":
+        return f"StandbyNotReady: the standby on {host} is {mode}"
+    if age is None or lag is None or not age <= rollout.max_observation_age_seconds:
+        return f"StandbyStale: how far the standby on {host} is behind was not seen lately"
+    return None if lag <= most else f"StandbyBehind: the standby on {host} is more than {most} records behind"
 
 
 def leading_word(blocker: Blocker) -> str:

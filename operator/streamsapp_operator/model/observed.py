@@ -64,7 +64,8 @@ class PodReport:
     #: When the operator asked, by the operator's clock: never later than what it was told.
     fetched_at: float
     #: The pod's clock minus the operator's at that moment, from the answer's Date header, which is cut to whole
-    #: seconds: the gate adds that second to every age, so do not round.
+    #: seconds: the gate adds that second to every age, so do not round. The largest of the last minute: a clock that is
+    #: set back would make old observations fresh.
     clock_offset: float = 0.0
 
 

@@ -11,6 +11,7 @@ from restart_truth import RestartTruth
 from simulated_cluster import Pod, RefusedError, SimulatedCluster
 from simulated_operator import SimulatedOperator
 from streamsapp.manifest.model import Rollout
+from streamsapp_operator import cover
 from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.model.wanted import Invalid, Wanted
 
@@ -20,7 +21,7 @@ ROLLOUT = Rollout(
 )  # fmt: skip
 FAULTS_SECONDS = 240
 CALM_SECONDS = 500
-SEEDS = range(25)
+SEEDS = range(12)
 KINDS = {
     "standbys": {"standbys": 1, "remote_state": False},
     "snapshots": {"standbys": 0, "remote_state": True},
@@ -58,7 +59,7 @@ class World:
         self.rng = self.cluster.rng
         often = [self.hit, self.hold, self.lose_answers, self.change_revision, self.drain]
         seldom = [self.delete, self.deafen, self.stick, self.jump, self.pause, self.scale, self.spoil_spec]
-        rest = [self.forget, self.make_deadly, self.deceive, self.deceive, *[self.relieve] * 6]
+        rest = [self.forget, self.make_deadly, *[self.deceive] * 3, *[self.fall_behind] * 3, *[self.relieve] * 6]
         self._troubles = [*often, *often, *seldom, *rest]
 
     def run(self, seconds: float, trouble: Callable[[], None] = lambda: None) -> None:
@@ -140,12 +141,14 @@ class World:
         self._members(lambda it: setattr(self.cluster.group.members[it], "paused", True))
 
     def deceive(self) -> None:
-        """What a pod last saw of its replicas was good, and is not true any more."""
-        self._members(self._deceive)
+        """What pods last saw of their replicas was good, and is not true any more."""
+        for member in self.cluster.group.members.values():
+            member.held_back = member.stuck_observer = True
 
-    def _deceive(self, uid: str) -> None:
-        member = self.cluster.group.members[uid]
-        member.held_back = member.stuck_observer = True
+    def fall_behind(self) -> None:
+        """A burst of records: no replica is close any more, which all pods see."""
+        for member in self.cluster.group.members.values():
+            member.held_back = True
 
     def jump(self) -> None:
         if (pod := self._any_pod()) is not None:
@@ -211,6 +214,38 @@ def test_whatever_happens_no_pod_is_taken_that_must_not_be_and_every_rollout_end
     world.change(replicas=3)
     assert world.run_until(world.is_complete, CALM_SECONDS), world.operator.status.rollout
     assert world.truth.violations == []
+
+
+def restarted_in(trouble: Callable[[World], None], seed: int) -> World:
+    """All is well, then there is trouble that a rolling restart must wait for."""
+    world = World(seed, "standbys")
+    world.run(40)
+    trouble(world)
+    world.run(12)
+    world.change(revision="good-next")
+    world.run(60)
+    return world
+
+
+def pause_all(world: World) -> None:
+    for member in world.cluster.group.members.values():
+        member.paused = True
+
+
+HIDDEN: dict[str, tuple[Callable[[World], None], str, Callable[..., object]]] = {
+    "ages": (World.deceive, "observation_age", lambda *_: 0.0),
+    "lags": (World.fall_behind, "known_lag", lambda _: 0),
+    "pauses": (pause_all, "why_unfit", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_the_observer_notices_a_gate_that_is_blind_to(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trouble, name, blind = HIDDEN[what]
+    seeing = restarted_in(trouble, 1)
+    assert (seeing.truth.taken, seeing.truth.violations) == (0, [])
+    monkeypatch.setattr(cover, name, blind)
+    assert restarted_in(trouble, 1).truth.violations != []
 
 
 def trace(seed: int) -> list[str]:

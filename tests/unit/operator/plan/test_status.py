@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from looks import Looks, told
+from seen import NOW, active, broken, pod, pods, report, standby, store, wanted
+from streamsapp_operator.model.observed import PodSeen, TaskRole, TopologyShape
+from streamsapp_operator.model.status import AppStatus, Condition, from_document, to_document
+from streamsapp_operator.plan.shapes import compatibility, decode, encode
+
+
+def condition(status: AppStatus, name: str) -> Condition:
+    return next(it for it in status.conditions if it.type == name)
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+    looks = Looks(wanted())
+    looks.look(pods("one", "one", "one"))
+    first = condition(looks.status, "RestartSafe")
+    looks.look(pods("one", "one", "one"), after=60)
+    assert condition(looks.status, "RestartSafe") == first
+    behind = [*pods("one", "one", "one")[:2], pod(2, active("0_2"), standby("0_0", lag=5000))]
+    looks.look(behind, after=60)
+    changed = condition(looks.status, "RestartSafe")
+    assert (changed.status, changed.reason) == ("False", "StandbyBehind")
+    assert changed.last_transition_time > first.last_transition_time
+    assert changed.last_transition_time.endswith("Z")
+
+
+def test_every_condition_is_there_once_with_the_generation() -> None:
+    looks = Looks(wanted(generation=4))
+    looks.look(pods("one", "one", "one"))
+    names = [it.type for it in looks.status.conditions]
+    assert sorted(names) == ["Degraded", "Progressing", "Ready", "RestartSafe", "SnapshotsFresh"]
+    assert {it.observed_generation for it in looks.status.conditions} == {4}
+
+
+@pytest.mark.parametrize(
+    ("seen", "ready"),
+    [(pods("one", "one", "one"), "True"), ([*pods("one", "one"), broken(2, "CrashLoopBackOff", "one")], "False")],
+)
+def test_ready_needs_every_pod_outside_of_a_restart(seen: list[PodSeen], ready: str) -> None:
+    looks = Looks(wanted())
+    looks.look(seen)
+    assert condition(looks.status, "Ready").status == ready
+
+
+def test_a_pod_whose_container_does_not_run_degrades_and_says_why() -> None:
+    looks = Looks(wanted())
+    looks.look([*pods("one", "one"), broken(2, "CrashLoopBackOff", "one", last_exit="exit 2: spec.kafka: no brokers")])
+    degraded = condition(looks.status, "Degraded")
+    assert (degraded.status, degraded.reason) == ("True", "PodFailing")
+    assert "spec.kafka: no brokers" in degraded.message
+
+
+def test_lags_are_the_sum_of_inputs_and_the_worst_standby_and_null_when_one_is_not_known() -> None:
+    looks = Looks(wanted())
+    seen = [*pods("one", "one", "one")[:2], pod(2, active("0_2"), standby("0_0", lag=300))]
+    looks.look(seen)
+    assert (looks.status.input_lag, looks.status.standby_lag) == (30, 300)
+    looks.look([*seen[:2], pod(2, active("0_2", input_lag=None), standby("0_0", lag=None))])
+    assert (looks.status.input_lag, looks.status.standby_lag) == (None, None)
+    looks.look([*seen[:2], replace(seen[2], report=None)])
+    assert (looks.status.input_lag, looks.status.standby_lag) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("age", "word", "status"),
+    [(100, "Fresh", "True"), (400, "SnapshotTooOld", "False"), (None, "SnapshotMissing", "False")],
+)
+def test_snapshots_are_fresh_for_some_intervals(age: float | None, word: str, status: str) -> None:
+    looks = Looks(wanted(has_remote_state=True, snapshot_interval_seconds=60))
+    kept = store("0_0", TaskRole.ACTIVE, snapshot_offset=1, snapshot_at=None if age is None else NOW - age)
+    seen = [pod(0, active("0_0", stores=(kept,))), pod(1), pod(2)]
+    looks.look(seen)
+    fresh = condition(looks.status, "SnapshotsFresh")
+    assert (fresh.reason, fresh.status) == (word, status)
+
+
+def test_a_task_that_no_pod_reports_any_more_is_missed_by_what_was_known() -> None:
+    looks = Looks(wanted())
+    looks.look(pods("one", "one", "one"))
+    assert looks.status.known_tasks == {"0": 3}
+    last = pods("one", "one", "one")[2]
+    looks.look([pod(0, active("0_0")), pod(1, active("0_1")), replace(last, report=report(standby("0_0")))])
+    assert [it.task for it in looks.status.restart.blockers if it.reason.startswith("TaskMissing")] == ["0_2"]
+
+
+def test_a_status_survives_being_written_and_read() -> None:
+    looks = Looks(wanted("two"))
+    looks.look(pods("one", "one", "one"))
+    assert from_document(to_document(looks.status)) == looks.status
+
+
+def test_nothing_is_told_twice() -> None:
+    looks = Looks(wanted())
+    looks.look(pods("one", "one", "one"))
+    assert told(looks.look(pods("one", "one", "one"))) == []
+
+
+OLD = TopologyShape({0: ("a", "b"), 1: ("c",)}, {0: {"x": "key-value"}, 1: {}})
+
+
+@pytest.mark.parametrize(
+    ("new", "reasons"),
+    [
+        (OLD, 0),
+        (TopologyShape({0: ("b", "a"), 1: ("c",)}, {0: {"x": "key-value"}}), 0),
+        (
+            TopologyShape({0: ("a", "b"), 1: ("c",), 2: ("d",)}, {0: {"x": "key-value", "y": "w"}, 2: {"z": "w"}}),
+            0,
+        ),
+        (TopologyShape({0: ("a", "b")}, {0: {"x": "key-value"}}), 0),
+        (TopologyShape({1: ("c",)}, {}), 1),
+        (TopologyShape({0: ("a",), 1: ("c",)}, {0: {"x": "key-value"}}), 1),
+        (TopologyShape({0: ("a", "b"), 1: ("c",)}, {1: {"x": "key-value"}}), 1),
+        (TopologyShape({0: ("a", "b"), 1: ("c",)}, {0: {"x": "window"}}), 1),
+        (TopologyShape({0: ("c",), 1: ("a", "b")}, {1: {"x": "window"}}), 4),
+    ],
+)
+def test_only_what_both_topologies_have_must_be_the_same(new: TopologyShape, reasons: int) -> None:
+    assert len(compatibility(OLD, new)) == reasons
+
+
+def test_a_shape_survives_the_status_and_one_that_cannot_be_read_is_not_known() -> None:
+    assert decode(encode(OLD)) == OLD
+    assert decode({"sources": {"x": []}}) is None
+    assert decode(None) is None
