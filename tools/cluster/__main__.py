@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
 from bootstrap import SetupError
-from cluster import binaries, node, packages
+from cluster import binaries, network, packages
 from cluster.host_services import KAFKA, S3, HostServices
 from cluster.images import Images
 from cluster.layout import Layout
@@ -53,11 +53,14 @@ def main() -> int:
 
 def bring_up(layout: Layout) -> None:
     """Everything; what runs already stays as it is, but for images that the tree has newer."""
-    machine = Node(layout)
-    machine.check_room()
+    machine, services = Node(layout), HostServices(layout)
+    if machine.is_down():
+        bring_down(layout)  # this machine, or the last cluster, may have ended without it
+        network.check_room()
+        layout.start_anew()
     binaries.build(binaries.NODE)
     binaries.link(layout.programs)
-    images, services = Images(layout), HostServices(layout)
+    images = Images(layout)
     images.build()
     if not machine.is_up():
         with step("containers and network"):
@@ -73,11 +76,10 @@ def bring_up(layout: Layout) -> None:
 
 def bring_down(layout: Layout) -> None:
     """What is in the cluster is gone; images, certificates and programs stay for the next one."""
-    with step("stopping Kubernetes"):
-        Node(layout).stop()
-    with step("stopping Kafka and the S3 server"):
+    with step("stopping what runs of the cluster"):
         HostServices(layout).stop()
-        node.wipe(layout)
+        Node(layout).stop()
+        layout.wipe()
 
 
 def _apply(layout: Layout, manifest: str) -> None:

@@ -6,9 +6,11 @@ before it starts is :mod:`cluster.network`'s.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamsapp.errors import StreamsError
 from streamsapp.local.jars import cache_dir
 
 NODE_NAME = "streamsapp"
@@ -42,6 +44,22 @@ class Layout:
         for folder in (self.run, self.state, self.configuration, self.logs, self.programs, self.images, self.network):
             folder.mkdir(parents=True, exist_ok=True)
         return self
+
+    def wipe(self) -> None:
+        """Forget everything that was in the cluster; certificates, images and logs stay for the next one."""
+        for folder in (self.run, self.state):
+            try:
+                shutil.rmtree(folder)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StreamsError(f"{folder} could not be removed, something still uses it: {error}") from error
+
+    def start_anew(self) -> None:
+        """For a cluster in which nothing is yet: logs are its own, too."""
+        for log in self.logs.glob("*.log"):
+            log.unlink()
+        self.make()
 
     @property
     def run(self) -> Path:

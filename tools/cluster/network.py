@@ -45,6 +45,11 @@ def check_room() -> None:
         )
 
 
+def is_used() -> bool:
+    """Whether a process listens at the node's address."""
+    return any(is_taken(address, port) for address, port in _LISTENERS if address == NODE_ADDRESS)
+
+
 def set_up(layout: Layout) -> None:
     """The bridge that carries the node's address, and forwarding between pods and the rest."""
     try:

@@ -7,7 +7,7 @@ repeated: what runs is left alone, what is gone is not stopped again.
 from __future__ import annotations
 
 import http.client
-import shutil
+import json
 import signal
 import ssl
 import subprocess
@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from cluster import binaries, configuration, network
 from cluster.layout import API_URL, ETCD_PEER_URL, ETCD_URL, NODE_ADDRESS, NODE_NAME, SERVICE_RANGE, Layout
 from cluster.pki import Authority
 from cluster.processes import Daemon
-from streamsapp.errors import StreamsError
 
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
@@ -46,16 +46,12 @@ class Node:
         """Whether every one of its programs runs."""
         return all(daemon.pid() is not None for daemon in self._daemons())
 
-    def check_room(self) -> None:
-        """Raises when something else has its addresses or ports. They may be its own as soon as a part of it runs."""
-        if self._is_down():
-            network.check_room()
+    def is_down(self) -> bool:
+        """Whether none of them does."""
+        return all(daemon.pid() is None for daemon in self._daemons())
 
     def start_containers(self) -> None:
         """The part that images are imported into."""
-        if self._is_down():
-            for log in self._layout.logs.glob("*.log"):  # those of the last cluster were kept until now
-                log.unlink()
         network.set_up(self._layout)
         configuration.write(self._layout, self._authority)
         self._start_containerd()
@@ -76,7 +72,7 @@ class Node:
         self._controllers.wait(lambda: self._kubectl("get", "serviceaccount", "default") is not None, 60)
 
     def stop(self) -> None:
-        """Ends every pod and program of the node, and takes back what they did to the host."""
+        """Ends every pod and program of the node, and takes back what they did to the host; also after a crash."""
         for daemon in (self._kubelet, self._proxy, self._names):
             daemon.stop()
         self._end_containers()
@@ -86,12 +82,10 @@ class Node:
         self._etcd.stop()
         self.containerd.stop()
         _unmount_below(self._layout.root)
-        network.tear_down(self._layout)
-        _remove_cgroups()
         _remove_log_links(self._layout)
-
-    def _is_down(self) -> bool:
-        return all(daemon.pid() is None for daemon in self._daemons())
+        if not network.is_used():  # by a cluster that has its files elsewhere
+            network.tear_down(self._layout)
+            _remove_cgroups()
 
     def _daemons(self) -> list[Daemon]:
         control = [self._etcd, self._api_server, self._controllers, self._scheduler]
@@ -118,11 +112,12 @@ class Node:
         while " RUNNING" in self._ctr("tasks", "list").stdout and time.monotonic() < deadline:
             time.sleep(0.05)
         for container in self._ctr("containers", "list", "--quiet").stdout.split():
+            network_namespace = _network_namespace(json.loads(self._ctr("containers", "info", container).stdout))
             self._ctr("tasks", "delete", "--force", container)
             self._ctr("containers", "delete", container)
-        for namespace in Path("/run/netns").glob("cni-*"):
-            subprocess.run(["umount", "--lazy", str(namespace)], capture_output=True, check=False)
-            namespace.unlink(missing_ok=True)
+            if network_namespace is not None:
+                subprocess.run(["umount", "--lazy", str(network_namespace)], capture_output=True, check=False)
+                network_namespace.unlink(missing_ok=True)
 
     def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return ctr(self._layout, *arguments)
@@ -227,6 +222,13 @@ def _answers(url: str, path: str, trusted: ssl.SSLContext | None = None) -> Call
     return ready
 
 
+def _network_namespace(container: dict[str, Any]) -> Path | None:
+    """Where the network plugins keep that of a pod."""
+    namespaces = container["Spec"]["linux"]["namespaces"]
+    paths = [Path(each["path"]) for each in namespaces if each["type"] == "network" and "path" in each]
+    return next((path for path in paths if path.name.startswith("cni-")), None)
+
+
 def _unmount_below(folder: Path) -> None:
     points = [line.split()[1] for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
     for point in sorted((each for each in points if each.startswith(f"{folder}/")), reverse=True):
@@ -249,12 +251,3 @@ def _remove_log_links(layout: Layout) -> None:
     for link in Path("/var/log/containers").glob("*.log"):
         if link.is_symlink() and layout.root in link.readlink().parents:
             link.unlink()
-
-
-def wipe(layout: Layout) -> None:
-    """Forget everything that was in the cluster; certificates and images stay for the next one."""
-    for folder in (layout.run, layout.state):
-        try:
-            shutil.rmtree(folder)
-        except OSError as error:
-            raise StreamsError(f"{folder} could not be removed, something still uses it: {error}") from error
