@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -70,6 +71,19 @@ def test_an_upgrade_keeps_the_key(cluster: ApiServer, helm: Helm, installed: tup
     before = cluster.kubectl(*KEY, "-n", namespace)
     helm("upgrade", "streamsapp", str(CHART), "-n", namespace, kubeconfig=cluster.kubeconfig)
     assert cluster.kubectl(*KEY, "-n", namespace) == before
+
+
+def test_the_upgrade_that_the_notes_propose_is_taken(
+    cluster: ApiServer, helm: Helm, installed: tuple[str, str]
+) -> None:
+    namespace, said = installed
+    proposed = [line.strip() for line in said.splitlines() if line.strip().startswith("helm upgrade")]
+    assert len(proposed) == 2
+    for line in proposed:
+        # Namespace "other" stands for one that is there.
+        _, *arguments = shlex.split(line.replace(",other", "").replace("<chart>", str(CHART)))
+        said = helm(*arguments, kubeconfig=cluster.kubeconfig)
+    assert "The operator runs StreamsApps in every namespace." in said
 
 
 def test_an_upgrade_brings_the_new_resource(
