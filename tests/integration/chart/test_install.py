@@ -76,7 +76,7 @@ def test_an_upgrade_keeps_the_key(cluster: ApiServer, helm: Helm, installed: tup
 def test_the_upgrade_that_the_notes_propose_is_taken(
     cluster: ApiServer, helm: Helm, installed: tuple[str, str]
 ) -> None:
-    namespace, said = installed
+    _, said = installed
     proposed = [line.strip() for line in said.splitlines() if line.strip().startswith("helm upgrade")]
     assert len(proposed) == 2
     for line in proposed:
