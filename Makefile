@@ -51,7 +51,7 @@ cluster-up cluster-down:
 # of the same versions.
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 lock:
-	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra dev --output-file requirements.lock pyproject.toml
+	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra dev --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
 	@printf 'hatchling\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 from streamsapp.cli.reset_plan import Bounds
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, TopicError
+from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -53,11 +54,11 @@ class Cluster:
         members = self._members(group)
         if members:
             return f"its consumer group has members ({', '.join(members)})"
-        before = self._committed(group)
+        before = self.committed(group)
         if not before:
             return None
         self._sleep(_WATCH_SECONDS)
-        return "its committed offsets move" if self._committed(group) != before else None
+        return "its committed offsets move" if self.committed(group) != before else None
 
     def bounds(self, group: str, topics: Mapping[str, int], at_time_ms: int | None) -> dict[TopicPartition, Bounds]:
         """What every partition of ``topics`` holds."""
@@ -65,7 +66,7 @@ class Cluster:
         earliest = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         latest = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         at_time = {} if at_time_ms is None else self._offsets(partitions, OffsetSpec.for_timestamp(at_time_ms))
-        committed = self._committed(group)
+        committed = self.committed(group)
         return {
             partition: Bounds(earliest[partition], latest[partition], committed.get(partition), at_time.get(partition))
             for partition in partitions
@@ -110,17 +111,24 @@ class Cluster:
 
     def _members(self, group: str) -> list[str]:
         try:
-            described = self._admin.describe_consumer_groups([group])[group].result(timeout=_TIMEOUT_SECONDS)
+            described = repeated(
+                lambda: self._admin.describe_consumer_groups([group])[group].result(timeout=_TIMEOUT_SECONDS),
+                f"looking up the members of group {group}",  # a broker that has just started loads its groups still
+            )
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return []
             raise StreamsError(f"cannot ask for the members of group {group}: {error.args[0].str()}") from error
         return [member.client_id for member in described.members]
 
-    def _committed(self, group: str) -> dict[TopicPartition, int]:
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        """The group's committed offsets."""
         request = [ConsumerGroupTopicPartitions(group)]
         try:
-            answer = self._admin.list_consumer_group_offsets(request)[group].result(timeout=_TIMEOUT_SECONDS)
+            answer = repeated(
+                lambda: self._admin.list_consumer_group_offsets(request)[group].result(timeout=_TIMEOUT_SECONDS),
+                f"reading the committed offsets of group {group}",
+            )
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return {}

@@ -15,6 +15,7 @@ from streamsapp.cli.topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.to_config import to_config
+from streamsapp.remote.bootstraps import bootstrap_objects
 from streamsapp.remote.chain import objects_of
 from streamsapp.remote.objects import ObjectStore
 from streamsapp.remote.open import open_store
@@ -95,11 +96,12 @@ def _make_plan(
 
 def _snapshots(objects: ObjectStore, application_id: str, url: str) -> SnapshotsToDelete | None:
     found = list(objects_of(objects, application_id))
-    if not found:
+    bootstraps = [info.key for info, *_ in bootstrap_objects(objects, application_id)]
+    if not found and not bootstraps:
         return None
     where = f"{url.rstrip('/')}/{application_id}"
     keys = sorted((info.key for _, info in found), key=lambda key: "/files/" in key)  # what refers to files goes first
-    return SnapshotsToDelete(where, tuple(keys), len({task_id for task_id, _ in found}))
+    return SnapshotsToDelete(where, (*keys, *bootstraps), len({task_id for task_id, _ in found}))
 
 
 def _target(options: argparse.Namespace) -> tuple[Target, int]:

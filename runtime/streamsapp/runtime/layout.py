@@ -7,7 +7,7 @@ source topics still have the partitions that the layout was made from.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from hashlib import sha256
@@ -20,7 +20,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.groups import group_by_partition
-from streamsapp.topology.internal_topics import changelog_topic, internal_topics, missing_topics
+from streamsapp.topology.internal_topics import InternalTopic, changelog_topic, internal_topics, missing_topics
 from streamsapp.topology.nodes import SourceNode, SubTopology
 from streamsapp.topology.partitioning import partition_counts, repartition_topic, source_topics
 
@@ -70,26 +70,34 @@ class Layout:
 
 def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> Layout:
     """Check the source topics, create what internal topics are missing, and derive the tasks."""
-    topology.validate()
     existing = admin.partition_counts()
+    layout, needed = lay_out(topology, config, existing, admin.why_missing)
+    admin.create(missing_topics(needed, existing), config.replication_factor)
+    return layout
+
+
+def lay_out(
+    topology: Topology, config: StreamsConfig, existing: Mapping[str, int], why_missing: Callable[[str], str]
+) -> tuple[Layout, tuple[InternalTopic, ...]]:
+    """The tasks that follow from the topics there are, and the internal topics they need; nothing is created."""
+    topology.validate()
     global_stores = {each.store.name: each.topic for each in topology.global_stores()}
     parts = tuple(part.with_access_to(global_stores) for part in topology.sub_topologies(existing))
     application_id = config.application_id
     names = _Names(application_id, parts)
-    sources = _source_counts(parts, names, global_stores.values(), existing, admin)
+    sources = _source_counts(parts, names, global_stores.values(), existing, why_missing)
     counts = partition_counts(parts, application_id, sources)
     grouper = config.partition_grouper or group_by_partition
     groups = grouper(source_topics(parts, application_id), counts)
     if parts and not groups:
         raise TopicError("no topic matches the topology's patterns yet, so there is nothing to read")
     needed = internal_topics(parts, application_id, counts, groups, config.topic_properties)
-    admin.create(missing_topics(needed, existing), config.replication_factor)
     by_id = {part.id: part for part in parts}
     plans = {
         task_id: _plan(task_id, by_id[task_id.subtopology], partitions, names, {**existing, **counts})
         for task_id, partitions in groups.items()
     }
-    return Layout(plans, sources, frozenset(names.full(topic) for topic in names.internal))
+    return Layout(plans, sources, frozenset(names.full(topic) for topic in names.internal)), needed
 
 
 def fingerprint(part: SubTopology) -> str:
@@ -118,13 +126,13 @@ def _source_counts(
     names: _Names,
     global_topics: Iterable[str],
     existing: Mapping[str, int],
-    admin: TopicAdmin,
+    why_missing: Callable[[str], str],
 ) -> dict[str, int]:
     wanted = {topic for part in parts for node in part.sources for topic in node.topics} - names.internal
     wanted |= set(global_topics)
     missing = sorted(wanted - existing.keys())
     if missing:
-        raise TopicError("; ".join(admin.why_missing(topic) + _similar(topic, existing) for topic in missing))
+        raise TopicError("; ".join(why_missing(topic) + _similar(topic, existing) for topic in missing))
     return {topic: existing[topic] for topic in sorted(wanted)}
 
 

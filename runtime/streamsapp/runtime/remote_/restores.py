@@ -82,11 +82,13 @@ class Restores:
     # ---- restoration thread ------------------------------------------------------------------------------------
 
     def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
-        """Only what a changelog continues is worth a snapshot."""
-        if task.stores in self._fetched or not has_snapshots(task):
+        """Only what a changelog continues is worth a snapshot. A task without any may have had a bootstrap still, which
+        says where it goes on."""
+        if task.stores in self._fetched or not (has_snapshots(task) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)
-        job = Job(partial(self._run, task, done), after=self._jobs.get(task.id))
+        prepare = self._prepare if has_snapshots(task) else self._look_for_inputs
+        job = Job(partial(self._run, prepare, task, done), after=self._jobs.get(task.id))
         self._jobs[task.id] = job
         self.workers.submit(job, _FOR_ACTIVE if task.role is TaskRole.ACTIVE else _FOR_REPLICA)
         return True
@@ -114,15 +116,30 @@ class Restores:
 
     # ---- threads of its own ------------------------------------------------------------------------------------
 
-    def _run(self, task: StreamTask, done: Callable[[Prepared], None], job: Job) -> None:
+    def _run(
+        self,
+        prepare: Callable[[StreamTask, Job], Prepared],
+        task: StreamTask,
+        done: Callable[[Prepared], None],
+        job: Job,
+    ) -> None:
         try:
-            prepared = self._prepare(task, job)
+            prepared = prepare(task, job)
         except KafkaException as error:
             prepared = Prepared(error=_unknown_changelogs(task, error))
         except Exception as error:
             prepared = Prepared(error=error)
         if not job.cancelled.is_set():
             done(prepared)
+
+    def _look_for_inputs(self, task: StreamTask, job: Job) -> Prepared:
+        """The group knows them, too, as long as it exists, so that nobody waits for an object store that is away."""
+        try:
+            bootstrap = self._remote.bootstrap()
+        except ObjectStoreError as error:
+            log.info("task %s: whether there was a bootstrap is not known: %s", task.id, error)
+            return Prepared()
+        return Prepared({} if bootstrap is None else _consumed(bootstrap.inputs(task.id)))
 
     def _prepare(self, task: StreamTask, job: Job) -> Prepared:
         facts = self._changelogs.facts(task)
@@ -205,6 +222,7 @@ class Restores:
         while True:
             try:
                 self._remote.ensure_fit()
+                self._remote.bootstrap()  # raises in the middle of one
                 return fetch(chain, directory, objection, limit, progress.moved, progress.ended, verified=verified)
             except ObjectStoreError as error:
                 if job.cancelled.is_set():

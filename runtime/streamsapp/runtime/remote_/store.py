@@ -8,7 +8,9 @@ from __future__ import annotations
 import threading
 
 from streamsapp.config.remote_state import RemoteStateConfig
+from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId
+from streamsapp.remote.bootstraps import Bootstraps, Done
 from streamsapp.remote.chain import Chain
 from streamsapp.remote.objects import ObjectStore
 
@@ -23,6 +25,8 @@ class RemoteStore:
         self._probing = threading.Lock()
         #: Whether the object store has shown that it is.
         self.fit = False
+        self._bootstrap: Done | None = None
+        self._looked_for_bootstrap = False
 
     def chain(self, task_id: TaskId) -> Chain:
         """The snapshots of a task."""
@@ -36,3 +40,18 @@ class RemoteStore:
             if not self.fit:
                 self.objects.probe()
                 self.fit = True
+
+    def bootstrap(self) -> Done | None:
+        """What the application's bootstrap left, if it had one. ``StateStoreError`` if it is not done: some tasks would
+        skip history that others have not seen. Looked up once: none begins while there are instances."""
+        with self._probing:
+            if not self._looked_for_bootstrap:
+                newest = Bootstraps(self.objects, self._application_id).newest()
+                if newest is not None and not newest.is_done:
+                    raise StateStoreError(
+                        f"a bootstrap of {self._application_id} was begun and is not done: run `streamsapp bootstrap` "
+                        "again, which goes on where it was, or give it up with `streamsapp reset`"
+                    )
+                self._bootstrap = None if newest is None else newest.done()
+                self._looked_for_bootstrap = True
+            return self._bootstrap

@@ -1,0 +1,43 @@
+"""What commands that need Spark have in common: it is not installed everywhere, and what uses it is another package,
+which is reached by name. Runs on the main thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+
+from streamsapp.errors import ManifestError
+
+
+def add_spark_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="where Spark runs: local[*] (default), local[N], spark://..., k8s://...",
+    )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark's; may be given several times",
+    )
+
+
+def in_spark_package(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    """A function of the package ``streamsapp_spark``, which is imported when it is called."""
+
+    def run(options: argparse.Namespace) -> int:
+        try:
+            found = importlib.import_module(f"streamsapp_spark.{module}")
+        except ModuleNotFoundError as error:
+            raise ManifestError(
+                [f"this command needs Spark, and {error.name} is not installed: pip install 'streamsapp[spark]'"]
+            ) from error
+        code: int = getattr(found, function)(options)
+        return code
+
+    return run

@@ -1,0 +1,178 @@
+"""What remote state knows of bootstraps: state that was computed from history, for all tasks of an application at once.
+
+Written by ``streamsapp bootstrap``, read by instances before they believe in a snapshot. A bootstrap is *begun* with
+offsets that are fixed from then on, and *done* when every task's snapshot is there: in between nothing may start, for
+some tasks would skip what others still lack. Both are objects that are written once:
+
+    <application id>/bootstrap/<number>-begun.json
+    <application id>/bootstrap/<number>-<task>.json      what became of one task; may be written again, alike
+    <application id>/bootstrap/<number>-done.json
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from streamsapp.errors import StateStoreError
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.remote.objects import ObjectInfo, ObjectStore
+from streamsapp.remote.snapshot import InputPoint
+
+VERSION = 1
+_LIMIT = 64 << 20
+_NAME = re.compile(r"([0-9]{8})-(begun|done|[0-9]+_[0-9]+)\.json")
+
+_Text = Annotated[str, Meta(max_length=1_000)]
+_Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class Range(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What of one input partition is history: the records from ``start`` up to, and without, ``until``."""
+
+    topic: _Text
+    partition: Annotated[int, Meta(ge=0)]
+    start: _Offset
+    until: _Offset
+
+    @property
+    def of(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+class Begun(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What a bootstrap is to compute; whoever goes on with it takes these offsets."""
+
+    version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
+    begun_at: _Text
+    #: Where the history is: ``kafka``, or the address of a table.
+    history: _Text
+    ranges: tuple[Range, ...]
+    #: Of each task's sub-topology.
+    fingerprints: dict[str, _Text]
+
+
+class TaskDone(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What one task made of it: where it goes on, and how much there was to do."""
+
+    version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
+    task: _Text
+    inputs: tuple[InputPoint, ...]
+    records: int
+    outputs: int
+    seconds: float
+
+
+class Done(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Every task is there."""
+
+    version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
+    done_at: _Text
+    tasks: tuple[TaskDone, ...]
+
+    def inputs(self, task_id: TaskId) -> tuple[InputPoint, ...]:
+        """Where a task goes on."""
+        return next((each.inputs for each in self.tasks if each.task == str(task_id)), ())
+
+
+T = TypeVar("T", Begun, Done, TaskDone)
+
+
+class Bootstraps:
+    """The bootstraps of one application. What the object store raises comes through."""
+
+    def __init__(self, objects: ObjectStore, application_id: str) -> None:
+        self._objects = objects
+        self._application_id = application_id
+
+    def newest(self) -> Bootstrap | None:
+        """The last that was begun; ``None`` if none ever was."""
+        names: dict[int, set[str]] = {}
+        for _, number, name in bootstrap_objects(self._objects, self._application_id):
+            names.setdefault(number, set()).add(name)
+        begun = [number for number, of in names.items() if "begun" in of]
+        return Bootstrap(self, max(begun), frozenset(names[max(begun)])) if begun else None
+
+    def begin(self, number: int, begun: Begun) -> Bootstrap:
+        """Raises ``ObjectExistsError`` if somebody else began one of this number."""
+        self._objects.put_new(self._key(number, "begun"), msgspec.json.encode(begun))
+        return Bootstrap(self, number, frozenset({"begun"}))
+
+    def read(self, number: int, name: str, kind: type[T]) -> T:
+        """One of the documents; whoever may write to the bucket may have written anything."""
+        data = self._objects.read(self._key(number, name), _LIMIT)
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise StateStoreError(
+                f"{self._key(number, name)} is damaged: {error}; make the state anew: `streamsapp reset`, then "
+                "`streamsapp bootstrap`"
+            ) from error
+
+    def write(self, number: int, name: str, document: Done | TaskDone) -> None:
+        """Write a document, or write it again."""
+        with tempfile.TemporaryDirectory(prefix="streamsapp-") as folder:
+            path = Path(folder, "document")
+            path.write_bytes(msgspec.json.encode(document))
+            self._objects.upload(self._key(number, name), path)
+
+    def delete(self, number: int, name: str) -> None:
+        """Forget a document."""
+        self._objects.delete([self._key(number, name)])
+
+    def _key(self, number: int, name: str) -> str:
+        return f"{self._application_id}/bootstrap/{number:08d}-{name}.json"
+
+
+class Bootstrap:
+    """One of them, as it was when it was looked for."""
+
+    def __init__(self, bootstraps: Bootstraps, number: int, names: frozenset[str]) -> None:
+        self._bootstraps = bootstraps
+        self.number = number
+        self._names = names
+
+    @property
+    def is_done(self) -> bool:
+        return "done" in self._names
+
+    @property
+    def finished(self) -> frozenset[TaskId]:
+        """Tasks that need not be done again."""
+        return frozenset(TaskId.parse(name) for name in self._names if name not in {"begun", "done"})
+
+    def begun(self) -> Begun:
+        return self._bootstraps.read(self.number, "begun", Begun)
+
+    def done(self) -> Done:
+        return self._bootstraps.read(self.number, "done", Done)
+
+    def task(self, task_id: TaskId) -> TaskDone:
+        return self._bootstraps.read(self.number, str(task_id), TaskDone)
+
+    def withdraw(self) -> None:
+        """As if it had never been begun; before anything was written."""
+        self._bootstraps.delete(self.number, "begun")
+
+    def finish_task(self, done: TaskDone) -> None:
+        """Its snapshot is published."""
+        self._bootstraps.write(self.number, done.task, done)
+
+    def finish(self, done: Done) -> None:
+        """From here on instances may start."""
+        self._bootstraps.write(self.number, "done", done)
+
+
+def bootstrap_objects(objects: ObjectStore, application_id: str) -> Iterator[tuple[ObjectInfo, int, str]]:
+    """Everything that bootstraps left: the object, the number and what it tells of."""
+    prefix = f"{application_id}/bootstrap/"
+    for info in objects.list(prefix):
+        found = _NAME.fullmatch(info.key.removeprefix(prefix))
+        if found:
+            yield info, int(found[1]), found[2]

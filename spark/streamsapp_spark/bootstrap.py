@@ -1,0 +1,318 @@
+"""``streamsapp bootstrap``: topic history into snapshots, from which instances start.
+
+Runs on the driver's main thread, called by the command line. The driver fixes the offsets, writes them down, has Spark
+replay one sub-topology after the other, and says that it is done when every task is. Whatever ends it in between, the
+same command goes on where it was; until then no instance starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+
+from confluent_kafka import KafkaException
+from pyspark.sql import DataFrame, SparkSession
+
+from streamsapp.cli.arguments import read_app
+from streamsapp.cli.cluster import Cluster
+from streamsapp.clock import SystemClock
+from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.errors import ManifestError
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.to_config import to_config
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.remote.bootstraps import VERSION, Begun, Bootstrap, Bootstraps, Done, Range
+from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.open import open_store
+from streamsapp.remote.snapshot import timestamp
+from streamsapp.runtime.layout import Layout, fingerprint, make_layout
+from streamsapp.topology.builder import Topology
+from streamsapp_spark.bootstrap_task import BootstrapJob, runner
+from streamsapp_spark.guard import INSTEAD, has_gone_on, refuse_running, refuse_used
+from streamsapp_spark.history import History, KafkaHistory, open_history
+from streamsapp_spark.job import Job
+from streamsapp_spark.placing import slots
+from streamsapp_spark.progress import Progress
+from streamsapp_spark.reports import Listener
+from streamsapp_spark.rows import SQL_SCHEMA, task_row
+from streamsapp_spark.session import session, shuffled, task_frame
+from streamsapp_spark.stages import Stages
+from streamsapp_spark.until import LATEST, Bounds, ranges
+
+log = logging.getLogger(__name__)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command; returns its exit code."""
+    app, topology = read_app(options.file)
+    config = to_config(app)
+    if config.remote_state is None:
+        raise ManifestError(
+            ["spec.remoteState: is required, for that is where a bootstrap puts its state; set its url"]
+        )
+    objects = open_store(config.remote_state)
+    objects.probe()
+    return _Command(options, app, topology, config, objects).run()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be replayed."""
+
+    bootstrap: Bootstrap
+    begun: Begun
+    internal: tuple[Range, ...]
+
+
+class _Command:
+    """One call of the command."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        app: StreamsApp,
+        topology: Topology,
+        config: StreamsConfig,
+        objects: ObjectStore,
+    ) -> None:
+        self._options = options
+        self._app = app
+        self._topology = topology
+        self._config = config
+        self._id = config.application_id
+        self._objects = objects
+        self._cluster = Cluster(config)
+        self._bootstraps = Bootstraps(objects, self._id)
+        self._admin = TopicAdmin(client_properties.admin(config))
+
+    def run(self) -> int:
+        refuse_running(self._cluster, self._id)
+        before = self._bootstraps.newest()
+        if before is not None and before.is_done:
+            return self._done_before(before)
+        layout = make_layout(self._topology, self._config, self._admin)
+        stages = Stages(layout)
+        stages.refuse_feedback()
+        stages.in_order  # noqa: B018 - raises where there is no order
+        name = f"streamsapp bootstrap {self._id}"
+        with session(name, self._options.master, self._options.conf) as spark:
+            history = open_history(spark, self._options.source)
+            work = self._begin(layout, history) if before is None else self._go_on(before, layout)
+            self._replay(spark, history, stages, work)
+        return 0
+
+    # ---- beginning ---------------------------------------------------------------------------------------------
+
+    def _begin(self, layout: Layout, history: History) -> _Work:
+        internal = self._internal(layout)
+        changelogs = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
+        bounds = Bounds(self._config, changelogs)
+        records = {each: bounds.highs[each] - bounds.lows[each] for each in changelogs}
+        records |= {each.of: each.until - each.start for each in internal}
+        refuse_used(self._cluster, self._id, self._objects, records)
+        begun = Begun(
+            VERSION,
+            timestamp(SystemClock().now_ms()),
+            history.name,
+            history.ranges(Bounds(self._config, self._inputs(layout)), self._options.until),
+            _fingerprints(layout),
+        )
+        bootstrap = self._bootstraps.begin(1, begun)
+        try:  # who joined meanwhile may not have seen that it began
+            refuse_running(self._cluster, self._id)
+        except ManifestError:
+            bootstrap.withdraw()
+            raise
+        return _Work(bootstrap, begun, internal)
+
+    def _go_on(self, bootstrap: Bootstrap, layout: Layout) -> _Work:
+        begun = bootstrap.begun()
+        differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
+        if self._cluster.committed(self._id):
+            raise ManifestError([f"{self._id} has run since its bootstrap began at {begun.begun_at}; {differs}"])
+        if begun.fingerprints != _fingerprints(layout):
+            raise ManifestError(
+                [f"spec.topology: is not the one that the bootstrap began with at {begun.begun_at}; {differs}"]
+            )
+        if self._options.until != LATEST and self._wanted(layout) != begun.ranges:
+            raise ManifestError([f"--until: the bootstrap began at {begun.begun_at} with other offsets; {differs}"])
+        finished = len(bootstrap.finished)
+        log.info(
+            "the bootstrap of %s goes on: %d tasks of %d are finished", begun.begun_at, finished, len(layout.plans)
+        )
+        return _Work(bootstrap, begun, self._internal(layout))
+
+    def _wanted(self, layout: Layout) -> tuple[Range, ...]:
+        return ranges(Bounds(self._config, self._inputs(layout)), self._options.until)
+
+    def _inputs(self, layout: Layout) -> set[TopicPartition]:
+        """What users' topics have: of tasks and of global stores."""
+        inputs = {each for plan in layout.plans.values() for each in plan.inputs}
+        shared = {each.topic for each in self._topology.global_stores()}
+        inputs |= {TopicPartition(topic, number) for topic in shared for number in range(layout.sources[topic])}
+        return {each for each in inputs if each.topic not in layout.repartition_topics}
+
+    def _internal(self, layout: Layout) -> tuple[Range, ...]:
+        """Repartition topics: what is in there is nobody's, and where readers go on is their end."""
+        inputs = {each for plan in layout.plans.values() for each in plan.inputs}
+        bounds = Bounds(self._config, {each for each in inputs if each.topic in layout.repartition_topics})
+        return tuple(Range(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
+
+    # ---- replaying ---------------------------------------------------------------------------------------------
+
+    def _replay(self, spark: SparkSession, history: History, stages: Stages, work: _Work) -> None:
+        needed = stages.needed(work.bootstrap.finished)
+        layers = {number: 1 + place for place, number in enumerate(needed)}
+        tasks = {str(task_id): layers[number] for number in needed for task_id in stages.tasks(number)}
+        progress = Progress(_records(stages.layout, work.begun, tasks), tasks)
+        host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
+        with Listener(host, progress.heard) as listener, progress:
+            job = self._job((host, listener.port), history, stages, work)
+            if needed:
+                with _cancelled_when_hopeless(spark, progress):
+                    _Frames(spark, history, stages, job).run(needed, progress)
+        self._finish(stages, work, progress)
+
+    def _job(self, report_to: tuple[str, int], history: History, stages: Stages, work: _Work) -> BootstrapJob:
+        job = Job.of(self._app, self._options.file.parent, self._admin.partition_counts(), report_to)
+        return BootstrapJob(
+            job,
+            work.bootstrap.number,
+            work.begun.ranges,
+            work.internal,
+            _slots(stages),
+            self._options.emit,
+            rows_only=not isinstance(history, KafkaHistory),
+        )
+
+    # ---- ending ------------------------------------------------------------------------------------------------
+
+    def _finish(self, stages: Stages, work: _Work, progress: Progress) -> None:
+        found = self._bootstraps.newest()
+        assert found is not None  # it was begun
+        missing = stages.layout.plans.keys() - found.finished
+        if missing:
+            raise progress.error(f"tasks were not finished: {', '.join(map(str, sorted(missing)))}; run it again")
+        tasks = tuple(found.task(task_id) for task_id in sorted(found.finished))
+        done = Done(VERSION, timestamp(SystemClock().now_ms()), tasks)
+        found.finish(done)
+        self._commit(done)
+        records, seconds = sum(each.records for each in tasks), progress.seconds
+        history = sum(each.until - each.start for each in work.begun.ranges)
+        print(
+            f"{self._id}: {len(tasks)} tasks, {records:,} records ({history:,} offsets of history) in {seconds:.1f} s, "
+            f"{records / max(seconds, 0.001):,.0f}/s; instances go on from there"
+        )
+
+    def _done_before(self, bootstrap: Bootstrap) -> int:
+        done = bootstrap.done()
+        if has_gone_on(self._cluster, self._id, done):
+            raise ManifestError(
+                [f"{self._id} has run since its bootstrap was done at {done.done_at}: its state is kept; {INSTEAD}"]
+            )
+        self._commit(done)
+        print(f"{self._id}: the bootstrap was done at {done.done_at}, {len(done.tasks)} tasks; nothing to do")
+        return 0
+
+    def _commit(self, done: Done) -> None:
+        """The group's offsets, too: an instance that cannot reach the object store must not read history again."""
+        offsets = {
+            TopicPartition(each.topic, each.partition): (each.offset, each.metadata)
+            for task in done.tasks
+            for each in task.inputs
+        }
+        consumer = PartitionConsumer(client_properties.main_consumer(self._config))
+        try:
+            consumer.commit(offsets)
+        except KafkaException as error:
+            log.warning("offsets were not committed (%s): instances take them from the snapshots", error.args[0].str())
+        finally:
+            consumer.close()
+
+
+class _Frames:
+    """The work as data frames: what the tasks of each sub-topology write to internal topics."""
+
+    def __init__(self, spark: SparkSession, history: History, stages: Stages, job: BootstrapJob) -> None:
+        self._spark = spark
+        self._history = history
+        self._stages = stages
+        self._job = job
+        self._made: dict[int, DataFrame] = {}
+
+    def run(self, needed: list[int], progress: Progress) -> None:
+        """One action for all that nobody reads, and one for each that several read: that is kept on executors' disks
+        instead of being replayed for each of them."""
+        last = []
+        for number in needed:
+            frame = self._made[number] = self._frame(number)
+            readers = [each for each in self._stages.downstream(number) if each in needed]
+            if not readers:
+                last.append(frame)
+            elif len(readers) > 1:
+                self._act(frame.persist(), progress)
+        self._act(reduce(DataFrame.union, last), progress)
+
+    def _frame(self, number: int) -> DataFrame:
+        tasks = self._stages.tasks(number)
+        rows = [task_row(task_id, slot) for task_id, slot in zip(tasks, slots(len(tasks)), strict=True)]
+        described = task_frame(self._spark, rows)
+        inputs = [self._made[each].filter(f"reader = {number}") for each in sorted(self._stages.upstream[number])]
+        source = self._history.records(number, self._job)
+        inputs += [] if source is None else [source]
+        if inputs:
+            described = shuffled(described, reduce(DataFrame.union, inputs), len(tasks))
+        return described.mapInArrow(runner(self._job), SQL_SCHEMA)
+
+    @staticmethod
+    def _act(frame: DataFrame, progress: Progress) -> None:
+        try:
+            frame.count()
+        except Exception as error:
+            log.debug("Spark's job failed", exc_info=True)
+            raise progress.error(f"Spark's job failed: {str(error).splitlines()[0]}") from error
+
+
+@contextmanager
+def _cancelled_when_hopeless(spark: SparkSession, progress: Progress) -> Iterator[None]:
+    """Nobody waits for tries that would end the same."""
+    over = threading.Event()
+
+    def watch() -> None:
+        progress.on_hopeless.wait()
+        if not over.is_set():
+            spark.sparkContext.cancelAllJobs()
+
+    threading.Thread(target=watch, name="canceller", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        progress.on_hopeless.set()
+
+
+def _slots(stages: Stages) -> dict[TopicPartition, tuple[int, int]]:
+    """Where the reader of each input partition is."""
+    found: dict[TopicPartition, tuple[int, int]] = {}
+    for number in stages.in_order:
+        tasks = stages.tasks(number)
+        for task_id, slot in zip(tasks, slots(len(tasks)), strict=True):
+            found.update(dict.fromkeys(stages.layout.plans[task_id].inputs, (slot, number)))
+    return found
+
+
+def _fingerprints(layout: Layout) -> dict[str, str]:
+    return {str(task_id): fingerprint(plan.sub_topology) for task_id, plan in sorted(layout.plans.items())}
+
+
+def _records(layout: Layout, begun: Begun, tasks: Mapping[str, int]) -> dict[str, int]:
+    """How many records of history each task has, as far as that is known before."""
+    spans = {each.of: each.until - each.start for each in begun.ranges}
+    return {task: sum(spans.get(each, 0) for each in layout.plans[TaskId.parse(task)].inputs) for task in tasks}

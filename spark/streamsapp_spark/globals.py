@@ -1,0 +1,42 @@
+"""Global stores for a task that is replayed: filled from all of their topics' history before it begins, as by an
+instance that starts now.
+
+Used in Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from streamsapp.clock import SystemClock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.record import TopicPartition
+from streamsapp.remote.bootstraps import Range
+from streamsapp.runtime.global_.task import GlobalTask
+from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp_spark.feeds import from_kafka
+from streamsapp_spark.job import Application
+
+
+@contextmanager
+def global_stores(
+    app: Application, ranges: Mapping[TopicPartition, Range], directory: Path, config: StreamsConfig
+) -> Iterator[Mapping[str, KeyValueStoreImpl]]:
+    """The stores as tasks read them; none where the topology has none."""
+    stores = app.topology.global_stores()
+    if not stores:
+        yield {}
+        return
+    task = GlobalTask(stores, config, SystemClock(), app.resources, directory)
+    task.open()
+    try:
+        for partition, of in sorted(ranges.items()):
+            if partition.topic in task.by_topic:
+                for records in from_kafka(of, config):
+                    task.restore(partition, records)
+        task.start()
+        yield task.stores.for_tasks
+    finally:
+        task.close()

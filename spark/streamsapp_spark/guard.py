@@ -1,0 +1,48 @@
+"""Whether an application's state may be made anew: not while anybody runs it, nor where it has been run already.
+
+Runs on the driver, before anything is written and once more after a bootstrap is begun: instances look for one when
+they have joined their group, so one of both sees the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamsapp.cli.cluster import Cluster
+from streamsapp.errors import ManifestError
+from streamsapp.record import TopicPartition
+from streamsapp.remote.bootstraps import Done
+from streamsapp.remote.chain import chains_of
+from streamsapp.remote.objects import ObjectStore
+from streamsapp_spark.publishing import WRITER
+
+INSTEAD = "stop every instance and run `streamsapp reset` to make the state anew, or give it another application id"
+
+
+def refuse_running(cluster: Cluster, application_id: str) -> None:
+    """Its group has members."""
+    reason = cluster.activity(application_id)
+    if reason is not None:
+        raise ManifestError([f"{application_id} is running: {reason}; {INSTEAD}"])
+
+
+def refuse_used(
+    cluster: Cluster, application_id: str, objects: ObjectStore, internal: Mapping[TopicPartition, int]
+) -> None:
+    """It has state already. ``internal`` has the records of its internal topics."""
+    if cluster.committed(application_id):
+        raise ManifestError([f"{application_id} has run before: it has committed offsets; {INSTEAD}"])
+    for partition, records in sorted(internal.items()):
+        if records:
+            raise ManifestError([f"{application_id} has run before: {partition} has records; {INSTEAD}"])
+    for chain in chains_of(objects, application_id):
+        _, newest = chain.newest()
+        if newest is not None and newest.instance != WRITER:
+            wrote = f"{newest.instance} wrote a snapshot of task {chain.task_id} at {newest.written_at}"
+            raise ManifestError([f"{application_id} has run before: {wrote}; {INSTEAD}"])
+
+
+def has_gone_on(cluster: Cluster, application_id: str, done: Done) -> bool:
+    """Whether the application has run since its bootstrap."""
+    adopted = {TopicPartition(each.topic, each.partition): each.offset for task in done.tasks for each in task.inputs}
+    return any(adopted.get(partition) != offset for partition, offset in cluster.committed(application_id).items())

@@ -1,0 +1,139 @@
+"""Where the history of the source topics is: in Kafka, where the tasks read it themselves, or in Parquet files, from
+which Spark brings it to them. Runs on the driver.
+
+Parquet files have the columns of Spark's Kafka connector: ``topic``, ``partition``, ``offset``, ``key``, ``value``,
+``timestamp`` (a time, or milliseconds) and perhaps ``headers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.types import LongType
+
+from streamsapp.errors import ManifestError
+from streamsapp.record import TopicPartition
+from streamsapp.remote.bootstraps import Range
+from streamsapp_spark.bootstrap_task import BootstrapJob
+from streamsapp_spark.rows import SOURCE, SQL_SCHEMA
+from streamsapp_spark.until import LATEST, Bounds, ranges
+
+KAFKA = "kafka"
+_PARQUET = "parquet:"
+_COLUMNS = {"topic", "partition", "offset", "key", "value", "timestamp"}
+
+
+class History(Protocol):
+    """The records of source topics."""
+
+    name: str
+
+    def ranges(self, bounds: Bounds, until: str) -> tuple[Range, ...]:
+        """What of each partition there is, up to where the application goes on in Kafka."""
+        ...
+
+    def records(self, part: int, job: BootstrapJob) -> DataFrame | None:
+        """The rows that a sub-topology's tasks read; ``None`` where they read Kafka themselves."""
+        ...
+
+
+def open_history(spark: SparkSession, source: str) -> History:
+    """From what the user said."""
+    if source == KAFKA:
+        return KafkaHistory()
+    if source.startswith(_PARQUET):
+        return ParquetHistory(spark, source.removeprefix(_PARQUET))
+    raise ManifestError([f"--from: expected {KAFKA} or {_PARQUET}/path, got {source!r}"])
+
+
+class KafkaHistory:
+    """The topics themselves."""
+
+    name = KAFKA
+
+    def ranges(self, bounds: Bounds, until: str) -> tuple[Range, ...]:
+        return ranges(bounds, until)
+
+    def records(self, part: int, job: BootstrapJob) -> None:
+        """They read Kafka themselves."""
+
+
+class ParquetHistory:
+    """Files that the topics were written to, perhaps long ago."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.name = f"{_PARQUET}{path}"
+        self._spark = spark
+        try:
+            self._table = spark.read.parquet(path)
+        except Exception as error:
+            raise ManifestError([f"--from: {path} cannot be read as Parquet: {str(error).splitlines()[0]}"]) from error
+        missing = _COLUMNS - set(self._table.columns)
+        if missing:
+            raise ManifestError([f"--from: {path} lacks the columns {', '.join(sorted(missing))}"])
+
+    def ranges(self, bounds: Bounds, until: str) -> tuple[Range, ...]:
+        """What the files have. Kafka has to go on from there, without a gap."""
+        if until != LATEST:
+            raise ManifestError(["--until: the end of the files decides; leave it out with --from parquet:"])
+        found = {
+            TopicPartition(row["topic"], row["partition"]): Range(
+                row["topic"], row["partition"], row["low"], row["high"]
+            )
+            for row in self._table.groupBy("topic", "partition")
+            .agg(functions.min("offset").alias("low"), (functions.max("offset") + 1).alias("high"))
+            .collect()
+        }
+        return tuple(self._range(each, found, bounds) for each in sorted(bounds.highs))
+
+    def _range(self, partition: TopicPartition, found: Mapping[TopicPartition, Range], bounds: Bounds) -> Range:
+        low, high = bounds.lows[partition], bounds.highs[partition]
+        of = found.get(partition, Range(*partition, low, low))
+        if not low <= of.until <= high:
+            gap = f"the files have {partition} up to offset {of.until}, and Kafka has {low} to {high}"
+            raise ManifestError([f"--from: {gap}: there is a gap between the two, or they are of another topic"])
+        return of
+
+    def records(self, part: int, job: BootstrapJob) -> DataFrame | None:
+        wanted = {each.of: job.slots[each.of] for each in job.ranges if each.of in job.slots}
+        wanted = {partition: to for partition, to in wanted.items() if to[1] == part}
+        if not wanted:
+            return None
+        where = functions.create_map(
+            *chain.from_iterable((functions.lit(str(each)), functions.lit(slot)) for each, (slot, _) in wanted.items())
+        )
+        table = self._table.withColumn(
+            "slot", where[functions.concat_ws("-", "topic", functions.col("partition").cast("string"))].cast("int")
+        ).filter("slot is not null")
+        kind = table.schema["timestamp"].dataType
+        time = functions.col("timestamp") if isinstance(kind, LongType) else functions.expr("unix_millis(timestamp)")
+        rows = table.select(
+            "slot",
+            functions.lit(part).cast("int").alias("reader"),
+            "topic",
+            functions.col("partition").cast("int").alias("partition"),
+            functions.col("offset").cast("bigint").alias("time"),
+            functions.lit(SOURCE).cast("int").alias("writer"),
+            functions.col("offset").cast("bigint").alias("sequence"),
+            functions.col("key").cast("binary").alias("key"),
+            functions.col("value").cast("binary").alias("value"),
+            time.alias("timestamp"),
+            *(["headers"] if "headers" in table.columns else [functions.lit(None).cast("binary").alias("headers")]),
+        )
+        return rows.mapInArrow(_pack_headers, SQL_SCHEMA) if "headers" in table.columns else rows
+
+
+def _pack_headers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs in Spark's Python workers."""
+    for batch in batches:
+        packed = [
+            None if not headers else msgspec.msgpack.encode([(each["key"], each["value"]) for each in headers])
+            for headers in batch.column("headers").to_pylist()
+        ]
+        index = batch.schema.get_field_index("headers")
+        yield batch.set_column(index, pa.field("headers", pa.binary()), pa.array(packed, pa.binary()))

@@ -1,0 +1,88 @@
+"""What every Spark task is told of the application, and what it makes of that: topology, configuration, tasks.
+
+A ``Job`` is pickled by the driver; ``application`` builds the rest once per Python worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import msgspec
+
+from streamsapp.config import RemoteStateConfig, StreamsConfig
+from streamsapp.errors import StreamsError
+from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.entrypoint import load_topology
+from streamsapp.manifest.load import decode
+from streamsapp.manifest.to_config import to_config
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.open import open_store
+from streamsapp.runtime.layout import Layout, lay_out
+from streamsapp.state.resources import StateResources
+from streamsapp.topology.builder import Topology
+
+
+@dataclass(frozen=True)
+class Job:
+    """Plain data, the same for all tasks."""
+
+    #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
+    manifest: bytes
+    folder: str
+    #: Partitions of every topic there is, as JSON.
+    partitions: bytes
+    #: Where workers tell how far they are.
+    report_to: tuple[str, int]
+
+    @classmethod
+    def of(cls, app: StreamsApp, folder: Path, partitions: Mapping[str, int], report_to: tuple[str, int]) -> Job:
+        return cls(msgspec.json.encode(app), str(folder.resolve()), msgspec.json.encode(dict(partitions)), report_to)
+
+
+@dataclass(frozen=True)
+class Application:
+    """What a job is about."""
+
+    topology: Topology
+    config: StreamsConfig
+    layout: Layout
+    objects: ObjectStore
+    resources: StateResources
+
+    @property
+    def remote(self) -> RemoteStateConfig:
+        assert self.config.remote_state is not None  # the driver has looked
+        return self.config.remote_state
+
+    def config_of(self, task_id: TaskId, role: str) -> StreamsConfig:
+        """With clients that are told apart."""
+        return replace(self.config, client_id=f"{self.config.application_id}-{role}-{task_id}")
+
+    def chain(self, task_id: TaskId) -> Chain:
+        """A task's snapshots."""
+        return Chain(self.objects, self.config.application_id, task_id)
+
+    @cached_property
+    def owners(self) -> Mapping[TopicPartition, TaskId]:
+        """The task that reads each input partition."""
+        return {each: task_id for task_id, plan in self.layout.plans.items() for each in plan.inputs}
+
+
+@lru_cache(maxsize=1)
+def application(job: Job) -> Application:
+    """Built once per process. User code is imported here."""
+    app = decode(msgspec.json.decode(job.manifest))
+    topology = load_topology(app, Path(job.folder))
+    config = to_config(app)
+    layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
+    assert config.remote_state is not None
+    return Application(topology, config, layout, open_store(config.remote_state), StateResources())
+
+
+def _gone(topic: str) -> str:
+    raise StreamsError(f"topic {topic} was there when the work was planned, and is not any more")

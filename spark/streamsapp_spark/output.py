@@ -1,0 +1,100 @@
+"""What a bootstrap writes to Kafka: the changelogs, and with ``--emit`` the results.
+
+Used in Spark's Python workers. One transactional producer per task: whoever runs the task again fences it, so that an
+executor that was given up for lost cannot write into what is running by then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import islice
+
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp.clock import SystemClock
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import CommitError
+from streamsapp.kafka.producer import ExactlyOnceProducer, production_error
+from streamsapp.state.slot import FrozenEpoch
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.stream_task import TaskPlan
+
+_CHUNK = 5_000
+_TRIES, _PAUSE = 10, 1.0
+_FLUSH = 60.0
+
+
+class Output:
+    """The producer of one task, for as long as it is replayed."""
+
+    def __init__(self, plan: TaskPlan, config: StreamsConfig) -> None:
+        transactional_id = f"{config.application_id}-bootstrap-{plan.id}"
+        properties = client_properties.producer(config, transactional_id)
+        self._plan = plan
+        self._producer = ExactlyOnceProducer(properties, _refused, SystemClock(), reports=True)
+        self._producer.start()
+        #: Records per store.
+        self.written = 0
+
+    def commit(self, writes: FrozenEpoch | None, results: Sequence[OutputRecord]) -> None:
+        """Results, and the last value per key, in one transaction."""
+        self._send(results)
+        for store, entries, raw in writes.changelogs() if writes is not None else ():
+            changelog = self._plan.changelogs.get(store)
+            if changelog is None:
+                continue
+            topic, partition = changelog
+            items = iter(entries.items())
+            while chunk := list(islice(items, _CHUNK)):
+                self._send(
+                    [
+                        (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
+                        for key, (stored, timestamp) in chunk
+                    ]
+                )
+        self._end_transaction()
+
+    def close(self) -> None:
+        """What was not committed is aborted."""
+        self._producer.abort()
+        self._producer.close()
+
+    def _send(self, records: Sequence[OutputRecord]) -> None:
+        rest = list(records)
+        self.written += len(rest)
+        while rest:
+            rest = self._producer.send(rest)
+            self._producer.poll()
+
+    def _end_transaction(self) -> None:
+        deadline = time.monotonic() + _FLUSH
+        while not self._producer.flush(0.1):
+            if time.monotonic() > deadline:
+                raise CommitError(f"task {self._plan.id}: records were not written within {_FLUSH:.0f} s")
+        for left in reversed(range(_TRIES)):
+            try:
+                self._producer.commit({}, _NO_GROUP)
+                return
+            except KafkaException as error:
+                if not left:
+                    raise CommitError(f"task {self._plan.id}: {error.args[0].str()}") from error
+                time.sleep(_PAUSE)
+
+
+class _NoGroup:
+    """Nothing was consumed in a group."""
+
+    def commit(self, offsets: object) -> None:
+        """Never called: there are no offsets."""
+
+    def metadata(self) -> None:
+        """Never called: there are no offsets."""
+
+
+_NO_GROUP = _NoGroup()
+
+
+def _refused(error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
+    raise production_error(error, topic)

@@ -1,0 +1,140 @@
+"""One task over the history of its inputs: the runtime's own task code, with all of the input at hand.
+
+Used in Spark's Python workers, on one thread; knows neither Spark nor Kafka. Records are taken as the runtime takes
+them: in offset order per partition, and among partitions the one whose next record is the earliest. What the task sends
+is the same whenever it is run over the same input, so a run that was lost can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamsapp.clock import SystemClock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.record import TopicPartition
+from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.resources import StateResources
+from streamsapp.state.slot import FrozenEpoch
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.record_queue import ProcessingControl
+from streamsapp.tasks.states import TaskState
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask, TaskPlan
+from streamsapp_spark.feeds import Feed
+
+#: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
+#: held back for a commit must be sent at the same places each time.
+STEP, COMMIT_EVERY = 2_000, 200_000
+#: Bytes of writes that wait for a commit at most.
+UNCOMMITTED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Advance:
+    """What a task did since the last one."""
+
+    records: int
+    #: In the order in which they were sent.
+    outputs: Sequence[OutputRecord]
+    #: The writes of a commit interval that ended here.
+    writes: FrozenEpoch | None = None
+
+
+class Replay:
+    """One task. Use as a context manager; ``run`` once."""
+
+    def __init__(
+        self,
+        plan: TaskPlan,
+        config: StreamsConfig,
+        directory: Path,
+        resources: StateResources,
+        global_stores: Mapping[str, KeyValueStoreImpl] | None = None,
+    ) -> None:
+        self._plan = plan
+        context = TaskContext(config.application_id, plan.id, SystemClock())
+        self.stores = TaskStores(
+            plan.id,
+            directory,
+            plan.sub_topology.stores,
+            resources,
+            default_key_serde=config.default_key_serde,
+            default_value_serde=config.default_value_serde,
+            context_timestamp=lambda: context.timestamp,
+            topics=plan.changelog_topics,
+        )
+        self.stores.open()
+        self.stores.stores = {**self.stores.stores, **(global_stores or {})}
+        self.stores.restored({}, {})
+        self._task = StreamTask(plan, self.stores, context, config)
+        self._task.transition(TaskState.RESTORING)
+        self._task.initialize()
+        self._control = ProcessingControl()
+        self._feeds: dict[TopicPartition, Feed] = {}
+        self._since_step = self._since_commit = 0
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for feed in self._feeds.values():
+            close = getattr(feed, "close", None)
+            if close is not None:
+                close()
+        try:
+            self._task.close_user_code()
+        finally:
+            self.stores.close()
+
+    def run(self, feeds: Mapping[TopicPartition, Feed]) -> Iterator[Advance]:
+        """Process everything; partitions that are not in ``feeds`` have nothing. Each advance has to be taken before
+        the next: its writes are applied then."""
+        self._feeds = dict(feeds)
+        for partition in self._task.queues.keys() - self._feeds.keys():
+            self._task.reached_end(partition)
+        while self._fill():
+            taken = self._task.process(self._control, STEP - self._since_step)
+            self._since_step += taken
+            self._since_commit += taken
+            if self._since_step >= STEP and self._commit_is_due():
+                yield from self._commit(taken)
+            else:
+                yield Advance(taken, self._task.take_output())
+            self._since_step %= STEP
+        yield from self._commit(0)
+
+    def positions(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, ConsumedOffset]:
+        """Where the task stands: at the ends of its inputs, at the times that it has seen there."""
+        return {
+            partition: ConsumedOffset(ends[partition], queue.partition_time)
+            for partition, queue in self._task.queues.items()
+        }
+
+    def _fill(self) -> bool:
+        """Have a record of each input that has any, and say whether there is one at all."""
+        for partition, queue in self._task.queues.items():
+            while not queue and partition in self._feeds:
+                records = next(self._feeds[partition], None)
+                if records is None:
+                    del self._feeds[partition]
+                    self._task.reached_end(partition)
+                else:
+                    self._task.add_records(partition, records)
+        return self._task.buffered_records > 0
+
+    def _commit_is_due(self) -> bool:
+        return self._since_commit >= COMMIT_EVERY or self.stores.uncommitted_bytes > UNCOMMITTED_BYTES
+
+    def _commit(self, taken: int) -> Iterator[Advance]:
+        while self._task.emit_held(STEP):
+            pass
+        outputs = self._task.take_output()
+        frozen = self.stores.freeze()
+        yield Advance(taken, outputs, frozen)
+        if frozen is not None:
+            for _ in self.stores.apply(frozen, {}):
+                pass
+        self._since_commit = 0

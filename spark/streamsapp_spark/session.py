@@ -1,0 +1,74 @@
+"""The Spark session of a command. Runs on the driver's main thread."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from streamsapp.errors import ManifestError, StreamsError
+from streamsapp_spark.rows import ORDER, SQL_SCHEMA, Row
+
+_LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
+#: How often a task is tried: as on a cluster, also where a master on this machine would not try again.
+_TRIES = 4
+
+_SETTINGS = {
+    # One task of ours is one task of Spark's: partitions must not be merged or run twice side by side.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.speculation": "false",
+    "spark.task.maxFailures": str(_TRIES),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@contextmanager
+def session(name: str, master: str, settings: Sequence[str]) -> Iterator[SparkSession]:
+    """A session that ends with the block; ``settings`` are ``key=value`` and win over ours."""
+    local = _LOCAL.fullmatch(master)
+    own = dict(_SETTINGS)
+    if local:
+        master = f"local[{local[1] or 1},{_TRIES}]"
+        own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if master.startswith("local"):
+        # Without it workers start whichever Python is first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in (own | _parsed(settings)).items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise StreamsError(
+            f"Spark does not start with master {master}: {str(error).splitlines()[0]}; it needs Java 17 or newer"
+        ) from error
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _parsed(settings: Sequence[str]) -> dict[str, str]:
+    pairs = [setting.partition("=") for setting in settings]
+    for key, separator, _ in pairs:
+        if not separator:
+            raise ManifestError([f"--conf: expected key=value, got {key!r}"])
+    return {key: value for key, _, value in pairs}
+
+
+def task_frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
+    """One Spark partition per row."""
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), SQL_SCHEMA)
+
+
+def shuffled(tasks: DataFrame, records: DataFrame, partitions: int) -> DataFrame:
+    """Records beside the row of the task that reads them, in their order."""
+    return tasks.union(records).repartition(partitions, "slot").sortWithinPartitions(*ORDER)

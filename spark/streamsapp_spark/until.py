@@ -1,0 +1,93 @@
+"""Which part of the topics is history: from the first record that there is up to offsets that are fixed once.
+
+Runs on the driver. ``--until`` is ``latest`` or a file in the form of Spark's Kafka connector:
+``{"topic": {"0": 1200, "1": -1}}``, -1 for the end, -2 for the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.errors import ManifestError, TopicError
+from streamsapp.kafka.log import client_log
+from streamsapp.record import TopicPartition
+from streamsapp.remote.bootstraps import Range
+
+LATEST = "latest"
+_END, _BEGINNING = -1, -2
+_TIMEOUT = 30.0
+
+log = client_log(__name__)
+
+
+class Bounds:
+    """Where partitions begin and end now."""
+
+    def __init__(self, config: StreamsConfig, partitions: Collection[TopicPartition]) -> None:
+        self._isolation = IsolationLevel.READ_COMMITTED if config.exactly_once else IsolationLevel.READ_UNCOMMITTED
+        self._admin = AdminClient(client_properties.admin(config), logger=log)
+        self.lows = self._ask(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        #: Up to where the application can read: under exactly once, before the first open transaction.
+        self.highs = self._ask(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def _ask(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        asked = {KafkaPartition(*each): spec for each in partitions}
+        if not asked:
+            return {}
+        answers = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_TIMEOUT)
+        found = {}
+        for partition, answer in answers.items():
+            try:
+                found[TopicPartition(partition.topic, partition.partition)] = answer.result(2 * _TIMEOUT).offset
+            except KafkaException as error:
+                raise TopicError(
+                    f"cannot read the offsets of {partition.topic}-{partition.partition}: {error.args[0].str()}"
+                ) from error
+        return found
+
+
+def ranges(bounds: Bounds, until: str) -> tuple[Range, ...]:
+    """What is history of each partition; everything in ``until`` that does not fit is told."""
+    wanted = {} if until == LATEST else _wanted(Path(until), bounds.highs)
+    made = []
+    for partition, high in sorted(bounds.highs.items()):
+        low = bounds.lows[partition]
+        end = wanted.get(partition, _END)
+        end = high if end == _END else low if end == _BEGINNING else end
+        if not low <= end <= high:
+            raise ManifestError(
+                [f"--until: {end} is not an offset of {partition}, which has the offsets {low} to {high}"]
+            )
+        made.append(Range(*partition, low, end))
+    return tuple(made)
+
+
+def _wanted(path: Path, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    try:
+        document: Any = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, int]])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ManifestError(
+            [f'--until: expected \'latest\' or a file such as {{"topic": {{"0": 1200}}}}; {path}: {error}']
+        ) from error
+    found = {
+        TopicPartition(topic, int(number)): offset
+        for topic, of_topic in document.items()
+        for number, offset in of_topic.items()
+        if number.isdecimal()
+    }
+    for partition in sorted(found.keys() - known.keys()):
+        raise ManifestError([f"--until: {partition} is no input of the application; it reads: {_named(known)}"])
+    for partition in sorted(known.keys() - found.keys()):
+        raise ManifestError([f"--until: {partition} is missing; -1 stands for its end"])
+    return found
+
+
+def _named(partitions: Collection[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
