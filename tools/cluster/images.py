@@ -69,7 +69,7 @@ class Images:
                 self._build_pause()
             self._built.set(PAUSE_IMAGE, program)
         for image in _IMAGES:
-            wanted = _fingerprint([base], [image.dockerfile, *image.sources])
+            wanted = fingerprint([base], [ROOT / each for each in (image.dockerfile, *image.sources)])
             if self._built.get(image.name) != wanted:
                 with step(f"image {image.name}"):
                     self._build(image)
@@ -149,13 +149,13 @@ class _Record:
         return content
 
 
-def _fingerprint(words: Iterable[str], sources: Iterable[str]) -> str:
+def fingerprint(words: Iterable[str], sources: Iterable[Path]) -> str:
+    """Changes with any of the words, and with the name or content of any file in the sources that git would keep."""
     digest = hashlib.sha256("\n".join(words).encode())
     for source in sources:
-        top = ROOT / source
-        for file in [top] if top.is_file() else sorted(top.rglob("*")):
+        for file in [source] if source.is_file() else sorted(source.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"\n{file.relative_to(ROOT)}\n".encode() + file.read_bytes())
+                digest.update(f"\n{file.relative_to(source.parent)}\n".encode() + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -1,0 +1,55 @@
+"""Images have what is tested, and are built again when it changes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cluster.images import ROOT, fingerprint
+
+
+def locked(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / lock).read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("lock", ["images/runtime.lock", "images/operator.lock", "images/build.lock"])
+def test_an_image_gets_the_versions_that_are_tested(lock: str) -> None:
+    assert locked(lock).items() <= locked("requirements.lock").items()
+
+
+def test_the_runtimes_image_has_no_package_of_the_operator() -> None:
+    assert not {"kopf", "kubernetes"} & locked("images/runtime.lock").keys()
+    assert {"kopf", "kubernetes"} <= locked("images/operator.lock").keys()
+
+
+@pytest.mark.parametrize("image", ["runtime", "operator"])
+def test_every_package_of_an_image_is_checked_by_its_hash(image: str) -> None:
+    installs = re.findall(
+        r"pip install .*?(?=\n\S|\n &&|\Z)", (ROOT / f"images/{image}.Dockerfile").read_text(), re.DOTALL
+    )
+    assert len(installs) == 3
+    assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+
+
+def test_a_change_of_a_source_is_seen(tmp_path: Path) -> None:
+    code = tmp_path / "package" / "module.py"
+    code.parent.mkdir()
+    code.write_text("a = 1\n")
+    before = fingerprint(["base"], [tmp_path])
+    assert fingerprint(["base"], [tmp_path]) == before
+    assert fingerprint(["another base"], [tmp_path]) != before
+
+    code.write_text("a = 2\n")
+    changed = fingerprint(["base"], [tmp_path])
+    code.rename(code.with_name("renamed.py"))
+    assert len({before, changed, fingerprint(["base"], [tmp_path])}) == 3
+
+
+def test_what_python_compiled_is_no_change(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("a = 1\n")
+    before = fingerprint([], [tmp_path])
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "module.pyc").write_bytes(b"compiled")
+    assert fingerprint([], [tmp_path]) == before
