@@ -11,6 +11,7 @@ RUN python3 -m venv /build/venv \
 COPY pyproject.toml README.md /build/tree/
 COPY runtime /build/tree/runtime
 COPY operator /build/tree/operator
+COPY spark /build/tree/spark
 RUN /build/venv/bin/pip wheel --disable-pip-version-check --no-deps --no-build-isolation -w /build/dist /build/tree
 
 # Exactly the locked packages. They are compiled here, because the file system of a pod is read-only.

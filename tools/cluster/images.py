@@ -35,17 +35,19 @@ _OLD_LAYERS = 50
 _UNNEEDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
 
 
-class _Image(NamedTuple):
+class Image(NamedTuple):
+    """One image and what it is built from."""
+
     name: str
     dockerfile: str
     #: Files and folders of the tree that its content comes from.
     sources: Sequence[str]
 
 
-_WHEEL = ("images/build.lock", "pyproject.toml", "README.md", "runtime", "operator")
-_IMAGES = (
-    _Image(RUNTIME_IMAGE, "images/runtime.Dockerfile", ("images/runtime.lock", *_WHEEL)),
-    _Image(OPERATOR_IMAGE, "images/operator.Dockerfile", ("images/operator.lock", *_WHEEL)),
+_WHEEL = ("images/build.lock", "pyproject.toml", "README.md", "runtime", "operator", "spark")
+IMAGES = (
+    Image(RUNTIME_IMAGE, "images/runtime.Dockerfile", ("images/runtime.lock", *_WHEEL)),
+    Image(OPERATOR_IMAGE, "images/operator.Dockerfile", ("images/operator.lock", *_WHEEL)),
 )
 
 
@@ -68,7 +70,7 @@ class Images:
             with step("pause image"):
                 self._build_pause()
             self._built.set(PAUSE_IMAGE, program)
-        for image in _IMAGES:
+        for image in IMAGES:
             wanted = fingerprint([base], [ROOT / each for each in (image.dockerfile, *image.sources)])
             if self._built.get(image.name) != wanted:
                 with step(f"image {image.name}"):
@@ -78,7 +80,7 @@ class Images:
 
     def bring_in(self) -> None:
         """Import what the node does not have yet; containerd runs."""
-        for name in (PAUSE_IMAGE, *(image.name for image in _IMAGES)):
+        for name in (PAUSE_IMAGE, *(image.name for image in IMAGES)):
             wanted = self._buildah("images", "--quiet", "--no-trunc", name).strip()
             if self._imported.get(name) != wanted:
                 with step(f"importing {name}"):
@@ -102,7 +104,7 @@ class Images:
         self._buildah("config", "--user=65535:65535", '--entrypoint=["/pause"]', container)
         self._buildah("commit", "--quiet", "--rm", container, PAUSE_IMAGE)
 
-    def _build(self, image: _Image) -> None:
+    def _build(self, image: Image) -> None:
         """pip in the build finds packages as pip here does; neither its settings nor the authorities get into it."""
         with tempfile.TemporaryDirectory(dir=self._layout.images) as scratch:
             settings = Path(scratch) / "pip.conf"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from cluster.images import ROOT, fingerprint
+from cluster.images import IMAGES, ROOT, Image, fingerprint
 
 
 def locked(lock: str) -> dict[str, str]:
@@ -31,6 +32,16 @@ def test_every_package_of_an_image_is_checked_by_its_hash(image: str) -> None:
     )
     assert len(installs) == 3
     assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.dockerfile)
+def test_an_image_is_built_from_every_package_of_the_wheel(image: Image) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    rooms = {Path(each).parts[0] for each in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
+    dockerfile = (ROOT / image.dockerfile).read_text("utf-8")
+    assert rooms == set(re.findall(r"^COPY (\w+) /build/tree/\1$", dockerfile, re.MULTILINE))
+    assert rooms < set(image.sources)
+    assert {f"!{room}" for room in rooms} < set((ROOT / ".dockerignore").read_text("utf-8").splitlines())
 
 
 def test_a_change_of_a_source_is_seen(tmp_path: Path) -> None:
