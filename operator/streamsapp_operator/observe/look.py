@@ -27,6 +27,7 @@ from streamsapp_operator.kube.kinds import (
 )
 from streamsapp_operator.model.observed import ChildrenSeen, Observed, PodReport, PodSeen, TaskRole
 from streamsapp_operator.observe.checks import check_seen
+from streamsapp_operator.observe.clock_offsets import ClockOffsets
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
 from streamsapp_operator.times import SteadyClock
@@ -55,6 +56,7 @@ class Observer:
         self._clock = clock
         self._still: dict[str, Object] = {}
         self._still_at: float | None = None
+        self._offsets = ClockOffsets()
 
     def look(self, asked: Asked, tokens: Sequence[str]) -> Look:
         """Raises ``ApiError``: half a look is none."""
@@ -87,7 +89,15 @@ class Observer:
         numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}
         addresses = {pod["metadata"]["name"]: it for pod in numbered.values() if (it := address_of(pod)) is not None}
         answers = self._asker.ask_all(addresses, asked.application_id, tokens)
-        return tuple(_pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
+        self._offsets.keep([pod["metadata"]["uid"] for pod in numbered.values()])
+        return tuple(self._pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
+
+    def _pod(self, pod: Object, ordinal: int, answers: dict[str, PodReport | str]) -> PodSeen:
+        phase = pod["status"].get("phase") or "Pending"
+        answer = answers.get(pod["metadata"]["name"], f"it does not run: its phase is {phase}")
+        if isinstance(answer, PodReport):
+            answer = self._offsets.bounded(pod["metadata"]["uid"], answer)
+        return pod_seen(pod, ordinal, answer)
 
     def _list_still(self, namespace: str, app: str) -> dict[str, Object]:
         return {
@@ -98,11 +108,6 @@ class Observer:
 
     def _list(self, kind: Kind, namespace: str, labels: str) -> list[Object]:
         return self._client.list(kind, namespace, labels)
-
-
-def _pod(pod: Object, ordinal: int, answers: dict[str, PodReport | str]) -> PodSeen:
-    phase = pod["status"].get("phase") or "Pending"
-    return pod_seen(pod, ordinal, answers.get(pod["metadata"]["name"], f"it does not run: its phase is {phase}"))
 
 
 def is_owned(document: Object, uid: str) -> bool:

@@ -1,0 +1,37 @@
+"""How far ahead a pod's clock was at most of late: what bounds the age of what it says.
+
+One per observer, called on the thread of its loop. A pod whose clock is set back while it has stopped looking would say
+that what it saw long ago was seen now; the larger offset of a moment ago tells its true age.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Collection
+from dataclasses import replace
+
+from streamsapp_operator.model.observed import PodReport
+
+#: Seconds: by then whoever relies on what was seen before has looked again.
+_MEMORY = 60.0
+
+
+class ClockOffsets:
+    """Remembers offsets, per pod by its uid."""
+
+    def __init__(self, memory: float = _MEMORY) -> None:
+        self._memory = memory
+        self._seen: dict[str, deque[tuple[float, float]]] = defaultdict(deque)
+
+    def bounded(self, uid: str, report: PodReport) -> PodReport:
+        """The report with the largest offset of this pod within memory."""
+        seen = self._seen[uid]
+        seen.append((report.fetched_at, report.clock_offset))
+        while seen[0][0] < report.fetched_at - self._memory:
+            seen.popleft()
+        return replace(report, clock_offset=max(offset for _, offset in seen))
+
+    def keep(self, uids: Collection[str]) -> None:
+        """Forget pods that are gone."""
+        for uid in self._seen.keys() - set(uids):
+            del self._seen[uid]
