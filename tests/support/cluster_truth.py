@@ -78,11 +78,20 @@ def faults_of(removal: Removal, looks: Sequence[Look]) -> list[str]:
         return found if pod.ready else []
     mine = next((look for look in reversed(known) if look.uids.get(pod.name) == pod.uid), None)
     if mine is None:
-        return [*found, f"{pod.name} was taken away though nobody could know what it holds"]
+        return [*found, f"{pod.name} was taken away though nobody could know what it holds{_heard(removal, looks)}"]
     for task in mine.statuses[pod.name]["tasks"]:
         if task["role"] == "active" and task["stores"]:
             found += _task_faults(task, removal, known)
     return found
+
+
+def _heard(removal: Removal, looks: Sequence[Look]) -> str:
+    """When it was heard of the last time, for whoever looks into it."""
+    pod = removal.pod
+    answered = [look.ended for look in looks if look.uids.get(pod.name) == pod.uid and look.ended <= removal.at]
+    heard = f"{removal.at - answered[-1]:.1f} s before" if answered else "never"
+    others = f"looked {removal.at - looks[-1].ended:.1f} s before" if looks else "never looked"
+    return f" (ready: {pod.ready}, for {removal.at - pod.since:.1f} s; heard of {heard}; {others})"
 
 
 def down(pods: Iterable[PodTruth], expected: Iterable[str]) -> list[str]:

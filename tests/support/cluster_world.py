@@ -74,6 +74,13 @@ class World:
                 code["wordcount.py"] = code["wordcount.py"].replace(f'"{name}"', f'"{topics}-{name}"')
         return dict(document)
 
+    def snapshots_manifest(self) -> dict[str, Any]:
+        """The example without standbys, on topics of its own; one pod, and snapshots so often that one who looks has
+        not long to wait until they are old."""
+        manifest = self.manifest(SNAPSHOTS, topics=SNAPSHOTS, replicas=1)
+        manifest["spec"]["remoteState"]["snapshotIntervalSeconds"] = 2
+        return manifest
+
     def app(self, name: str) -> App:
         return App(self.kubectl, self.namespace, name)
 

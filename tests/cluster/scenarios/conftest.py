@@ -43,7 +43,7 @@ def shared_snapshots(world: World) -> Iterator[Running]:
     """The example without standbys, on topics of its own; one pod."""
     app = world.app(SNAPSHOTS)
     with world.load(topics=SNAPSHOTS, rate=25) as load, world.observer(SNAPSHOTS) as observer:
-        app.apply(world.manifest(SNAPSHOTS, topics=SNAPSHOTS, replicas=1))
+        app.apply(world.snapshots_manifest())
         app.wait_settled()
         load.wait_for_counts()
         yield Running(world, app, load, observer)

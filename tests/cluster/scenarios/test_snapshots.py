@@ -55,6 +55,6 @@ def test_an_application_that_is_deleted_drains_and_leaves_nothing_behind(snapsho
 
     snapshots.app.wait(lambda: not left(), "nothing")
     assert snapshots.observer.told("Draining")
-    snapshots.app.apply(snapshots.world.manifest(SNAPSHOTS, topics=SNAPSHOTS, replicas=1))
+    snapshots.app.apply(snapshots.world.snapshots_manifest())
     snapshots.app.wait_settled()
     snapshots.load.check()
