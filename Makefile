@@ -9,7 +9,7 @@ RUN := .venv/bin
 
 help:
 	@echo 'make demo    word count on a real Kafka broker over real input, verified'
-	@echo 'make test    every check and every test, on a real broker'
+	@echo 'make test    every check and every test, on a real broker and, as root, a real Kubernetes'
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
 	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
