@@ -55,11 +55,10 @@ def test_a_setting_is_rolled_out_pod_by_pod(wordcount: Running) -> None:
 
 def test_a_topology_with_one_more_part_is_rolled_out_beside_the_old_one(wordcount: Running) -> None:
     before = wordcount.app.uids()
-    wordcount.world.create_topics("lines-copied")
+    wordcount.world.create_topics("other-lines", "other-lines-copied")
 
-    wordcount.app.apply(
-        _with_code(wordcount, "return builder", 'builder.stream("lines").to("lines-copied")\n    return builder')
-    )
+    part = 'builder.stream("other-lines").to("other-lines-copied")'
+    wordcount.app.apply(_with_code(wordcount, "return builder", f"{part}\n    return builder"))
     wordcount.app.wait_replaced(before)
 
     assert len(wordcount.observer.most_down) == 1
