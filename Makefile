@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
 RUN := .venv/bin
 
-.PHONY: help demo test check bench soak lock clean setup cluster-up cluster-down
+.PHONY: help demo test check bench bench-rolling soak soak-cluster lock clean setup cluster-up cluster-down
 
 help:
 	@echo 'make demo    word count on a real Kafka broker over real input, verified'
@@ -13,6 +13,8 @@ help:
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
 	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
+	@echo 'make soak-cluster  rolling restarts with faults on a real Kubernetes, as root; RUNS=20 SEED=1'
+	@echo 'make bench-rolling what rolling restarts cost there, with the gate and without; ONLY=wordcount'
 	@echo 'make cluster-up    a real Kubernetes on this machine with the images, Kafka and S3; export $$(make cluster-up)'
 	@echo 'make cluster-down  stops it and forgets what was in it'
 	@echo 'make lock    resolves the dependencies anew into requirements.lock and those of the images (needs uv)'
@@ -41,6 +43,13 @@ bench: setup
 soak: setup
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote)
+
+# A run takes about 30 seconds; one application for all of them.
+soak-cluster: setup
+	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m cluster_soak --runs $(or $(RUNS),20) --seed $(or $(SEED),1)
+
+bench-rolling: setup
+	@PYTHONPATH=tests/support:tools $(RUN)/python -m benchmarks.rolling $(if $(ONLY),--only $(ONLY))
 
 # stdout has the two lines that a shell takes over and nothing else.
 cluster-up cluster-down:
