@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from cluster_world import WORDCOUNT, Running
 
+_CRD = "streamsapps.streamsapp.dev"
 _MISSING_IMAGE = "localhost/no-such-image:1"
 
 
@@ -83,11 +85,16 @@ def test_a_topology_whose_state_would_be_read_by_others_is_refused_and_nothing_i
 def test_an_upgrade_of_the_operator_and_its_resource_definition_leaves_applications_alone(wordcount: Running) -> None:
     before, revision = wordcount.app.uids(), wordcount.app.rollout()["revision"]
     operators = set(wordcount.world.operator_pods())
+    newest = _columns(wordcount)
+    without_last = {"spec": {"versions": [_version(wordcount) | {"additionalPrinterColumns": newest[:-1]}]}}
+    wordcount.world.kubectl("patch", "crd", _CRD, "--type=merge", f"--patch={json.dumps(without_last)}")
+    assert _columns(wordcount) == newest[:-1], "as an older chart may have had it"
 
     wordcount.world.helm("upgrade", "--set=operator.logLevel=debug")
     wordcount.app.wait(lambda: not operators & set(wordcount.world.operator_pods()), "another operator")
     wordcount.app.wait_settled()
 
+    assert _columns(wordcount) == newest
     assert wordcount.app.uids() == before
     assert wordcount.app.rollout()["revision"] == revision
     assert wordcount.observer.removals == []
@@ -102,6 +109,15 @@ def test_an_application_is_suspended_and_goes_on_where_it_was(wordcount: Running
     wordcount.app.wait_settled()
 
     wordcount.load.check()
+
+
+def _version(running: Running) -> dict[str, Any]:
+    definition = running.world.kubectl.json("get", "crd", _CRD)
+    return dict(definition["spec"]["versions"][0])
+
+
+def _columns(running: Running) -> list[dict[str, Any]]:
+    return list(_version(running)["additionalPrinterColumns"])
 
 
 def _condition(running: Running, kind: str, status: str) -> dict[str, Any] | None:
