@@ -5,10 +5,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
 RUN := .venv/bin
 
-.PHONY: help demo test check bench bench-rolling soak soak-cluster lock clean setup cluster-up cluster-down
+.PHONY: help demo demo-bootstrap test check bench bench-rolling soak soak-cluster lock clean setup cluster-up cluster-down
 
 help:
 	@echo 'make demo    word count on a real Kafka broker over real input, verified'
+	@echo 'make demo-bootstrap  the same beginning with history: Spark, Kafka and an object store, verified and audited'
 	@echo 'make test    every check and every test, on a real broker and, as root, a real Kubernetes'
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
@@ -22,6 +23,9 @@ help:
 
 demo: setup
 	@$(RUN)/python tools/demo.py
+
+demo-bootstrap: setup
+	@$(RUN)/python tools/bootstrap_demo.py
 
 # Tests of the cluster come last and alone: there is one on a machine, and some of them measure gaps of a second.
 test: setup check

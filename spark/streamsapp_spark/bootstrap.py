@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -34,15 +32,14 @@ from streamsapp.remote.open import open_store
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.layout import Layout, fingerprint, make_layout
 from streamsapp.topology.builder import Topology
-from streamsapp_spark.bootstrap_task import BootstrapJob, runner
+from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
+from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.guard import INSTEAD, has_gone_on, refuse_running, refuse_used
 from streamsapp_spark.history import History, KafkaHistory, open_history
 from streamsapp_spark.job import Job
-from streamsapp_spark.placing import slots
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Listener
-from streamsapp_spark.rows import SQL_SCHEMA, task_row
-from streamsapp_spark.session import session, shuffled, task_frame
+from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.until import LATEST, Bounds, ranges
 
@@ -63,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Begun:
     """What is to be replayed."""
 
     bootstrap: Bootstrap
@@ -110,7 +107,7 @@ class _Command:
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 
-    def _begin(self, layout: Layout, history: History) -> _Work:
+    def _begin(self, layout: Layout, history: History) -> _Begun:
         internal = self._internal(layout)
         changelogs = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
         bounds = Bounds(self._config, changelogs)
@@ -130,9 +127,9 @@ class _Command:
         except ManifestError:
             bootstrap.withdraw()
             raise
-        return _Work(bootstrap, begun, internal)
+        return _Begun(bootstrap, begun, internal)
 
-    def _go_on(self, bootstrap: Bootstrap, layout: Layout) -> _Work:
+    def _go_on(self, bootstrap: Bootstrap, layout: Layout) -> _Begun:
         begun = bootstrap.begun()
         differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
         if self._cluster.committed(self._id):
@@ -147,7 +144,7 @@ class _Command:
         log.info(
             "the bootstrap of %s goes on: %d tasks of %d are finished", begun.begun_at, finished, len(layout.plans)
         )
-        return _Work(bootstrap, begun, self._internal(layout))
+        return _Begun(bootstrap, begun, self._internal(layout))
 
     def _wanted(self, layout: Layout) -> tuple[Range, ...]:
         return ranges(Bounds(self._config, self._inputs(layout)), self._options.until)
@@ -167,34 +164,34 @@ class _Command:
 
     # ---- replaying ---------------------------------------------------------------------------------------------
 
-    def _replay(self, spark: SparkSession, history: History, stages: Stages, work: _Work) -> None:
+    def _replay(self, spark: SparkSession, history: History, stages: Stages, work: _Begun) -> None:
         needed = stages.needed(work.bootstrap.finished)
         layers = {number: 1 + place for place, number in enumerate(needed)}
         tasks = {str(task_id): layers[number] for number in needed for task_id in stages.tasks(number)}
         progress = Progress(_records(stages.layout, work.begun, tasks), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress:
-            job = self._job((host, listener.port), history, stages, work)
             if needed:
-                with _cancelled_when_hopeless(spark, progress):
-                    _Frames(spark, history, stages, job).run(needed, progress)
+                bootstrap_work = self._work((host, listener.port), history, stages, work)
+                frames = Frames(spark, history, stages, bootstrap_work, bootstrapping(bootstrap_work))
+                with cancelled_when_hopeless(spark, progress):
+                    _replay_all(stages, frames, needed, progress)
         self._finish(stages, work, progress)
 
-    def _job(self, report_to: tuple[str, int], history: History, stages: Stages, work: _Work) -> BootstrapJob:
-        job = Job.of(self._app, self._options.file.parent, self._admin.partition_counts(), report_to)
-        return BootstrapJob(
-            job,
-            work.bootstrap.number,
+    def _work(self, report_to: tuple[str, int], history: History, stages: Stages, work: _Begun) -> BootstrapWork:
+        return BootstrapWork(
+            Job.of(self._app, self._options.file.parent, self._admin.partition_counts(), report_to),
             work.begun.ranges,
             work.internal,
-            _slots(stages),
-            self._options.emit,
+            slots_of(stages),
             rows_only=not isinstance(history, KafkaHistory),
+            number=work.bootstrap.number,
+            emit=self._options.emit,
         )
 
     # ---- ending ------------------------------------------------------------------------------------------------
 
-    def _finish(self, stages: Stages, work: _Work, progress: Progress) -> None:
+    def _finish(self, stages: Stages, work: _Begun, progress: Progress) -> None:
         found = self._bootstraps.newest()
         assert found is not None  # it was begun
         missing = stages.layout.plans.keys() - found.finished
@@ -237,75 +234,17 @@ class _Command:
             consumer.close()
 
 
-class _Frames:
-    """The work as data frames: what the tasks of each sub-topology write to internal topics."""
-
-    def __init__(self, spark: SparkSession, history: History, stages: Stages, job: BootstrapJob) -> None:
-        self._spark = spark
-        self._history = history
-        self._stages = stages
-        self._job = job
-        self._made: dict[int, DataFrame] = {}
-
-    def run(self, needed: list[int], progress: Progress) -> None:
-        """One action for all that nobody reads, and one for each that several read: that is kept on executors' disks
-        instead of being replayed for each of them."""
-        last = []
-        for number in needed:
-            frame = self._made[number] = self._frame(number)
-            readers = [each for each in self._stages.downstream(number) if each in needed]
-            if not readers:
-                last.append(frame)
-            elif len(readers) > 1:
-                self._act(frame.persist(), progress)
-        self._act(reduce(DataFrame.union, last), progress)
-
-    def _frame(self, number: int) -> DataFrame:
-        tasks = self._stages.tasks(number)
-        rows = [task_row(task_id, slot) for task_id, slot in zip(tasks, slots(len(tasks)), strict=True)]
-        described = task_frame(self._spark, rows)
-        inputs = [self._made[each].filter(f"reader = {number}") for each in sorted(self._stages.upstream[number])]
-        source = self._history.records(number, self._job)
-        inputs += [] if source is None else [source]
-        if inputs:
-            described = shuffled(described, reduce(DataFrame.union, inputs), len(tasks))
-        return described.mapInArrow(runner(self._job), SQL_SCHEMA)
-
-    @staticmethod
-    def _act(frame: DataFrame, progress: Progress) -> None:
-        try:
-            frame.count()
-        except Exception as error:
-            log.debug("Spark's job failed", exc_info=True)
-            raise progress.error(f"Spark's job failed: {str(error).splitlines()[0]}") from error
-
-
-@contextmanager
-def _cancelled_when_hopeless(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Nobody waits for tries that would end the same."""
-    over = threading.Event()
-
-    def watch() -> None:
-        progress.on_hopeless.wait()
-        if not over.is_set():
-            spark.sparkContext.cancelAllJobs()
-
-    threading.Thread(target=watch, name="canceller", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-        progress.on_hopeless.set()
-
-
-def _slots(stages: Stages) -> dict[TopicPartition, tuple[int, int]]:
-    """Where the reader of each input partition is."""
-    found: dict[TopicPartition, tuple[int, int]] = {}
-    for number in stages.in_order:
-        tasks = stages.tasks(number)
-        for task_id, slot in zip(tasks, slots(len(tasks)), strict=True):
-            found.update(dict.fromkeys(stages.layout.plans[task_id].inputs, (slot, number)))
-    return found
+def _replay_all(stages: Stages, frames: Frames, needed: list[int], progress: Progress) -> None:
+    """One action for all that nobody reads, and one for each that several read, which is kept."""
+    last = []
+    for number in needed:
+        frame = frames.make(number)
+        readers = [each for each in stages.downstream(number) if each in needed]
+        if not readers:
+            last.append(frame)
+        elif len(readers) > 1:
+            act(frames.keep(number), progress)
+    act(reduce(DataFrame.union, last), progress)
 
 
 def _fingerprints(layout: Layout) -> dict[str, str]:

@@ -23,7 +23,7 @@ from streamsapp_spark.job import Application
 @contextmanager
 def global_stores(
     app: Application, ranges: Mapping[TopicPartition, Range], directory: Path, config: StreamsConfig
-) -> Iterator[Mapping[str, KeyValueStoreImpl]]:
+) -> Iterator[dict[str, KeyValueStoreImpl]]:
     """The stores as tasks read them; none where the topology has none."""
     stores = app.topology.global_stores()
     if not stores:
@@ -37,6 +37,6 @@ def global_stores(
                 for records in from_kafka(of, config):
                     task.restore(partition, records)
         task.start()
-        yield task.stores.for_tasks
+        yield dict(task.stores.for_tasks)
     finally:
         task.close()

@@ -19,8 +19,8 @@ from pyspark.sql.types import LongType
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Range
-from streamsapp_spark.bootstrap_task import BootstrapJob
 from streamsapp_spark.rows import SOURCE, SQL_SCHEMA
+from streamsapp_spark.task_run import Work
 from streamsapp_spark.until import LATEST, Bounds, ranges
 
 KAFKA = "kafka"
@@ -37,7 +37,7 @@ class History(Protocol):
         """What of each partition there is, up to where the application goes on in Kafka."""
         ...
 
-    def records(self, part: int, job: BootstrapJob) -> DataFrame | None:
+    def records(self, part: int, work: Work) -> DataFrame | None:
         """The rows that a sub-topology's tasks read; ``None`` where they read Kafka themselves."""
         ...
 
@@ -59,7 +59,7 @@ class KafkaHistory:
     def ranges(self, bounds: Bounds, until: str) -> tuple[Range, ...]:
         return ranges(bounds, until)
 
-    def records(self, part: int, job: BootstrapJob) -> None:
+    def records(self, part: int, work: Work) -> None:
         """They read Kafka themselves."""
 
 
@@ -99,8 +99,8 @@ class ParquetHistory:
             raise ManifestError([f"--from: {gap}: there is a gap between the two, or they are of another topic"])
         return of
 
-    def records(self, part: int, job: BootstrapJob) -> DataFrame | None:
-        wanted = {each.of: job.slots[each.of] for each in job.ranges if each.of in job.slots}
+    def records(self, part: int, work: Work) -> DataFrame | None:
+        wanted = {each.of: work.slots[each.of] for each in work.ranges if each.of in work.slots}
         wanted = {partition: to for partition, to in wanted.items() if to[1] == part}
         if not wanted:
             return None

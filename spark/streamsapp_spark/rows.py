@@ -43,6 +43,9 @@ SQL_SCHEMA = (
 SOURCE = -1
 ORDER = ("topic", "partition", "time", "writer", "sequence")
 
+#: The reader of rows that are for the driver.
+NOBODY = -1
+
 #: No topic's name, and before all of them: such a row names the task.
 _TASK = ""
 _EARLIEST = -(1 << 63)
@@ -53,6 +56,18 @@ Row = tuple[Any, ...]
 def task_row(task_id: TaskId, slot: int) -> Row:
     """The row that comes first where the task is."""
     return (slot, task_id.subtopology, _TASK, task_id.partition, _EARLIEST, 0, 0, None, None, 0, None)
+
+
+def message_batch(messages: Sequence[bytes]) -> pa.RecordBatch:
+    """Rows for the driver."""
+    rows: list[Row] = [(0, NOBODY, _TASK, 0, 0, 0, 0, None, message, 0, None) for message in messages]
+    return _batch(rows)
+
+
+def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 class OutputRows:
@@ -69,15 +84,8 @@ class OutputRows:
         self._times: dict[str, int] = {}
 
     def batch(self, records: Sequence[OutputRecord]) -> pa.RecordBatch:
-        """The rows of records in the order in which they were written."""
-        return pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(self._columns(records), SCHEMA, strict=True)],
-            schema=SCHEMA,
-        )
-
-    def _columns(self, records: Sequence[OutputRecord]) -> Iterable[Sequence[Any]]:
-        rows = [self._row(record) for record in records]
-        return zip(*rows, strict=True) if rows else [[] for _ in SCHEMA]
+        """The rows of records, at least one, in the order in which they were written."""
+        return _batch([self._row(record) for record in records])
 
     def _row(self, record: OutputRecord) -> Row:
         topic, value, key, _, _, _, timestamp, headers = record

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from streamsapp.cli import bootstrap, check, describe, local, reset, run, snapshots, validate
+from streamsapp.cli import audit, bootstrap, check, describe, local, reset, run, snapshots, validate
 from streamsapp.cli.logs import FORMATS, LEVELS, set_up_logging
 from streamsapp.cli.shutdown import Impatient
 from streamsapp.errors import ManifestError, StreamsAppError, UserInputError
@@ -33,6 +33,7 @@ _COMMANDS: tuple[Command, ...] = (
     snapshots.add_command,
     reset.add_command,
     bootstrap.add_command,
+    audit.add_command,
 )
 
 _EXAMPLES = """\

@@ -10,7 +10,7 @@ from streamsapp.manifest import load
 from streamsapp.manifest.entrypoint import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-NAMES = ["wordcount", "wordcount-snapshots"]
+NAMES = ["wordcount", "wordcount-snapshots", "bootstrap-wordcount"]
 WORD_COUNT = (EXAMPLES / "wordcount" / "wordcount.py").read_text(encoding="utf-8")
 
 

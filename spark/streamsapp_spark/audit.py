@@ -1,0 +1,195 @@
+"""``streamsapp audit``: recomputes state from the topics and compares it with the snapshots.
+
+Runs on the driver's main thread, called by the command line; writes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import msgspec
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+
+from streamsapp.cli.arguments import read_app
+from streamsapp.cli.cluster import Cluster
+from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.errors import ManifestError
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.to_config import to_config
+from streamsapp.record import TopicPartition
+from streamsapp.remote.bootstraps import Bootstraps, Range
+from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.open import open_store
+from streamsapp.runtime.layout import Layout, lay_out
+from streamsapp.topology.builder import Topology
+from streamsapp_spark.audit_plan import AuditPlan, Known, Planner
+from streamsapp_spark.audit_task import Audited, AuditWork, Finding, audited_stores, auditing, decoded
+from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
+from streamsapp_spark.history import KafkaHistory
+from streamsapp_spark.job import Job
+from streamsapp_spark.progress import Progress
+from streamsapp_spark.reports import Listener
+from streamsapp_spark.rows import NOBODY
+from streamsapp_spark.session import session
+from streamsapp_spark.stages import Stages
+from streamsapp_spark.until import Bounds
+
+
+def run(options: argparse.Namespace) -> int:
+    """The command; returns its exit code."""
+    app, topology = read_app(options.file)
+    config = to_config(app)
+    if config.remote_state is None:
+        raise ManifestError(["spec.remoteState: is not set, so there are no snapshots to audit"])
+    return _Command(options, app, topology, config, open_store(config.remote_state)).run()
+
+
+@dataclass
+class _Totals:
+    """What was compared."""
+
+    tasks: set[str]
+    stores: set[str]
+    keys: int = 0
+    differences: int = 0
+
+
+class _Command:
+    """One call of the command."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        app: StreamsApp,
+        topology: Topology,
+        config: StreamsConfig,
+        objects: ObjectStore,
+    ) -> None:
+        self._options = options
+        self._app = app
+        self._topology = topology
+        self._config = replace(config, client_id=f"{config.application_id}-audit")
+        self._id = config.application_id
+        self._objects = objects
+        self._json = options.output == "json"
+        self._partitions = TopicAdmin(client_properties.admin(config)).partition_counts()
+
+    def run(self) -> int:
+        layout, _ = lay_out(self._topology, self._config, self._partitions, _missing)
+        stages = Stages(layout)
+        self._refuse_unknown_store(stages)
+        plan = Planner(stages, self._known(layout), self._options.store).plan()
+        totals = _Totals(set(), set())
+        if plan.parts:
+            with session(f"streamsapp audit {self._id}", self._options.master, self._options.conf) as spark:
+                for finding in self._findings(spark, stages, plan):
+                    self._take(finding, totals)
+        self._conclude(plan, totals)
+        return 1 if plan.faults or totals.differences else 0
+
+    def _refuse_unknown_store(self, stages: Stages) -> None:
+        stores = sorted({each.name for part in stages.parts.values() for each in audited_stores(part.stores, None)})
+        if self._options.store is not None and self._options.store not in stores:
+            known = ", ".join(stores) or "none"
+            raise ManifestError([f"--store: no snapshot holds a store {self._options.store!r}; those that do: {known}"])
+
+    def _known(self, layout: Layout) -> Known:
+        bootstrap = Bootstraps(self._objects, self._id).newest()
+        done = None if bootstrap is None or not bootstrap.is_done else bootstrap.done()
+        return Known(
+            self._config,
+            self._objects,
+            Cluster(self._config).committed(self._id),
+            Bounds(self._config, {each for plan in layout.plans.values() for each in plan.inputs}),
+            None if bootstrap is None else bootstrap.begun(),
+            done,
+        )
+
+    # ---- comparing ---------------------------------------------------------------------------------------------
+
+    def _findings(self, spark: SparkSession, stages: Stages, plan: AuditPlan) -> Iterator[Finding | Audited]:
+        tasks = {str(task_id): 1 + place for place, each in enumerate(plan.parts) for task_id in stages.tasks(each)}
+        progress = Progress(_records(stages, plan), tasks)
+        host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
+        with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
+            work = self._work((host, listener.port), stages, plan)
+            frames = Frames(spark, KafkaHistory(), stages, work, auditing(work))
+            for number in plan.parts:
+                frames.make(number)
+                frame = frames.keep(number)
+                act(frame, progress)
+                yield from _messages(frame)
+
+    def _work(self, report_to: tuple[str, int], stages: Stages, plan: AuditPlan) -> AuditWork:
+        shared = {each.topic for each in self._topology.global_stores()}
+        partitions = {
+            TopicPartition(topic, number) for topic in shared for number in range(stages.layout.sources[topic])
+        }
+        bounds = Bounds(self._config, partitions)
+        of_globals = [Range(*each, bounds.lows[each], bounds.highs[each]) for each in sorted(partitions)]
+        return AuditWork(
+            Job.of(self._app, self._options.file.parent, self._partitions, report_to),
+            (*plan.ranges, *of_globals),
+            tuple(plan.internal),
+            slots_of(stages),
+            snapshots=plan.snapshots,
+            store=self._options.store,
+        )
+
+    # ---- telling -----------------------------------------------------------------------------------------------
+
+    def _take(self, finding: Finding | Audited, totals: _Totals) -> None:
+        if isinstance(finding, Audited):
+            totals.tasks.add(finding.task)
+            totals.stores.add(finding.store)
+            totals.keys += finding.keys
+            totals.differences += finding.differences
+        elif self._json:
+            _print_json(msgspec.to_builtins(finding))
+        else:
+            inputs = ", ".join(f"{partition}@{offset}" for partition, offset in finding.inputs.items())
+            print(
+                f"task {finding.task}, store {finding.store}, key {finding.key}: expected {finding.expected}, "
+                f"found {finding.found} (inputs {inputs}; changelog offset {finding.offset})"
+            )
+
+    def _conclude(self, plan: AuditPlan, totals: _Totals) -> None:
+        if self._json:
+            counts = {"tasks": len(totals.tasks), "keys": totals.keys, "differences": totals.differences}
+            _print_json({"type": "summary", **counts, "faults": plan.faults, "notes": plan.notes})
+            return
+        for note in plan.notes:
+            print(f"note: {note}")
+        for fault in plan.faults:
+            print(f"not compared: {fault}")
+        verdict = f"{totals.differences:,} differences" if totals.differences else "no differences"
+        stores = ", ".join(sorted(totals.stores)) or "no store"
+        print(f"{self._id}: {verdict} in {totals.keys:,} keys of {stores}, {len(totals.tasks)} tasks")
+
+
+def _messages(frame: DataFrame) -> Iterator[Finding | Audited]:
+    """One partition's at a time, however many there are."""
+    for row in frame.filter(f"reader = {NOBODY}").select("value").toLocalIterator():
+        yield decoded(bytes(row["value"]))
+
+
+def _records(stages: Stages, plan: AuditPlan) -> dict[str, int]:
+    spans = {each.of: each.until - each.start for each in plan.ranges}
+    return {
+        str(task_id): sum(spans.get(each, 0) for each in stages.layout.plans[task_id].inputs)
+        for number in plan.parts
+        for task_id in stages.tasks(number)
+    }
+
+
+def _missing(topic: str) -> str:
+    return f"topic {topic} does not exist: without it nothing can be recomputed"
+
+
+def _print_json(data: object) -> None:
+    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE).decode())

@@ -1,0 +1,86 @@
+"""Two databases of one task, entry by entry: what history gives, and what a snapshot has.
+
+Used in Spark's Python workers. Both are walked in the order of their keys' bytes, so nothing is kept in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.state.api import StoreBuilder, StoreKind
+from streamsapp.state.entries import NO_TIMESTAMP, PlainFormat, TimestampedFormat
+
+Entries = Iterator[tuple[bytes, bytes]]
+
+
+class Difference(NamedTuple):
+    """One key, with what each side has in bytes; ``None`` where it has nothing."""
+
+    key: bytes
+    expected: bytes | None
+    found: bytes | None
+
+
+@dataclass
+class Comparison:
+    """The differences between two sides, found as they are asked for."""
+
+    expected: Entries
+    found: Entries
+    #: Keys that either side has, so far.
+    keys: int = 0
+
+    def __iter__(self) -> Iterator[Difference]:
+        ours, theirs = next(self.expected, None), next(self.found, None)
+        while ours is not None or theirs is not None:
+            self.keys += 1
+            if theirs is None or (ours is not None and ours[0] < theirs[0]):
+                assert ours is not None
+                yield Difference(ours[0], ours[1], None)
+                ours = next(self.expected, None)
+            elif ours is None or theirs[0] < ours[0]:
+                yield Difference(theirs[0], None, theirs[1])
+                theirs = next(self.found, None)
+            else:
+                if ours[1] != theirs[1]:
+                    yield Difference(ours[0], ours[1], theirs[1])
+                ours, theirs = next(self.expected, None), next(self.found, None)
+
+
+class Words:
+    """What a store's bytes are for people."""
+
+    def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig) -> None:
+        self._key = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
+        value = (store.value_serde or config.default_value_serde).bind(topic, is_key=False)
+        self._format = (TimestampedFormat if store.kind is StoreKind.TIMESTAMPED_KEY_VALUE else PlainFormat)(value)
+
+    def key(self, key: bytes) -> str:
+        return _or_bytes(self._key, key)
+
+    def value(self, physical: bytes | None) -> str:
+        return "nothing" if physical is None else _or_bytes(self._value, physical)
+
+    def _value(self, physical: bytes) -> Any:
+        stored, timestamp = self._format.entry(physical)
+        value = self._format.from_stored(stored)
+        return value if timestamp == NO_TIMESTAMP else _At(value, timestamp)
+
+
+class _At(NamedTuple):
+    value: Any
+    timestamp: int
+
+    def __repr__(self) -> str:
+        return f"{self.value!r} of time {self.timestamp}"
+
+
+def _or_bytes(decode: Callable[[bytes], Any], data: bytes) -> str:
+    """What was altered may be anything."""
+    try:
+        return repr(decode(data))
+    except Exception:
+        return f"the bytes {data.hex(' ')}"

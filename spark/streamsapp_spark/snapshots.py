@@ -1,0 +1,100 @@
+"""A task's newest snapshot on this machine, whole and verified. Used on the driver and in Spark's Python workers.
+
+Unlike an instance, which passes a bad snapshot over and begins with the one before, whoever reads or audits wants to
+hear of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from streamsapp.errors import StreamsError
+from streamsapp.record import TaskId
+from streamsapp.remote.chain import Chain
+from streamsapp.remote.fetch import DATABASE
+from streamsapp.remote.files import sha256_of
+from streamsapp.remote.objects import ObjectDamagedError, ObjectMissingError
+from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
+from streamsapp.state.rocksdb import TaskDatabase
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp_spark.job import Application
+
+_DOWNLOADS = 8
+
+
+def newest(chain: Chain) -> Snapshot:
+    """Raises ``StreamsError`` with the task's name where there is none, or it cannot be used."""
+    numbers = chain.numbers()
+    if not numbers:
+        raise StreamsError(f"task {chain.task_id} has no snapshot")
+    return numbered(chain, numbers[0])
+
+
+def numbered(chain: Chain, number: int) -> Snapshot:
+    """The same of a certain one."""
+    try:
+        snapshot = chain.read(number)
+    except SnapshotInvalidError as error:
+        raise StreamsError(f"task {chain.task_id}: {error}") from error
+    except ObjectMissingError as error:
+        raise StreamsError(f"task {chain.task_id}: snapshot {number} is not there any more; read again") from error
+    if not snapshot.files:
+        raise StreamsError(f"task {chain.task_id} has no snapshot yet: {snapshot.instance} has just begun with it")
+    return snapshot
+
+
+def bring(chain: Chain, snapshot: Snapshot, directory: Path) -> None:
+    """Leave its database in ``directory``, where a task's stores find it."""
+    target = directory / DATABASE
+    target.mkdir(parents=True)
+
+    def download(file: SnapshotFile) -> None:
+        path = target / file.name
+        try:
+            chain.objects.download(chain.file_key(file), path, file.size)
+        except (ObjectMissingError, ObjectDamagedError) as error:
+            raise StreamsError(f"task {chain.task_id}: snapshot {snapshot.number} is damaged: {error}") from error
+        if sha256_of(path) != file.sha256:
+            raise StreamsError(
+                f"task {chain.task_id}: snapshot {snapshot.number} is damaged: {file.name} is not what was written"
+            )
+
+    with ThreadPoolExecutor(_DOWNLOADS) as pool:
+        list(pool.map(download, snapshot.files))
+
+
+def stores_of(app: Application, plan: TaskPlan, directory: Path) -> TaskStores:
+    """The stores of a task in ``directory``, not open yet."""
+    return TaskStores(
+        plan.id,
+        directory,
+        plan.sub_topology.stores,
+        app.resources,
+        default_key_serde=app.config.default_key_serde,
+        default_value_serde=app.config.default_value_serde,
+        context_timestamp=lambda: -1,
+        topics=plan.changelog_topics,
+    )
+
+
+@contextmanager
+def database_of(app: Application, families: list[str], directory: Path) -> Iterator[TaskDatabase]:
+    """The database in ``directory`` as bytes."""
+    database = TaskDatabase(directory / DATABASE, families, app.resources)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def tasks_with(app: Application, store: str) -> list[TaskId]:
+    """The tasks that have a part of a store."""
+    return sorted(
+        task_id
+        for task_id, plan in app.layout.plans.items()
+        if store in {builder.name for builder in plan.sub_topology.stores}
+    )

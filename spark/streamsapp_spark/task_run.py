@@ -1,0 +1,114 @@
+"""One stream task over its ranges, in a Spark task: what bootstrap and audit have in common.
+
+Runs in Spark's Python workers. What the task writes to internal topics is yielded for the next stage, the same every
+time it is run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from streamsapp.errors import StreamsAppError
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.remote.bootstraps import Range
+from streamsapp.remote.objects import ObjectStoreError
+from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp_spark.feeds import Feed, from_kafka, from_rows
+from streamsapp_spark.globals import global_stores
+from streamsapp_spark.job import Application, Job, application
+from streamsapp_spark.replay import Advance, Replay
+from streamsapp_spark.reports import Reporter
+from streamsapp_spark.rows import InputRows, OutputRows
+
+Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be replayed, for every task."""
+
+    job: Job
+    #: Of source topics, and of internal ones: of those nothing is read, and readers go on at their ends.
+    ranges: tuple[Range, ...]
+    internal: tuple[Range, ...]
+    #: Spark partition and sub-topology of the reader of each input partition.
+    slots: dict[TopicPartition, tuple[int, int]]
+    #: Whether source topics come as rows, too.
+    rows_only: bool = False
+
+
+W = TypeVar("W", bound=Work)
+#: What to do with one task.
+Act = Callable[[W, "TaskRun", InputRows], Batches]
+
+
+def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches:
+    """The function for ``mapInArrow``, once the first two are given."""
+    rows = InputRows(batches)
+    task_id = rows.task()
+    if task_id is None:
+        return
+    reporter = Reporter(work.job.report_to, task_id)
+    directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{task_id}-"))
+    try:
+        yield from act(work, TaskRun(work, application(work.job), task_id, directory, reporter), rows)
+        reporter.finished()
+    except Exception as error:
+        passing = isinstance(error, ObjectStoreError) or not isinstance(error, StreamsAppError)
+        reporter.failed(f"task {task_id}: {error}", hopeless=not passing)
+        raise
+    finally:
+        reporter.close()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class TaskRun:
+    """One try at one stream task."""
+
+    def __init__(self, work: Work, app: Application, task_id: TaskId, directory: Path, reporter: Reporter) -> None:
+        self._work = work
+        self._reporter = reporter
+        self.app = app
+        self.plan: TaskPlan = app.layout.plans[task_id]
+        self.directory = directory
+        self.config = app.config_of(task_id, "replay")
+        self.ranges = {each.of: each for each in (*work.ranges, *work.internal)}
+        #: Processed, and sent to any topic.
+        self.records = self.outputs = 0
+
+    def global_stores(self) -> AbstractContextManager[dict[str, KeyValueStoreImpl]]:
+        """The stores that every task may read, filled."""
+        return global_stores(self.app, self.ranges, self.directory, self.config)
+
+    def replay(self, shared: dict[str, KeyValueStoreImpl]) -> Replay:
+        """The task with empty stores."""
+        return Replay(self.plan, self.config, self.directory, self.app.resources, shared)
+
+    def advances(self, replay: Replay, rows: InputRows) -> Iterator[tuple[Advance, Batches]]:
+        """Everything the task does, and the rows of it for the next stage."""
+        internal = self.app.layout.repartition_topics
+        partitions = {topic: self.plan.partition_count(topic) for topic in internal}
+        out = OutputRows(self.plan.id, partitions, self._work.slots)
+        for advance in replay.run(self._feeds(rows)):
+            self.records += advance.records
+            self.outputs += len(advance.outputs)
+            self._reporter.processed(advance.records)
+            onward = [record for record in advance.outputs if record[0] in internal]
+            yield advance, iter([out.batch(onward)] if onward else [])
+
+    def _feeds(self, rows: InputRows) -> dict[TopicPartition, Feed]:
+        internal = self.app.layout.repartition_topics
+        from_stage = {each for each in self.plan.inputs if self._work.rows_only or each.topic in internal}
+        from_topics = {
+            each: from_kafka(self.ranges[each], self.config) for each in self.plan.inputs if each not in from_stage
+        }
+        return from_rows(rows, len(from_stage)) | from_topics

@@ -1,0 +1,124 @@
+"""What was planted in a snapshot is found, and in a right one nothing is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from instances import Instances, produce
+from kafka_cluster import Kafka
+from spark_apps import App
+from streamsapp import Serdes, TaskId
+from streamsapp.clock import SystemClock
+from streamsapp.remote.writer import SnapshotContent, SnapshotWriter
+from streamsapp.serdes.murmur2 import partition_for
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.builders import Stores
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+from streamsapp_spark.snapshots import bring
+
+PARTITIONS = 2
+
+PROGRAM = """
+from streamsapp import *
+
+TEXT, LONG = Serdes.string(), Serdes.long()
+
+def topology():
+    builder = StreamsBuilder()
+    words = builder.stream("{words}", Consumed(TEXT, TEXT))
+    words.group_by(lambda key, value: value, Grouped(key_serde=TEXT, value_serde=TEXT)).count(
+        Materialized("counts", key_serde=TEXT, value_serde=LONG))
+    return builder.build()
+"""
+
+
+def alter(app: App, task: str, change: Callable[[Any], object], directory: Path) -> None:
+    """Publish a snapshot like the newest one but for what is changed in the store of counts."""
+    chain = app.chain(task)
+    _, snapshot = chain.newest()
+    assert snapshot is not None
+    bring(chain, snapshot, directory)
+    builder = Stores.timestamped_key_value_store_builder(
+        Stores.persistent_timestamped_key_value_store("counts"), Serdes.string(), Serdes.long()
+    )
+    stores = TaskStores(
+        TaskId.parse(task),
+        directory,
+        [builder],
+        StateResources(32 << 20),
+        default_key_serde=Serdes.bytes(),
+        default_value_serde=Serdes.bytes(),
+        context_timestamp=lambda: 0,
+    )
+    stores.open()
+    stores.restored({}, {})
+    change(stores.stores["counts"])
+    list(stores.apply(stores.freeze(), {}))
+    stores.checkpoint(directory / "altered")
+    stores.close()
+    writer = SnapshotWriter(chain, "somebody", SystemClock())
+    writer.claim()
+    writer.publish(directory / "altered", SnapshotContent(snapshot.stores, snapshot.inputs, snapshot.fingerprint))
+
+
+def test_finds_what_is_altered_missing_or_doubled_and_nothing_in_what_is_right(
+    instances: Instances, kafka: Kafka, tmp_path: Path
+) -> None:
+    words = kafka.create_topic("words", PARTITIONS)
+    app = App(instances, kafka.unique("audited"), PROGRAM.replace("{words}", words))
+    produce(kafka, words, [(b"k%d" % n, b"word%d" % (n % 50), 1_000 + n) for n in range(1_000)])
+    app.bootstrap()
+    code, said, errors = app.run("audit", "--master", "local[2]")
+    assert (code, said.splitlines()[-1]) == (
+        0,
+        f"{app.name}: no differences in 50 keys of counts, {PARTITIONS} tasks",
+    ), errors[-4000:]
+
+    instance = app.start()  # goes on, ends in good order, and is right still
+    produce(kafka, words, [(b"k%d" % n, b"word%d" % (n % 50), 3_000 + n) for n in range(100)])
+    app.processed(words)
+    app.processed(f"{app.name}-counts-repartition")
+    instance.close(30)
+    code, said, errors = app.run("audit", "--master", "local[2]", "-o", "json")
+    summary = json.loads(said.splitlines()[-1])
+    assert (code, summary["keys"], summary["differences"], summary["faults"]) == (0, 50, 0, []), (said, errors[-4000:])
+
+    of_partition = [[word for word in map("word{}".format, range(50)) if _partition(word) == each] for each in (0, 1)]
+    (altered, missing, *_), (doubled, *_) = of_partition
+
+    def change(store: Any) -> None:
+        store.put(altered, ValueAndTimestamp(7, 3_000))
+        store.delete(missing)
+
+    def count_twice(store: Any) -> None:
+        count, time = store.get(doubled)
+        store.put(doubled, ValueAndTimestamp(count + 1, time))
+        store.put("more", ValueAndTimestamp(1, 5))
+
+    alter(app, "1_0", change, tmp_path / "one")
+    alter(app, "1_1", count_twice, tmp_path / "two")
+    code, said, errors = app.run("audit", "--master", "local[2]", "--store", "counts")
+    assert code == 1, errors[-4000:]
+    *lines, last = said.splitlines()
+    assert last == f"{app.name}: 4 differences in 51 keys of counts, {PARTITIONS} tasks"
+    expected = (
+        f"task 1_0, store counts, key {altered!r}: expected 22 of time 30",
+        f"task 1_0, store counts, key {missing!r}: expected 22 of time 30",
+        f"task 1_1, store counts, key {doubled!r}: expected 22 of time 30",
+        "task 1_1, store counts, key 'more': expected nothing, found 1 of time 5 (inputs ",
+    )
+    assert all(any(line.startswith(start) for line in lines) for start in expected)
+    assert [("found 7 of" in line, "found nothing" in line, "found 23 of" in line) for line in lines].count(
+        (False, False, False)
+    ) == 1
+    code, _, errors = app.run("audit", "--store", "count")
+    assert code == 2
+    assert "--store: no snapshot holds a store 'count'; those that do: counts" in errors
+
+
+def _partition(word: str) -> int:
+    return partition_for(word.encode(), PARTITIONS)
