@@ -15,7 +15,7 @@ import urllib3
 from kubernetes import client, config
 
 from streamsapp.errors import ConfigError
-from streamsapp_operator.kube.errors import Gone, Unavailable, error_of
+from streamsapp_operator.kube.errors import Conflict, Gone, Unavailable, error_of
 from streamsapp_operator.kube.kinds import POD, Kind, Object, kind_of
 
 FIELD_MANAGER = "streamsapp-operator"
@@ -140,18 +140,27 @@ class Client:
         )
 
     def evict(self, namespace: str, pod: str, uid: str, resource_version: str | None = None) -> None:
-        """Evict a pod, unless it changed. ``Refused``: the budget is against it. Gone already is done."""
-        preconditions = {"uid": uid} | ({} if resource_version is None else {"resourceVersion": resource_version})
+        """Evict a pod, unless it changed. ``Refused``: the budget is against it. Gone already is done.
+
+        A resource version among the preconditions would do more harm than good: it is looked at after the budget was
+        charged, and what was charged for nothing comes back after two minutes only, in which no pod may be evicted.
+        """
+        if resource_version is not None and not self._is_at(namespace, pod, resource_version):
+            raise Conflict(f"pod {pod} is not any more what it was judged by")
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": pod, "namespace": namespace},
-            "deleteOptions": {"preconditions": preconditions},
+            "deleteOptions": {"preconditions": {"uid": uid}},
         }
         try:
             self._request("create", POD, namespace, pod, "eviction", body=body)
         except Gone:
             return
+
+    def _is_at(self, namespace: str, pod: str, resource_version: str) -> bool:
+        found = self.get(POD, namespace, pod, metadata_only=True)
+        return found is not None and found["metadata"]["resourceVersion"] == resource_version
 
     def delete(self, kind: Kind, namespace: str, name: str) -> None:
         """Gone already is done."""
