@@ -16,6 +16,8 @@ from typing import Any
 
 #: A change that is younger cannot have been seen by an operator that looks about every second.
 UNSEEN_SECONDS = 2.0
+#: A pod that was just made cannot have got any task yet: an interpreter that starts and joins a group takes longer.
+STARTING_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,18 @@ def faults_of(removal: Removal, looks: Sequence[Look]) -> list[str]:
     if not pod.running:
         return found if pod.ready else []
     mine = next((look for look in reversed(known) if look.uids.get(pod.name) == pod.uid), None)
+    if mine is None and not pod.ready and at - pod.since <= STARTING_SECONDS and not _was_heard(pod, looks):
+        return found
     if mine is None:
         return [*found, f"{pod.name} was taken away though nobody could know what it holds{_heard(removal, looks)}"]
     for task in mine.statuses[pod.name]["tasks"]:
         if task["role"] == "active" and task["stores"]:
             found += _task_faults(task, removal, known)
     return found
+
+
+def _was_heard(pod: PodTruth, looks: Sequence[Look]) -> bool:
+    return any(look.uids.get(pod.name) == pod.uid for look in looks)
 
 
 def _heard(removal: Removal, looks: Sequence[Look]) -> str:

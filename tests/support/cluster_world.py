@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class World:
         self.layout = layout
         self.kubectl = Kubectl(self.layout.kubeconfig, self.layout.programs)
         self.services = HostServices(self.layout)
+        self._one_outage = threading.Lock()
 
     def __enter__(self) -> World:
         """The namespace, empty but for the secret that examples with remote state need."""
@@ -110,11 +112,12 @@ class World:
 
     @contextmanager
     def _stopped(self, program: str, start: Callable[[], object]) -> Iterator[None]:
-        end(self.layout.run / f"{program}.pid", signal.SIGKILL)
-        try:
-            yield
-        finally:
-            start()
+        with self._one_outage:
+            end(self.layout.run / f"{program}.pid", signal.SIGKILL)
+            try:
+                yield
+            finally:
+                start()
 
     def _snapshots(self, name: str) -> set[str]:
         """Tasks that have a snapshot: looked up in the bucket itself."""

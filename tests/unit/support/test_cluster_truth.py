@@ -82,6 +82,12 @@ def test_a_pod_that_does_not_run_has_nothing_to_lose_whatever_else_is_down() -> 
     assert faults_of(removal(broken, pod(1, ready=False)), []) == []
 
 
+def test_a_pod_that_is_about_to_start_has_nothing_to_lose_but_one_that_had_time_to_may() -> None:
+    assert faults_of(removal(pod(0, ready=False, since=AT - 2), pod(1)), []) == []
+    assert faults_of(removal(pod(0, ready=False, since=AT - 4), pod(1)), [])
+    assert faults_of(removal(pod(0, ready=True, since=AT - 2), pod(1)), [])
+
+
 def test_a_snapshot_stands_in_if_it_exists_and_is_restored_in_time() -> None:
     active = task("active", store={"snapshot": {"offset": 80}}, restore={"predictedSeconds": 60.0})
     looks = [look(None, active=active)]
