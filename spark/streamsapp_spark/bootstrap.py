@@ -35,7 +35,7 @@ from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.guard import INSTEAD, has_gone_on, refuse_running, refuse_used
-from streamsapp_spark.history import History, KafkaHistory, open_history
+from streamsapp_spark.history import KAFKA, History, KafkaHistory, open_parquet
 from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Listener
@@ -99,11 +99,17 @@ class _Command:
         stages.refuse_feedback()
         stages.in_order  # noqa: B018 - raises where there is no order
         name = f"streamsapp bootstrap {self._id}"
+        kafka = KafkaHistory() if self._options.source == KAFKA else None
+        work = (
+            None if kafka is None else self._work_on(before, layout, kafka)
+        )  # what is wrong is told before Spark starts
         with session(name, self._options.master, self._options.conf) as spark:
-            history = open_history(spark, self._options.source)
-            work = self._begin(layout, history) if before is None else self._go_on(before, layout)
-            self._replay(spark, history, stages, work)
+            history = kafka or open_parquet(spark, self._options.source)
+            self._replay(spark, history, stages, work or self._work_on(before, layout, history))
         return 0
+
+    def _work_on(self, before: Bootstrap | None, layout: Layout, history: History) -> _Begun:
+        return self._begin(layout, history) if before is None else self._go_on(before, layout)
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 

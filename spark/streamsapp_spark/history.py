@@ -42,10 +42,8 @@ class History(Protocol):
         ...
 
 
-def open_history(spark: SparkSession, source: str) -> History:
+def open_parquet(spark: SparkSession, source: str) -> ParquetHistory:
     """From what the user said."""
-    if source == KAFKA:
-        return KafkaHistory()
     if source.startswith(_PARQUET):
         return ParquetHistory(spark, source.removeprefix(_PARQUET))
     raise ManifestError([f"--from: expected {KAFKA} or {_PARQUET}/path, got {source!r}"])

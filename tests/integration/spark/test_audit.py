@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from instances import Instances, produce
 from kafka_cluster import Kafka
 from spark_apps import App
@@ -19,6 +21,9 @@ from streamsapp.state.builders import Stores
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp_spark.snapshots import bring
+
+#: Each has several sessions of Spark's.
+pytestmark = pytest.mark.timeout(900)
 
 PARTITIONS = 2
 

@@ -12,6 +12,9 @@ from instances import Instances, produce, values_per_key
 from kafka_cluster import Kafka
 from spark_apps import PROGRAM, App
 
+#: Each has several sessions of Spark's.
+pytestmark = pytest.mark.timeout(900)
+
 PARTITIONS = 3
 KEYS, VALUES = 40, 25
 

@@ -1,0 +1,100 @@
+"""A topology replayed sub-topology after sub-topology, as a bootstrap does it, without Spark and without a broker.
+
+Called by the unit tests of the Spark part.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from streamsapp import StreamsConfig, TaskId, TopicPartition, Topology
+from streamsapp.clock import SystemClock
+from streamsapp.runtime.global_.task import GlobalTask
+from streamsapp.runtime.layout import lay_out
+from streamsapp.state.resources import StateResources
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.testing.raw_record import RawRecord
+from streamsapp_spark.feeds import from_rows
+from streamsapp_spark.frames import slots_of
+from streamsapp_spark.replay import Replay
+from streamsapp_spark.rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
+from streamsapp_spark.stages import Stages
+
+Records = Mapping[TopicPartition, Sequence[RawRecord]]
+
+
+class Staged:
+    """The tasks of an application over all of their input."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        records: Records,
+        partitions: Mapping[str, int],
+        directory: Path,
+    ) -> None:
+        self.config = config
+        self.records = records
+        self.layout, _ = lay_out(topology, config, partitions, str)
+        self.stages = Stages(self.layout)
+        self.directory = directory
+        self.resources = StateResources(32 << 20, 8 << 20, 8 << 20, 8 << 20)
+        self.topology = topology
+        #: What was written to topics that are not internal, by topic, in each task's order.
+        self.outputs: defaultdict[str, list[OutputRecord]] = defaultdict(list)
+        #: Entries by store and task.
+        self.stores: dict[tuple[str, TaskId], list[tuple[Any, Any]]] = {}
+        self._rows: list[pa.RecordBatch] = []
+
+    def run(self) -> None:
+        task = GlobalTask(
+            self.topology.global_stores(), self.config, SystemClock(), self.resources, self.directory / "global"
+        )
+        task.open()
+        for partition, records in self.records.items():
+            if partition.topic in task.by_topic and records:
+                task.restore(partition, records)
+        task.start()
+        for number in self.stages.in_order:
+            for task_id in self.stages.tasks(number):
+                self._run_task(task_id, dict(task.stores.for_tasks))
+        task.close()
+
+    def _run_task(self, task_id: TaskId, shared: dict[str, Any]) -> None:
+        plan, slots = self.layout.plans[task_id], slots_of(self.stages)
+        internal = self.layout.repartition_topics
+        out = OutputRows(task_id, {topic: plan.partition_count(topic) for topic in internal}, slots)
+        rows = InputRows(self._shuffled(task_id, slots))
+        assert rows.task() == task_id
+        feeds = from_rows(rows, sum(each.topic in internal for each in plan.inputs))
+        for each in plan.inputs:
+            if each in self.records:
+                feeds[each] = iter([self.records[each]] if self.records[each] else [])
+        with Replay(plan, self.config, self.directory / str(task_id), self.resources, shared) as replay:
+            for advance in replay.run(feeds):
+                onward = [record for record in advance.outputs if record[0] in internal]
+                if onward:
+                    self._rows.append(out.batch(onward))
+                for record in advance.outputs:
+                    if record[0] not in internal:
+                        self.outputs[record[0]].append(record)
+            for builder in plan.sub_topology.stores:
+                self.stores[builder.name, task_id] = list(replay.stores.stores[builder.name].all())
+
+    def _shuffled(self, task_id: TaskId, slots: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+        """As Spark places and sorts them."""
+        mine = {each for each, (_, reader) in slots.items() if reader == task_id.subtopology}
+        mine &= set(self.layout.plans[task_id].inputs)
+        first = task_row(task_id, 0)
+        whole = [row for batch in self._rows for row in batch.to_pylist()]
+        rows = [row for row in whole if TopicPartition(row["topic"], row["partition"]) in mine]
+        rows.sort(key=lambda row: tuple(row[name] for name in ORDER))
+        rows.insert(0, dict(zip(SCHEMA.names, first, strict=True)))
+        for start in range(0, len(rows), 7):  # batches end wherever they do
+            yield pa.RecordBatch.from_pylist(rows[start : start + 7], schema=SCHEMA)
