@@ -74,8 +74,8 @@ def freeze_pod(running: Running, fault: Fault) -> None:
 def delete_pod(running: Running, fault: Fault) -> None:
     """Somebody's, who asks nobody."""
     name = f"{WORDCOUNT}-{fault.pod}"
-    running.observer.excuse(name)
-    running.world.kubectl("delete", "pod", name, f"--namespace={running.app.namespace}", "--wait=false")
+    with running.observer.excused(name):
+        running.world.kubectl("delete", "pod", name, f"--namespace={running.app.namespace}", "--wait=false")
 
 
 def kill_operator(running: Running, fault: Fault) -> None:

@@ -12,9 +12,9 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,10 +95,17 @@ class Observer:
             thread.join()
         self._askers.shutdown()
 
-    def excuse(self, pod: str) -> None:
-        """The test takes this pod away itself, against the rule."""
+    @contextmanager
+    def excused(self, pod: str) -> Iterator[None]:
+        """The test takes this pod away itself, against the rule; unless that fails."""
         with self._lock:
-            self._excused.add(self._pods[pod].uid)
+            uid = self._pods[pod].uid
+            self._excused.add(uid)
+        try:
+            yield
+        except BaseException:
+            self._excused.discard(uid)
+            raise
 
     def begin(self) -> None:
         """Forget how many were down, who was taken away and what was told: another scenario begins."""
