@@ -41,7 +41,7 @@ check: setup
 	@$(RUN)/python tools/sizes.py
 
 bench: setup
-	@$(RUN)/python -m benchmarks.run $(if $(ONLY),--only $(ONLY))
+	@$(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run $(if $(ONLY),--only $(ONLY)))
 
 # A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.
 soak: setup

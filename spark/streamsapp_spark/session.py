@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,6 +19,8 @@ _LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
 #: How often a task is tried: as on a cluster, also where a master on this machine would not try again.
 _TRIES = 4
 
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
 _SETTINGS = {
     # One task of ours is one task of Spark's: partitions must not be merged or run twice side by side.
     "spark.sql.adaptive.enabled": "false",
@@ -26,6 +30,7 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
 
 
@@ -40,6 +45,7 @@ def session(name: str, master: str, settings: Sequence[str]) -> Iterator[SparkSe
     if master.startswith("local"):
         # Without it workers start whichever Python is first on the path.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in (own | _parsed(settings)).items():
         builder = builder.config(key, value)

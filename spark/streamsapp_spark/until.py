@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import ManifestError, TopicError
 from streamsapp.kafka.log import client_log
+from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Range
 
@@ -41,16 +42,19 @@ class Bounds:
         asked = {KafkaPartition(*each): spec for each in partitions}
         if not asked:
             return {}
-        answers = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_TIMEOUT)
-        found = {}
-        for partition, answer in answers.items():
-            try:
-                found[TopicPartition(partition.topic, partition.partition)] = answer.result(2 * _TIMEOUT).offset
-            except KafkaException as error:
-                raise TopicError(
-                    f"cannot read the offsets of {partition.topic}-{partition.partition}: {error.args[0].str()}"
-                ) from error
-        return found
+
+        def request() -> dict[TopicPartition, int]:
+            answers = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_TIMEOUT)
+            return {
+                TopicPartition(partition.topic, partition.partition): answer.result(2 * _TIMEOUT).offset
+                for partition, answer in answers.items()
+            }
+
+        try:
+            return repeated(request, "looking up where topics begin and end")
+        except KafkaException as error:
+            named = ", ".join(sorted({each.topic for each in partitions}))
+            raise TopicError(f"cannot read the offsets of {named}: {error.args[0].str()}") from error
 
 
 def ranges(bounds: Bounds, until: str) -> tuple[Range, ...]:

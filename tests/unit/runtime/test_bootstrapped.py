@@ -1,0 +1,112 @@
+"""What instances make of a bootstrap: where tasks without snapshots go on, and that none starts on half a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_objects import MemoryObjects
+from restoring import keys
+from snapshotting import CHANGELOG, IN, Heir, Owner, away
+from streamsapp import TaskId
+from streamsapp.errors import StateStoreError
+from streamsapp.remote.bootstraps import VERSION, Begun, Bootstrap, Bootstraps, Done, Range, TaskDone
+from streamsapp.remote.objects import ObjectExistsError
+from streamsapp.remote.snapshot import InputPoint
+from streamsapp.state.api import Engine
+from streamsapp.tasks.stream_task import ConsumedOffset
+
+TASK = TaskId(0, 0)
+BEGUN = Begun(VERSION, "2026-01-01T00:00:00.000Z", "kafka", (Range(IN.topic, 0, 0, 7),), {"0_0": "f"})
+WENT_ON = TaskDone(VERSION, "0_0", (InputPoint(*IN, 7, ConsumedOffset(7, 55).metadata),), 7, 7, 1.0)
+
+
+@pytest.fixture
+def objects() -> MemoryObjects:
+    return MemoryObjects()
+
+
+@pytest.fixture
+def begun(objects: MemoryObjects) -> Bootstrap:
+    return Bootstraps(objects, "app").begin(1, BEGUN)
+
+
+@pytest.fixture
+def heir(tmp_path: Path, objects: MemoryObjects) -> Iterator[Heir]:
+    made = Heir(tmp_path / "heir", objects)
+    yield made
+    made.close()
+
+
+def test_a_task_without_snapshots_goes_on_where_history_ended(heir: Heir, begun: Bootstrap) -> None:
+    begun.finish_task(WENT_ON)
+    begun.finish(Done(VERSION, "2026-01-01T01:00:00.000Z", (WENT_ON,)))
+    heir.thread.log(CHANGELOG, 0, 1)
+    task = heir.thread.task(engine=Engine.MEMORY)
+
+    heir.restore(task)
+
+    assert task.start_offsets == {IN: ConsumedOffset(7, 55)}
+    assert keys(task) == ["0", "1"]
+
+
+def test_what_the_group_has_committed_since_wins(heir: Heir, begun: Bootstrap) -> None:
+    begun.finish(Done(VERSION, "2026-01-01T01:00:00.000Z", (WENT_ON,)))
+    heir.thread.consumer.offsets[IN] = 9
+    heir.thread.log(CHANGELOG)
+    task = heir.thread.task(engine=Engine.MEMORY)
+
+    heir.restore(task)
+
+    assert task.start_offsets[IN].offset == 9
+
+
+def test_a_task_without_snapshots_does_not_wait_for_an_object_store_that_is_away(
+    heir: Heir, objects: MemoryObjects
+) -> None:
+    objects.before = away
+    heir.thread.log(CHANGELOG, 0)
+    task = heir.thread.task(engine=Engine.MEMORY)
+
+    heir.restore(task)
+
+    assert task.start_offsets == {}
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_no_task_starts_while_a_bootstrap_is_not_done(
+    heir: Heir, begun: Bootstrap, tmp_path: Path, objects: MemoryObjects, engine: Engine
+) -> None:
+    Owner(tmp_path / "owner", objects).publish("a")
+    begun.finish_task(WENT_ON)
+    heir.thread.log(CHANGELOG, 0, 1)
+
+    heir.restore(heir.thread.task(engine=engine))
+
+    failure = heir.thread.failures.get_nowait()
+    assert isinstance(failure.error, StateStoreError)
+    assert "a bootstrap of app was begun and is not done" in str(failure.error)
+    assert failure.task_id == TASK
+
+
+def test_a_bootstrap_is_begun_once_and_remembers_what_is_finished(objects: MemoryObjects, begun: Bootstrap) -> None:
+    bootstraps = Bootstraps(objects, "app")
+    with pytest.raises(ObjectExistsError):
+        bootstraps.begin(1, BEGUN)
+    begun.finish_task(WENT_ON)
+    found = bootstraps.newest()
+    assert found is not None
+    assert (found.number, found.begun(), found.finished, found.is_done) == (1, BEGUN, frozenset({TASK}), False)
+    assert found.task(TASK) == WENT_ON
+    begun.withdraw()
+    assert bootstraps.newest() is None
+
+
+def test_a_damaged_document_is_told_with_what_to_do(objects: MemoryObjects, begun: Bootstrap) -> None:
+    objects.put_new("app/bootstrap/00000001-done.json", b'{"version": 1, "tasks": "none"}')
+    found = Bootstraps(objects, "app").newest()
+    assert found is not None
+    with pytest.raises(StateStoreError, match=r"00000001-done.json is damaged: .*streamsapp reset"):
+        found.done()

@@ -1,0 +1,55 @@
+"""What the driver shows, and what it makes of failures."""
+
+from __future__ import annotations
+
+import io
+
+from instances import eventually
+from streamsapp.record import TaskId
+from streamsapp.testing import MockClock
+from streamsapp_spark.progress import Progress
+from streamsapp_spark.reports import Listener, Reporter
+
+
+def progress(clock: MockClock) -> Progress:
+    return Progress({"0_0": 1_000, "1_0": 0}, {"0_0": 1, "1_0": 2}, io.StringIO(), clock)
+
+
+def test_tells_stage_tasks_rate_and_time_left() -> None:
+    clock = MockClock()
+    shown = progress(clock)
+    shown.line()
+    clock.advance(2_000)
+    shown.heard({"task": "0_0", "records": 200, "state": "running"})
+    assert shown.line() == "stage 1 of 2, 0 of 2 tasks, 200 records (20% of the input), 100/s, 8 s left"
+    shown.heard({"task": "0_0", "records": 1_000, "state": "done"})
+    shown.heard({"task": "1_0", "records": 10, "state": "running"})
+    assert shown.line().startswith("stage 2 of 2, 1 of 2 tasks, 1,010 records (100% of the input)")
+
+
+def test_what_would_fail_again_is_told_rather_than_what_passes() -> None:
+    shown = progress(MockClock())
+    assert str(shown.error("Spark's job failed")) == "Spark's job failed"
+    shown.heard({"task": "0_0", "records": 0, "state": "failed", "error": "no answer", "hopeless": False})
+    assert str(shown.error("Spark's job failed")) == "no answer"
+    assert not shown.on_hopeless.is_set()
+    shown.heard({"task": "0_0", "records": 0, "state": "failed", "error": "bad record", "hopeless": True})
+    shown.heard({"task": "0_0", "records": 0, "state": "failed", "error": "cancelled", "hopeless": False})
+    assert str(shown.error("Spark's job failed")) == "bad record"
+    assert shown.on_hopeless.is_set()
+
+
+def test_reports_arrive_and_nobody_is_needed_to_listen() -> None:
+    heard: list[dict[str, object]] = []
+    with Listener("127.0.0.1", heard.append) as listener:
+        address = ("127.0.0.1", listener.port)
+        reporter = Reporter(address, TaskId(0, 1))
+        reporter.processed(5)
+        reporter.finished()
+        reporter.close()
+        eventually(lambda: bool(heard) and heard[-1]["state"] == "done")
+    assert heard[-1] == {"task": "0_1", "records": 5, "state": "done"}
+    deaf = Reporter(address, TaskId(0, 1))
+    deaf.processed(5)
+    deaf.finished()
+    deaf.close()
