@@ -110,7 +110,7 @@ def fill(topic: str, words: int) -> None:
 def run(world: World, example: str, options: argparse.Namespace) -> list[Result]:
     """One application, alone."""
     app, topics = world.app(example), f"rolling-{example}"
-    with world.load(topics=topics, rate=options.rate) as load, world.observer(example) as observer:
+    with world.load(topics=topics, rate=options.rate) as load, world.observer(example, topics) as observer:
         fill(f"{topics}-lines", options.words)
         app.apply(world.manifest(example, topics=topics, applicationId=topics))
         app.wait_settled(_PATIENCE)
@@ -132,7 +132,9 @@ def main() -> None:
         world.install()
         for example in [options.only] if options.only else [WORDCOUNT, SNAPSHOTS]:
             results += run(world, example, options)
-    RESULTS.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n", encoding="utf-8")
+    kept = json.loads(RESULTS.read_text("utf-8")) if options.only and RESULTS.exists() else []
+    kept = [it for it in kept if it["workload"] != options.only]
+    RESULTS.write_text(json.dumps([*kept, *map(asdict, results)], indent=1) + "\n", encoding="utf-8")
     print(f"{'workload':22} {'gate':5} {'median gap':>10} {'longest gap':>11} {'all pods':>9} {'predicted':>9} unsafe")
     for it in results:
         told = max((each for each in it.predicted if each is not None), default=None)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,10 @@ class World:
         self.create_topics(source, sink)
         return ExactLoad(KAFKA, rate=rate, source=source, sink=sink)
 
-    def observer(self, name: str) -> Observer:
-        return Observer(self.kubectl.api, KAFKA, self.namespace, name, snapshots=lambda: self._snapshots(name))
+    def observer(self, name: str, application_id: str = "") -> Observer:
+        """``application_id`` where it is not the example's own, its name."""
+        known = partial(self._snapshots, name, application_id or name)
+        return Observer(self.kubectl.api, KAFKA, self.namespace, name, snapshots=known)
 
     def operator_pods(self) -> dict[str, Any]:
         selector = f"--selector=app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component=operator"
@@ -119,7 +122,7 @@ class World:
             finally:
                 start()
 
-    def _snapshots(self, name: str) -> set[str]:
+    def _snapshots(self, name: str, application_id: str) -> set[str]:
         """Tasks that have a snapshot: looked up in the bucket itself."""
         access, secret = self.services.keys()
         store = boto3.client(
@@ -130,7 +133,7 @@ class World:
             region_name="us-east-1",
             config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
         )
-        pages = store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{name}/{name}/")
+        pages = store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{name}/{application_id}/")
         keys = [item["Key"] for page in pages for item in page.get("Contents", [])]
         return {key.split("/")[2] for key in keys if key.split("/")[3] == "manifests"}
 
