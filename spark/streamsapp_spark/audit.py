@@ -33,7 +33,7 @@ from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_
 from streamsapp_spark.history import KafkaHistory
 from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
-from streamsapp_spark.reports import Listener
+from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.rows import NOBODY
 from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
@@ -117,7 +117,7 @@ class _Command:
         progress = Progress(_records(stages, plan), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
-            work = self._work((host, listener.port), stages, plan)
+            work = self._work(listener.address, stages, plan)
             frames = Frames(spark, KafkaHistory(), stages, work, auditing(work))
             for number in plan.parts:
                 frames.make(number)
@@ -125,7 +125,7 @@ class _Command:
                 act(frame, progress)
                 yield from _messages(frame)
 
-    def _work(self, report_to: tuple[str, int], stages: Stages, plan: AuditPlan) -> AuditWork:
+    def _work(self, report_to: Address, stages: Stages, plan: AuditPlan) -> AuditWork:
         shared = {each.topic for each in self._topology.global_stores()}
         partitions = {
             TopicPartition(topic, number) for topic in shared for number in range(stages.layout.sources[topic])

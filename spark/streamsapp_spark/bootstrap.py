@@ -38,7 +38,7 @@ from streamsapp_spark.guard import INSTEAD, has_gone_on, refuse_running, refuse_
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, open_parquet
 from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
-from streamsapp_spark.reports import Listener
+from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.until import LATEST, Bounds, ranges
@@ -178,13 +178,13 @@ class _Command:
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress:
             if needed:
-                bootstrap_work = self._work((host, listener.port), history, stages, work)
+                bootstrap_work = self._work(listener.address, history, stages, work)
                 frames = Frames(spark, history, stages, bootstrap_work, bootstrapping(bootstrap_work))
                 with cancelled_when_hopeless(spark, progress):
                     _replay_all(stages, frames, needed, progress)
         self._finish(stages, work, progress)
 
-    def _work(self, report_to: tuple[str, int], history: History, stages: Stages, work: _Begun) -> BootstrapWork:
+    def _work(self, report_to: Address, history: History, stages: Stages, work: _Begun) -> BootstrapWork:
         return BootstrapWork(
             Job.of(self._app, self._options.file.parent, self._admin.partition_counts(), report_to),
             work.begun.ranges,

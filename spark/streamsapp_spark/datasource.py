@@ -174,7 +174,7 @@ def _job(path: str) -> Job:
     if config.remote_state is None:
         raise ConfigError(f"{path}: spec.remoteState: is not set, so there are no snapshots to read")
     partitions = TopicAdmin(client_properties.admin(config)).partition_counts()
-    return Job.of(app, Path(path).parent, partitions, ("", 0))
+    return Job.of(app, Path(path).parent, partitions, ("", 0, ""))
 
 
 def _table(job: Job, store: str) -> _Table:

@@ -20,7 +20,7 @@ from streamsapp_spark.history import History
 from streamsapp_spark.placing import slots
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.rows import SQL_SCHEMA, task_row
-from streamsapp_spark.session import shuffled, task_frame
+from streamsapp_spark.session import reason, shuffled, task_frame
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.task_run import Batches, Work
 
@@ -69,7 +69,7 @@ def act(frame: DataFrame, progress: Progress) -> None:
         frame.count()
     except Exception as error:
         log.debug("Spark's job failed", exc_info=True)
-        raise progress.error(f"Spark's job failed: {str(error).splitlines()[0]}") from error
+        raise progress.error(f"Spark's job failed: {reason(error)}") from error
 
 
 def slots_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]:

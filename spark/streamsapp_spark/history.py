@@ -20,6 +20,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Range
 from streamsapp_spark.rows import SOURCE, SQL_SCHEMA
+from streamsapp_spark.session import reason
 from streamsapp_spark.task_run import Work
 from streamsapp_spark.until import LATEST, Bounds, ranges
 
@@ -70,7 +71,7 @@ class ParquetHistory:
         try:
             self._table = spark.read.parquet(path)
         except Exception as error:
-            raise ManifestError([f"--from: {path} cannot be read as Parquet: {str(error).splitlines()[0]}"]) from error
+            raise ManifestError([f"--from: {path} cannot be read as Parquet: {reason(error)}"]) from error
         missing = _COLUMNS - set(self._table.columns)
         if missing:
             raise ManifestError([f"--from: {path} lacks the columns {', '.join(sorted(missing))}"])

@@ -25,6 +25,7 @@ from streamsapp.remote.open import open_store
 from streamsapp.runtime.layout import Layout, lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.topology.builder import Topology
+from streamsapp_spark.reports import Address
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Job:
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
     #: Where workers tell how far they are.
-    report_to: tuple[str, int]
+    report_to: Address
 
     @classmethod
-    def of(cls, app: StreamsApp, folder: Path, partitions: Mapping[str, int], report_to: tuple[str, int]) -> Job:
+    def of(cls, app: StreamsApp, folder: Path, partitions: Mapping[str, int], report_to: Address) -> Job:
         return cls(msgspec.json.encode(app), str(folder.resolve()), msgspec.json.encode(dict(partitions)), report_to)
 
 

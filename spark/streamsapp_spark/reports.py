@@ -1,19 +1,23 @@
 """How far tasks are, from Spark's Python workers to the driver: a line of JSON now and then over a connection of their
-own. What the driver does not hear changes nothing but what it shows.
+own. What the driver does not hear changes nothing but what it shows. Who does not know the driver's word is not heard.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamsapp.record import TaskId
+
+#: Host, port, and the word by which the driver knows its workers.
+Address: TypeAlias = tuple[str, int, str]
 
 _EVERY = 0.5
 _TIMEOUT = 5.0
@@ -22,13 +26,14 @@ _TIMEOUT = 5.0
 class Reporter:
     """A worker's side: what one task does."""
 
-    def __init__(self, to: tuple[str, int], task_id: TaskId) -> None:
+    def __init__(self, to: Address, task_id: TaskId) -> None:
+        host, port, self._word = to
         self._task = str(task_id)
         self._records = 0
         self._next = 0.0
         self._socket: socket.socket | None = None
         with suppress(OSError):
-            self._socket = socket.create_connection(to, timeout=_TIMEOUT)
+            self._socket = socket.create_connection((host, port), timeout=_TIMEOUT)
         self._tell(state="running")
 
     def processed(self, records: int) -> None:
@@ -53,7 +58,7 @@ class Reporter:
     def _tell(self, **what: Any) -> None:
         if self._socket is None:
             return
-        line = json.dumps({"task": self._task, "records": self._records, **what}) + "\n"
+        line = json.dumps({"word": self._word, "task": self._task, "records": self._records, **what}) + "\n"
         try:
             self._socket.sendall(line.encode())
         except OSError:
@@ -64,14 +69,17 @@ class Listener:
     """The driver's side, on threads of its own."""
 
     def __init__(self, host: str, heard: Callable[[dict[str, Any]], None]) -> None:
+        """``host`` is this machine's name among the workers."""
         self._heard = heard
-        self._server = socket.create_server((host, 0))
+        self._host = host
+        self._word = secrets.token_hex(16)
+        self._server = socket.create_server(("127.0.0.1" if host == "127.0.0.1" else "", 0))
         threading.Thread(target=self._accept, name="reports", daemon=True).start()
 
     @property
-    def port(self) -> int:
-        port: int = self._server.getsockname()[1]
-        return port
+    def address(self) -> Address:
+        """What workers need to know."""
+        return self._host, self._server.getsockname()[1], self._word
 
     def __enter__(self) -> Listener:
         return self
@@ -90,4 +98,7 @@ class Listener:
     def _listen(self, connection: socket.socket) -> None:
         with suppress(OSError, ValueError), connection, connection.makefile() as lines:
             for line in lines:
-                self._heard(json.loads(line))
+                report = json.loads(line)
+                if report.pop("word", None) != self._word:
+                    return
+                self._heard(report)

@@ -53,13 +53,20 @@ def session(name: str, master: str, settings: Sequence[str]) -> Iterator[SparkSe
         spark = builder.getOrCreate()
     except Exception as error:
         raise StreamsError(
-            f"Spark does not start with master {master}: {str(error).splitlines()[0]}; it needs Java 17 or newer"
+            f"Spark does not start with master {master}: {reason(error)}; it needs Java 17 or newer"
         ) from error
     spark.sparkContext.setLogLevel("OFF")
     try:
         yield spark
     finally:
         spark.stop()
+
+
+def reason(error: Exception) -> str:
+    """The line of what Spark raised that says why."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if "Exception: " in line or "Error: " in line]
+    return (named or lines or [type(error).__name__])[0]
 
 
 def _parsed(settings: Sequence[str]) -> dict[str, str]:

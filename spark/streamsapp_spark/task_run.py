@@ -16,10 +16,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from streamsapp.errors import StreamsAppError
+from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import Range
-from streamsapp.remote.objects import ObjectStoreError
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.feeds import Feed, from_kafka, from_rows
@@ -30,6 +29,9 @@ from streamsapp_spark.reports import Reporter
 from streamsapp_spark.rows import InputRows, OutputRows
 
 Batches = Iterator[pa.RecordBatch]
+
+#: The same records would end the same.
+_HOPELESS = (UserInputError, DeserializationError, SerializationError, ProcessingError)
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         yield from act(work, TaskRun(work, application(work.job), task_id, directory, reporter), rows)
         reporter.finished()
     except Exception as error:
-        passing = isinstance(error, ObjectStoreError) or not isinstance(error, StreamsAppError)
-        reporter.failed(f"task {task_id}: {error}", hopeless=not passing)
+        reporter.failed(f"task {task_id}: {error}", hopeless=isinstance(error, _HOPELESS))
         raise
     finally:
         reporter.close()

@@ -42,12 +42,16 @@ def test_what_would_fail_again_is_told_rather_than_what_passes() -> None:
 def test_reports_arrive_and_nobody_is_needed_to_listen() -> None:
     heard: list[dict[str, object]] = []
     with Listener("127.0.0.1", heard.append) as listener:
-        address = ("127.0.0.1", listener.port)
+        address = listener.address
+        stranger = Reporter((*address[:2], "guessed"), TaskId(6, 6))
+        stranger.finished()
+        stranger.close()
         reporter = Reporter(address, TaskId(0, 1))
         reporter.processed(5)
         reporter.finished()
         reporter.close()
         eventually(lambda: bool(heard) and heard[-1]["state"] == "done")
+    assert {report["task"] for report in heard} == {"0_1"}
     assert heard[-1] == {"task": "0_1", "records": 5, "state": "done"}
     deaf = Reporter(address, TaskId(0, 1))
     deaf.processed(5)
