@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("runtime", "operator", "tools", "examples", "benchmarks", "tests")
+ROOMS = ("runtime", "operator", "spark", "tools", "examples", "benchmarks", "tests")
 
 
 class Limit(NamedTuple):
