@@ -116,7 +116,8 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
 
     def leave() -> None:
         reserve = shutdown_timeout * _CLOSING_SHARE
-        if runtime.state is not ClientState.CREATED:
+        # Who is in no generation of the group, such as one that still looks for a broker, has nothing to hand over.
+        if runtime.state is not ClientState.CREATED and runtime.status()["generation"] is not None:
             runtime.drain(shutdown_timeout - reserve)
         runtime.close(reserve, leave_group=True)
         gone.set()
