@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from instances import Instances, eventually, produce
+from instances import Instances, counts_per_key, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App
 from streamsapp.errors import StateStoreError
@@ -152,3 +152,12 @@ def test_tells_what_is_wrong_with_offsets(instances: Instances, kafka: Kafka) ->
         assert code == 2
         assert fault in errors
     assert not list(app.objects.rglob("*-begun.json"))
+
+
+def test_the_results_of_history_are_written_if_asked_for(instances: Instances, kafka: Kafka) -> None:
+    counting = Counting(instances, kafka, "pass")
+    counting.app.bootstrap("--emit")
+    updates = counts_per_key(kafka.read(counting.out))
+    assert {key.decode(): counts for key, counts in updates.items()} == {
+        word: list(range(1, count + 1)) for word, count in counting.truth.items()
+    }
