@@ -81,11 +81,11 @@ def _fill(servers: str, records: int) -> int:
         future.result()
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "partitioner": "murmur2_random"})
     keys = set()
-    for number, (key, value) in enumerate(first_messages(W3, records)):
+    for key, value in first_messages(W3, records):
         keys.add(key)
         while True:
             try:
-                producer.produce("keys", value, key, timestamp=1_700_000_000_000 + number)
+                producer.produce("keys", value, key)
                 break
             except BufferError:
                 producer.poll(0.1)
