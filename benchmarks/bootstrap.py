@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -164,14 +164,40 @@ class _Bench:
 
     @staticmethod
     def _timed(action: Callable[[], None]) -> tuple[float, float]:
-        """Wall time, and CPU time of all processes that ended meanwhile."""
-        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        action()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return time.monotonic() - began, cpu
+        """Wall time, and CPU time of all processes that were started meanwhile, wherever they belong by now."""
+        before, cpu, over = set(_processes()), dict[int, float](), threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.2):
+                cpu.update((pid, seconds) for pid, seconds in _processes().items() if pid not in before)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        began = time.monotonic()
+        try:
+            action()
+            return time.monotonic() - began, max(0.01, sum(cpu.values()))
+        finally:
+            over.set()
+            watcher.join()
 
 
+def _processes() -> dict[int, float]:
+    """CPU seconds of every process of this user's that carries the mark of this run."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if _MARK.encode() in (path / "environ").read_bytes():
+                user, system = (path / "stat").read_text().rpartition(")")[2].split()[11:13]
+                found[int(path.name)] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            continue  # it has ended, or is somebody else's
+    return found
+
+
+#: In the environment of all that is started here.
+_MARK = f"STREAMSAPP_BENCH={os.getpid()}"
+os.environ["STREAMSAPP_BENCH"] = str(os.getpid())
 _STREAMSAPP = str(Path(sys.executable).parent / "streamsapp")
 
 
