@@ -214,10 +214,8 @@ class RestorationThread(threading.Thread):
         self._forget(known, SuspendReason.PROMOTED)
         self._tasks[task.id] = task
         # It may have been recycled before its stores were open.
-        task.state = known.state
+        task.state = TaskState.RESTORING
         task.changelog_positions = dict(known.changelog_positions)
-        if task.state is not TaskState.RESTORING:
-            task.transition(TaskState.RESTORING)
         if task.id in self.preparing:
             self._preparer.promoted(task)
             return

@@ -154,7 +154,9 @@ class StreamTask:
         if self.role is TaskRole.ACTIVE:
             self.stores.revert()
         again = StreamTask(self.plan, self.stores, self.context, self._config, role)
-        again.state = self.state
+        # A replica runs; the active task that it becomes does not before the rest of its changelog is read.
+        runs = role is TaskRole.ACTIVE and self.state is TaskState.RUNNING
+        again.state = TaskState.RESTORING if runs else self.state
         again.changelog_positions = dict(self.changelog_positions)
         return again
 

@@ -79,7 +79,7 @@ def test_a_pod_that_stood_still_does_not_claim_to_have_looked_meanwhile(kafka: K
 
         with stopped(second.process.pid) as since:
             time.sleep(STOPPED)
-        back = time.time()
+            back = time.time()
         for _ in range(20):
             _, status = second.ask("/status")
             assert all(seen <= since + ON_ITS_WAY or seen >= back for seen in times(status))
