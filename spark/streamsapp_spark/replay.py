@@ -27,7 +27,7 @@ from streamsapp_spark.feeds import Feed
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
 #: held back for a commit must be sent at the same places each time.
-STEP, COMMIT_EVERY = 2_000, 200_000
+STEP, COMMIT_EVERY = 2_000, 1_000_000
 #: Bytes of writes that wait for a commit at most.
 UNCOMMITTED_BYTES = 64 << 20
 

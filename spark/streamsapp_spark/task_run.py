@@ -99,11 +99,12 @@ class TaskRun:
         internal = self.app.layout.repartition_topics
         partitions = {topic: self.plan.partition_count(topic) for topic in internal}
         out = OutputRows(self.plan.id, partitions, self._work.slots)
+        writes_internal = bool(self.plan.sub_topology.repartition_sinks)
         for advance in replay.run(self._feeds(rows)):
             self.records += advance.records
             self.outputs += len(advance.outputs)
             self._reporter.processed(advance.records)
-            onward = [record for record in advance.outputs if record[0] in internal]
+            onward = [record for record in advance.outputs if record[0] in internal] if writes_internal else []
             yield advance, iter([out.batch(onward)] if onward else [])
 
     def _feeds(self, rows: InputRows) -> dict[TopicPartition, Feed]:
