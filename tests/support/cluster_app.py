@@ -24,7 +24,7 @@ from kubernetes.client.exceptions import ApiException
 Document: TypeAlias = dict[str, Any]
 
 #: Longer than anything takes that works, in seconds.
-PATIENCE = 120.0
+PATIENCE = 240.0
 _POLL = 0.2
 #: What reading raises while the API server is away, or what is read is not there.
 AWAY = (ApiException, urllib3.exceptions.HTTPError, OSError)
