@@ -78,6 +78,8 @@ class Assignment:
     peers: Mapping[str, Peer] = field(default_factory=dict)
     #: What this instance does not get because its topology is another than the others', as sentences.
     notes: tuple[str, ...] = ()
+    #: Tasks that no member gets, as too few know them.
+    held_back: frozenset[TaskId] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSet
             )
         taken |= allowed
         members[member] = replace(share, active=frozenset(allowed))
-    return Plan(members, wanted.follow_up)
+    return replace(wanted, members=members)
 
 
 def tell(members: Collection[str], said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> dict[str, bytes]:
@@ -122,7 +122,8 @@ def _view(said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> Gro
         )
         for member, each in sorted(said.items())
     ]
-    return GroupView(protocol.VERSION, peers, sorted(dead), any(each.shutdown for each in said.values()))
+    held_back = protocol.pack(decided.held_back)
+    return GroupView(protocol.VERSION, peers, sorted(dead), any(each.shutdown for each in said.values()), held_back)
 
 
 def _share(said: Said, share: MemberPlan, group: bytes) -> bytes:

@@ -112,6 +112,8 @@ class GroupView(Message, frozen=True):
     #: Transactional ids of those that were members and are not any more.
     dead: list[str]
     shutdown: bool
+    #: Tasks that nobody gets.
+    held_back: Tasks = {}
 
 
 class Share(Message, frozen=True):

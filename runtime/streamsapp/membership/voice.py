@@ -262,4 +262,5 @@ def _assignment(identity: Identity, share: Share, view: GroupView) -> Assignment
             for peer in view.peers
         },
         notes=tuple(share.notes),
+        held_back=protocol.unpack(view.held_back),
     )

@@ -231,11 +231,12 @@ class Lifecycle:
 
     @property
     def drained(self) -> bool:
-        """Whether the others have everything, or nobody is there to take it."""
+        """Whether the others have everything that anybody can take."""
         if self.assignment is None or self.layout is None or not self._drain_wanted:
             return False
         others = [peer for peer in self.assignment.peers.values() if not peer.draining]
-        return not others or self.layout.plans.keys() <= set().union(*(peer.active for peer in others))
+        wanted = self.layout.plans.keys() - self.assignment.held_back
+        return not others or wanted <= set().union(*(peer.active for peer in others))
 
     # ---- committing --------------------------------------------------------------------------------------------
 

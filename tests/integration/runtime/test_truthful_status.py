@@ -33,6 +33,11 @@ def stopped(pid: int) -> Iterator[float]:
         os.kill(pid, signal.SIGCONT)
 
 
+def whole_milliseconds() -> float:
+    """Now, as precisely as ``/status`` tells times: what is seen in the next moment is not earlier."""
+    return int(time.time() * 1000) / 1000
+
+
 def replicas(status: dict[str, Any]) -> list[dict[str, Any]]:
     """The stores of replicas."""
     return [store for task in status["tasks"] if task["role"] != "active" for store in task["stores"]]
@@ -61,7 +66,7 @@ def test_a_replica_was_not_seen_since_the_broker_does_not_answer(own_broker: Emb
             seen = [each for pod in pods for each in times(pod.status())]
             assert len(seen) == 2
             assert max(seen) <= since + ON_ITS_WAY
-        back = time.time()
+        back = whole_milliseconds()
         eventually(lambda: min(each for pod in pods for each in times(pod.status())) >= back)
     finally:
         there.close()
@@ -79,7 +84,7 @@ def test_a_pod_that_stood_still_does_not_claim_to_have_looked_meanwhile(kafka: K
 
         with stopped(second.process.pid) as since:
             time.sleep(STOPPED)
-            back = time.time()
+            back = whole_milliseconds()
         for _ in range(20):
             _, status = second.ask("/status")
             assert all(seen <= since + ON_ITS_WAY or seen >= back for seen in times(status))

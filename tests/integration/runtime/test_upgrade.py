@@ -104,3 +104,19 @@ def test_a_version_that_reads_something_else_gets_nothing_and_says_why(instances
 
     assert old.close()
     eventually(lambda: set(roles(new).values()) == {"active"} and len(roles(new)) == PARTITIONS)
+
+
+def test_who_drains_does_not_wait_for_what_no_other_version_knows(instances: Instances) -> None:
+    app = Application(instances)
+    old = app.start("old", app.counting(by_length=True))
+    app.feed()
+    app.await_counts()
+
+    new = app.start("new", app.counting())
+    eventually(lambda: set(stores(new, "0_0").values()) == set(stores(new, "0_1").values()) == {0}, "standbys")
+    assert old.drain(60), "before the time is up"
+
+    kept = {f"0_{partition}": "active" for partition in range(PARTITIONS)}
+    eventually(lambda: roles(new) == kept, "the tasks of the part that both know")
+    app.feed()
+    app.await_counts()

@@ -43,4 +43,4 @@ class HighAvailabilityTaskAssignor:
             for m, name in enumerate(group.names)
         }
         waits = actives.waiting or replicas.waiting or replicas.warmups
-        return Plan(plans, follow_up=bool(waits))
+        return Plan(plans, follow_up=bool(waits), held_back=frozenset(group.held_back))

@@ -60,7 +60,7 @@ class Group:
         self._versions = self._find_versions()
         self._definition: dict[TaskId, TaskInfo] = {}
         #: Tasks that too few hosts know to be run.
-        self._held_back: set[TaskId] = set()
+        self.held_back: set[TaskId] = set()
         self.kinds = self._sort_into_kinds()
         self.kind_of = {task: kind for kind in self.kinds for task in kind.tasks}
         #: The one of those who claim a task that keeps it.
@@ -85,7 +85,7 @@ class Group:
         without: dict[int, str] = {}
         for task in sorted(mine):
             info = mine[task]
-            if task in self._held_back:
+            if task in self.held_back:
                 without[task.subtopology] = (
                     f"sub-topology {task.subtopology} is not known to enough instances: its tasks run once "
                     f"{self._hosts_needed} hosts know them, which standbys need"
@@ -125,7 +125,7 @@ class Group:
             choice = _Choice(task, self._versions, running, self._hosts_needed)
             definition = choice.made(self.claims.get(task, ()))
             if definition is None:
-                self._held_back.add(task)
+                self.held_back.add(task)
                 continue
             self._definition[task] = definition
             fitting = tuple(v for v, known in choice.known.items() if known.covers(definition))

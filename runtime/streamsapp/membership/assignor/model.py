@@ -71,6 +71,8 @@ class Plan:
     members: Mapping[str, MemberPlan]
     #: Something waits for a replica to catch up, or for the group to settle: assign anew after a while.
     follow_up: bool = False
+    #: Tasks that nobody gets as too few know them: who drains does not wait until somebody has them.
+    held_back: frozenset[TaskId] = frozenset()
 
 
 class TaskAssignor(Protocol):

@@ -66,6 +66,8 @@ def replace_pod(group: SimulatedGroup, name: str, definitions: dict[TaskId, Task
     group.members[name] = replace(group.members[name], draining=True)
     group.settle()
     assert not group.members[name].active, "it handed everything over"
+    taken = {task for other, state in group.members.items() if other != name for task in state.active}
+    assert group.members[name].definitions.keys() <= taken | group.plan.held_back, "it waits for nobody"
     del group.members[name]
     group.settle()
     running = {task for state in group.members.values() for task in state.active}
