@@ -30,8 +30,8 @@ demo-bootstrap: setup
 # Tests of the cluster come last and alone: there is one on a machine, and some of them measure gaps of a second.
 test: setup check
 	@PYTHONPATH=tools $(RUN)/python -m cluster build
-	@$(RUN)/python -m pytest -n $(or $(JOBS),auto) --maxprocesses 4 --dist worksteal --ignore tests/cluster
-	@$(RUN)/python -m pytest tests/cluster
+	@$(RUN)/python -m pytest -n $(or $(JOBS),auto) --maxprocesses 4 --dist worksteal --durations=15 --ignore tests/cluster
+	@$(RUN)/python -m pytest --durations=10 tests/cluster
 
 check: setup
 	@$(RUN)/ruff format --check --quiet .

@@ -45,7 +45,7 @@ def _bootstrap(work: BootstrapWork, run: TaskRun, rows: InputRows) -> Batches:
     finished = run.plan.id in bootstrap.finished
     if finished and not run.plan.sub_topology.repartition_sinks:
         return
-    with run.global_stores() as shared, run.replay(shared) as replay:
+    with run.global_stores() as shared, run.replay(shared, results=work.emit) as replay:
         if finished:  # only what it writes to internal topics is missing
             for _, batches in run.advances(replay, rows):
                 yield from batches

@@ -22,7 +22,8 @@ from streamsapp_spark.rows import InputRows
 #: A partition's records, some at a time.
 Feed: TypeAlias = Iterator[Sequence[InputRecord]]
 
-BATCH = 5_000
+#: Records taken from the client at a time: few enough to stay in the processor's cache until they are processed.
+BATCH = 1_000
 #: How long the broker may send nothing of a partition that has more, in seconds.
 PATIENCE = 120.0
 _WAIT = 0.5

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import Range
+from streamsapp.runtime import garbage
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.feeds import Feed, from_kafka, from_rows
@@ -27,6 +28,7 @@ from streamsapp_spark.job import Application, Job, application
 from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.reports import Reporter
 from streamsapp_spark.rows import InputRows, OutputRows
+from streamsapp_spark.unread import without_results
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -61,6 +63,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         return
     reporter = Reporter(work.job.report_to, task_id)
     directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{task_id}-"))
+    garbage.relax()
     try:
         yield from act(work, TaskRun(work, application(work.job), task_id, directory, reporter), rows)
         reporter.finished()
@@ -68,6 +71,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         reporter.failed(f"task {task_id}: {error}", hopeless=isinstance(error, _HOPELESS))
         raise
     finally:
+        garbage.restore()
         reporter.close()
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -90,9 +94,13 @@ class TaskRun:
         """The stores that every task may read, filled."""
         return global_stores(self.app, self.ranges, self.directory, self.config)
 
-    def replay(self, shared: dict[str, KeyValueStoreImpl]) -> Replay:
-        """The task with empty stores."""
-        return Replay(self.plan, self.config, self.directory, self.app.resources, shared)
+    def replay(self, shared: dict[str, KeyValueStoreImpl], *, results: bool = False) -> Replay:
+        """The task with empty stores; without ``results`` it sends what the next stage reads, and nothing else."""
+        plan, internal = self.plan, self.app.layout.repartition_topics
+        if not results:
+            needed = without_results(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
+            plan = replace(plan, sub_topology=needed)
+        return Replay(plan, self.config, self.directory, self.app.resources, shared)
 
     def advances(self, replay: Replay, rows: InputRows) -> Iterator[tuple[Advance, Batches]]:
         """Everything the task does, and the rows of it for the next stage."""

@@ -103,6 +103,12 @@ class World:
         pods = self.kubectl.json("get", "pods", f"--namespace={self.namespace}", selector)
         return {pod["metadata"]["name"]: pod for pod in pods["items"]}
 
+    def leading_operator(self) -> str | None:
+        """The pod that holds the Lease; none while the holder is gone and its time is not up yet."""
+        lease = self.kubectl.json("get", "lease", RELEASE, f"--namespace={self.namespace}")
+        holder = lease["spec"].get("holderIdentity")
+        return holder if holder in self.operator_pods() else None
+
     @contextmanager
     def api_server_away(self) -> Iterator[None]:
         with self._stopped("kube-apiserver", Node(self.layout).start):

@@ -18,7 +18,16 @@ from streamsapp.declared.flow import Flow
 from streamsapp.declared.graph import graph_faults
 from streamsapp.declared.roles import CODE_NAME
 from streamsapp.errors import ConfigError, ManifestError
-from streamsapp.manifest.model import Autoscaling, Code, Kafka, Resources, StreamsApp, TopologySource
+from streamsapp.manifest.model import (
+    Autoscaling,
+    Bootstrap,
+    Code,
+    Kafka,
+    Quantities,
+    Resources,
+    StreamsApp,
+    TopologySource,
+)
 from streamsapp.manifest.quantity import parse_quantity
 
 
@@ -79,6 +88,8 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
     for name, (structure, check) in _SECTIONS.items():
         if isinstance(spec, dict) and name in spec and not any(line.startswith(f"spec.{name}") for line in faults):
             yield from check(msgspec.convert(spec[name], structure))
+    if isinstance(spec, dict) and spec.get("bootstrap") is not None and spec.get("remoteState") is None:
+        yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
 
 
 def _engine_faults(engine: str) -> Iterator[str]:
@@ -120,11 +131,16 @@ def _code_faults(code: Code) -> Iterator[str]:
             yield f"spec.code.files.{name}: expected a relative path without '..', such as wordcount.py"
 
 
-def _resource_faults(resources: Resources) -> Iterator[str]:
+def _bootstrap_faults(bootstrap: Bootstrap | None) -> Iterator[str]:
+    if bootstrap is not None:
+        yield from _resource_faults(bootstrap.resources, "spec.bootstrap.resources")
+
+
+def _resource_faults(resources: Quantities, path: str = "spec.resources") -> Iterator[str]:
     for group, quantities in (("requests", resources.requests), ("limits", resources.limits)):
         for name, quantity in quantities.items():
             if parse_quantity(quantity) is None:
-                yield f"spec.resources.{group}.{name}: expected a quantity such as 2Gi, 500m or 1, got {quantity!r}"
+                yield f"{path}.{group}.{name}: expected a quantity such as 2Gi, 500m or 1, got {quantity!r}"
 
 
 #: Sections of ``spec``: their structure, and what else must hold in them.
@@ -134,6 +150,7 @@ _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
     "kafka": (Kafka, _kafka_faults),
     "autoscaling": (Autoscaling | None, lambda scaling: _scaling_faults(scaling) if scaling else iter(())),
     "code": (Code, _code_faults),
+    "bootstrap": (Bootstrap | None, _bootstrap_faults),
     "resources": (Resources, _resource_faults),
 }
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from streamsapp.manifest.history import Until
+
 API_VERSION = "streamsapp.dev/v1alpha1"
 KIND = "StreamsApp"
 
@@ -103,10 +105,22 @@ class Rollout(_Fields, frozen=True, kw_only=True):
     topology_change: Literal["Refuse", "Recreate"] = "Refuse"
 
 
-class Resources(_Fields, frozen=True, kw_only=True):
+class Quantities(_Fields, frozen=True, kw_only=True):
     requests: dict[str, str | int | float] = {}
     limits: dict[str, str | int | float] = {}
+
+
+class Resources(Quantities, frozen=True, kw_only=True):
     claims: list[Any] = []
+
+
+class Bootstrap(_Fields, frozen=True, kw_only=True):
+    """State made of history before the first pods start."""
+
+    until: Until = "latest"
+    #: With Spark and the application's code.
+    image: str | None = None
+    resources: Quantities = Quantities()
 
 
 class Spec(_Fields, frozen=True, kw_only=True):
@@ -120,6 +134,7 @@ class Spec(_Fields, frozen=True, kw_only=True):
     kafka: Kafka = Kafka()
     processing: Processing = Processing()
     remote_state: RemoteState | None = None
+    bootstrap: Bootstrap | None = None
     rollout: Rollout = Rollout()
     resources: Resources = Resources()
     pod_template: dict[str, Any] = {}

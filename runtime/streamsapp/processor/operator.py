@@ -21,6 +21,10 @@ from streamsapp.record import Headers
 Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
 
 
+def nowhere(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+    """Where a node without children leads. Who is bound to it may leave out what would be made for nobody."""
+
+
 class NodeContext(Protocol):
     """What an operator is given when it is bound to a task."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms
-from streamsapp.processor.operator import Push
+from streamsapp.processor.operator import Push, nowhere
 from streamsapp.record import Headers, Record, RecordMetadata, TaskId
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
@@ -19,8 +19,9 @@ from streamsapp.tasks.punctuation import Schedule
 
 def fan_out(pushes: list[Push]) -> Push:
     """One push function for several children, in their order."""
+    pushes = [push for push in pushes if push is not nowhere]
     if not pushes:
-        return _drop
+        return nowhere
     if len(pushes) == 1:
         return pushes[0]
     if len(pushes) == 2:
@@ -37,10 +38,6 @@ def fan_out(pushes: list[Push]) -> Push:
             push(key, value, timestamp, headers)
 
     return push_all
-
-
-def _drop(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-    """A node without children leads nowhere."""
 
 
 class NodeBinding:

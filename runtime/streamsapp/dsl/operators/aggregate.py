@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.dsl.operators.output import HeldKeys, HeldUpdates, Update, forward_updates
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell
 
@@ -28,7 +28,7 @@ class StoredTableOperator(Operator):
         self._held: HeldUpdates | HeldKeys | None = None
 
     def bind(self, context: NodeContext) -> Push:
-        if not self._emit_at_commit:
+        if not self._emit_at_commit or context.forward is nowhere:
             update = forward_updates(context.forward, self._send_old_values)
         else:
             held = self._held = HeldUpdates(context.forward, self._send_old_values)
@@ -130,9 +130,12 @@ class Count(StoredTableOperator):
     """Counts the records of a key. The leanest of the aggregations, for it is the most used."""
 
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
-        if not store.stores_objects or (self._emit_at_commit and self._send_old_values):
+        unread = context.forward is nowhere
+        if not store.stores_objects or (self._emit_at_commit and self._send_old_values and not unread):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
+        if unread:
+            return self._count_unread(context, store)
         if self._emit_at_commit:
             held = self._held = HeldKeys(context.forward, store.read)
             return self._count_for_commit(context, store, held)
@@ -161,8 +164,32 @@ class Count(StoredTableOperator):
 
         return push
 
-    def _count_for_commit(self, context: NodeContext, store: Any, held: HeldKeys) -> Push:
+    def _count_unread(self, context: NodeContext, store: Any) -> Push:
         """Counts in place: a key that was counted before in the running epoch costs one look-up and nothing else."""
+        key_bytes_of, read, layers, write_cell = store.key_bytes, store.read, store.layers, store.layers.write_cell
+        on_error, dropped = context.on_error, context.dropped
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None or value is None:
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                cell = read(key_bytes)
+                if type(cell) is Cell and cell.epoch == layers.epoch:
+                    cell[0] += 1
+                    if timestamp > cell[1]:
+                        cell[1] = timestamp
+                else:
+                    count, stored_at = cell
+                    write_cell(key_bytes, 1 if count is None else count + 1, max(timestamp, stored_at))
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+
+        return push
+
+    def _count_for_commit(self, context: NodeContext, store: Any, held: HeldKeys) -> Push:
+        """Counts in place too, and notes each key that was counted once."""
         key_bytes_of, read, layers, write_cell = store.key_bytes, store.read, store.layers, store.layers.write_cell
         on_error, dropped = context.on_error, context.dropped
         held_keys, held_headers = held.keys, held.headers

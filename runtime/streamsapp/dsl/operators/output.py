@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeAlias
 
-from streamsapp.processor.operator import Push
+from streamsapp.processor.operator import Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell, Entry
 
@@ -22,11 +22,17 @@ HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None]
 
 def forward_updates(forward: Push, send_old_values: bool) -> Update:
     """Every update at once; the old value travels only where a table below needs it."""
+    if forward is nowhere:
+        return _unread
 
     def update(key: Any, key_bytes: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         forward(key, (new, old if send_old_values else None), timestamp, headers)
 
     return update
+
+
+def _unread(key: Any, key_bytes: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+    """Nobody asks for updates: the table is its store."""
 
 
 class HeldUpdates:

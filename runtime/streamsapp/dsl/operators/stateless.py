@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 
 
@@ -243,6 +243,8 @@ class ToStream(Operator):
 
     def bind(self, context: NodeContext) -> Push:
         forward = context.forward
+        if forward is nowhere:
+            return nowhere
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             forward(key, change[0], timestamp, headers)
