@@ -208,13 +208,14 @@ class GroupMembership:
     async def _join_and_sync(self) -> None:
         await self._delegate.prepare()
         coordinator = self._coordinator or await self._find_coordinator()
+        if self._ended or self._absent:
+            return  # it has left meanwhile
         self._phase = Phase.JOINING
         answer = await self._join(coordinator)
         if answer is None or self._ended:
             return
         self._delegate.joined()
-        identity = Identity(answer.generation_id, answer.member_id)
-        self._identity, self._member_id = identity, answer.member_id
+        self._identity = identity = Identity(answer.generation_id, answer.member_id)
         self._joined = self._clock.monotonic()
         self._phase = Phase.SYNCING
         assignments: dict[str, bytes] = {}
@@ -233,12 +234,14 @@ class GroupMembership:
             self._rejoin = self._rejoin or reason
             raise
         code = answer.error_code
+        if code in (KafkaError.NO_ERROR, KafkaError.MEMBER_ID_REQUIRED):
+            self._member_id = answer.member_id
         if code == KafkaError.NO_ERROR or self._ended:
             return answer
         self._rejoin = self._rejoin or reason
         if code == KafkaError.MEMBER_ID_REQUIRED:
-            self._member_id = answer.member_id
-        elif code == KafkaError.UNKNOWN_MEMBER_ID:
+            return None
+        if code == KafkaError.UNKNOWN_MEMBER_ID:
             self._lose("the coordinator does not know this member any more", keep_id=False)
         else:
             self._refused("join", code)
@@ -361,6 +364,9 @@ class GroupMembership:
         self.rejoin(reason)
 
     async def _say_goodbye(self, reason: str) -> None:
+        give_up = self._clock.monotonic() + GOODBYE
+        while self._waits_at is not None and not self._member_id and self._clock.monotonic() < give_up:
+            await self._connection.sleep(FIRST_PAUSE)  # it is about to get an id, whose owner the others would wait for
         if not self._member_id or self._settings.instance_id is not None or self._coordinator is None:
             return
         request = wire.leave(self._settings, self._member_id, reason)

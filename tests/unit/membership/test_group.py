@@ -394,6 +394,38 @@ def test_a_member_leaves_also_while_it_waits_for_others_to_join() -> None:
     assert it.told.losses == []
 
 
+def test_a_member_that_leaves_while_it_is_given_its_id_leaves_under_that_id() -> None:
+    async def scene(it: Play) -> None:
+        given: asyncio.Future[int] = asyncio.Future()
+        it.coordinator.answers["JoinGroupRequest"] = [given, OK]
+        await it.until(lambda: it.coordinator.of("JoinGroup"))
+        leaving = asyncio.ensure_future(it.group.leave("the end"))
+        await asyncio.sleep(0.01)
+        given.set_result(KafkaError.MEMBER_ID_REQUIRED)
+        await leaving
+
+    it = play(scene)
+
+    assert [request.member_id for request in it.coordinator.of("LeaveGroup")] == ["member-1"]
+    assert len(it.coordinator.of("JoinGroup")) == 1
+
+
+def test_a_member_that_leaves_while_it_prepares_to_join_does_not_join() -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        commit_ended = asyncio.Event()
+        it.told.prepare = commit_ended.wait  # type: ignore[assignment,method-assign]
+        it.group.rejoin("a test")
+        await asyncio.sleep(0.01)
+        await it.group.leave("the end")
+        commit_ended.set()
+        await asyncio.sleep(0.01)
+
+    it = play(scene)
+
+    assert len(it.coordinator.of("JoinGroup")) == len(it.coordinator.of("LeaveGroup")) == 1
+
+
 def test_a_member_that_stepped_out_joins_only_when_it_steps_in() -> None:
     async def scene(it: Play) -> None:
         await it.stable()
