@@ -57,6 +57,21 @@ def test_a_member_that_leaves_is_replaced_within_a_second(kafka: Kafka, members:
     members.leave(two)  # once more does nothing
 
 
+def test_members_that_leave_at_any_moment_of_their_first_join_hold_nobody_up(kafka: Kafka, members: Members) -> None:
+    tasks = tasks_of(kafka.create_topic(partitions=4), 4)
+    app, session = kafka.unique("app"), {"session.timeout.ms": "20000"}
+    one = members.join(app, tasks, kafka=session)
+    members.settled(one, partitions=range(4))
+
+    for moment in range(12):
+        passing = members.join(app, tasks, kafka=session)
+        time.sleep(moment * 0.004)
+        members.leave(passing)
+
+    two = members.join(app, tasks, kafka=session)
+    assert members.settled(one, two, partitions=range(4)) < 10.0
+
+
 def test_a_member_that_dies_is_replaced_when_its_session_ends(kafka: Kafka, members: Members) -> None:
     tasks = tasks_of(kafka.create_topic(partitions=6), 6)
     app = kafka.unique("app")
