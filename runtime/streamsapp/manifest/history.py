@@ -1,0 +1,44 @@
+"""Where history ends, as a manifest and ``streamsapp bootstrap --until`` say it. Pure.
+
+``latest``, or the offset of each partition: ``{"lines": {"0": 1200, "1": -1}}``, -1 for a partition's end, -2 for its
+beginning. YAML takes unquoted numbers for integers, so these are partitions, too.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+LATEST: Literal["latest"] = "latest"
+_END, _BEGINNING = -1, -2
+
+
+def until_fault(until: object) -> str | None:
+    """What is wrong with it; which partitions there are is the broker's to say."""
+    if until == LATEST:
+        return None
+    if not isinstance(until, dict) or not all(_is_topic(*each) for each in until.items()):
+        return """expected 'latest', or an offset for each partition, such as {lines: {"0": 1200, "1": -1}}"""
+    offsets = [offset for of_topic in until.values() for offset in of_topic.values()]
+    wrong = [offset for offset in offsets if not _is_offset(offset)]
+    if not wrong:
+        return None
+    return f"expected offsets, {_END} for the end of a partition or {_BEGINNING} for its beginning, got {wrong[0]!r}"
+
+
+def _is_topic(name: object, offsets: object) -> bool:
+    return isinstance(name, str) and isinstance(offsets, dict) and all(str(each).isdecimal() for each in offsets)
+
+
+def _is_offset(offset: object) -> bool:
+    return isinstance(offset, int) and not isinstance(offset, bool) and offset >= _BEGINNING
+
+
+Until: TypeAlias = Annotated[Literal["latest"] | dict[str, dict[str | int, int]], Meta(extra={"check": until_fault})]
+
+
+def until_text(until: Literal["latest"] | dict[str, dict[str | int, int]]) -> str:
+    """For the command line."""
+    return until if isinstance(until, str) else json.dumps(until, sort_keys=True)
