@@ -67,7 +67,8 @@ lock:
 	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra dev --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
-	@printf 'hatchling\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
+	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
+	@printf 'hatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
 from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
+from streamsapp_operator.children.bootstrap_job import attempt_of, bootstrap_job
 from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.wanted import Invalid, Wanted
 
@@ -28,6 +29,8 @@ class Asked:
     wanted: Wanted | Invalid
     #: What the spec asks for now; ``None`` if it is invalid.
     revision: Revision | None
+    #: The Job of its bootstrap, if it asks for one.
+    bootstrap: Object | None = None
 
 
 def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> Asked:
@@ -38,11 +41,13 @@ def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) 
     try:
         app = decode(document)
         revision = _revision(app, settings, config_map)
+        job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
         generation = int(metadata["generation"])
         invalid = Invalid(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting)
         return Asked(owner, _application_id(document), invalid, None)
-    return Asked(owner, app.application_id, _wanted(app, owner, revision.id, deleting), revision)
+    attempt = None if job is None else attempt_of(job)
+    return Asked(owner, app.application_id, _wanted(app, owner, revision.id, attempt, deleting), revision, job)
 
 
 def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigMap) -> Revision:
@@ -51,7 +56,12 @@ def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigM
     return revision_of(app, settings, code_files(app, found))
 
 
-def _wanted(app: StreamsApp, owner: Owner, revision: str, deleting: bool) -> Wanted:
+def _bootstrap(app: StreamsApp, owner: Owner, revision: Revision, settings: RenderSettings) -> Object | None:
+    asked = app.spec.bootstrap
+    return None if asked is None else bootstrap_job(owner, asked, revision, settings)
+
+
+def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None, deleting: bool) -> Wanted:
     spec, remote = app.spec, app.spec.remote_state
     return Wanted(
         name=owner.name,
@@ -65,6 +75,7 @@ def _wanted(app: StreamsApp, owner: Owner, revision: str, deleting: bool) -> Wan
         autoscaling=spec.autoscaling,
         has_remote_state=remote is not None,
         snapshot_interval_seconds=60 if remote is None else remote.snapshot_interval_seconds,
+        bootstrap=bootstrap,
         deleting=deleting,
     )
 

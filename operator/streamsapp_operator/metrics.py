@@ -24,7 +24,17 @@ from streamsapp_operator.model.status import AppStatus
 # They would be a series for each series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-_PHASES = ("Checking", "Rolling", "Blocked", "Complete", "TimedOut", "RollingBack", "RolledBack", "Refused")
+_PHASES = (
+    "Checking",
+    "Bootstrapping",
+    "Rolling",
+    "Blocked",
+    "Complete",
+    "TimedOut",
+    "RollingBack",
+    "RolledBack",
+    "Refused",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             runtime_image=given.runtime_image or None,
             operator_namespace=given.own_namespace,
             image_pull_policy=given.image_pull_policy,
+            spark_image=given.spark_image or None,
             operator_labels=_labels(given.own_labels),
         ),
         key=_key(given.key_file),
@@ -90,10 +91,16 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--namespaces", "WATCH_NAMESPACES", "", "namespaces to watch, separated by commas; * for all; own if empty")
     add("--runtime-image", "STREAMSAPP_RUNTIME_IMAGE", "", "image of pods whose StreamsApp has no spec.image")
     add(
+        "--spark-image",
+        "STREAMSAPP_SPARK_IMAGE",
+        "",
+        "image of bootstraps whose StreamsApp has no spec.bootstrap.image",
+    )
+    add(
         "--image-pull-policy",
         "STREAMSAPP_IMAGE_PULL_POLICY",
         "IfNotPresent",
-        "of runtime pods",
+        "of both",
         choices=("Always", "IfNotPresent", "Never"),
     )
     add("--key-file", "STREAMSAPP_KEY_FILE", "", "file with the key that applications' tokens are derived of")

@@ -84,9 +84,10 @@ class App:
         namespace = document["metadata"]["namespace"]
         asked = read(document, self._tools.settings, lambda name: self._code.read(namespace, name))
         known = tokens(self._tools.key, self.uid, self._tools.clock.now())
-        look = self._with_rejection(self._observer.look(asked, known), asked)
-        progress()
         before = from_document(document.get("status"))
+        job = None if before.bootstrap is None else before.bootstrap.job
+        look = self._with_rejection(self._observer.look(asked, known, job), asked)
+        progress()
         planned = self._tools.plan(asked.wanted, look.observed, before, self._tools.clock.now())
         document = self._write(document, before, planned.status)
         progress()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from seen import NOW, SHAPE, observed, pods
 from streamsapp_operator.model.actions import Action, Tell
-from streamsapp_operator.model.observed import CheckSeen, PodSeen
+from streamsapp_operator.model.observed import BootstrapSeen, CheckSeen, PodSeen
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.plan import Plan, plan
@@ -35,12 +35,14 @@ class Looks:
         seen: list[PodSeen],
         *,
         checks: Mapping[str, CheckSeen] | None = None,
+        job: BootstrapSeen | None = None,
         after: float = 1.0,
         **children: Any,
     ) -> Plan:
         """A second later, by default; what pods saw is as old as before."""
         self.now += after
         look = observed([fresh_at(it, self.now) for it in seen], at=self.now, checks=checks, **children)
+        look = replace(look, bootstrap=job)
         planned = plan(self.app, look, self.status, self.now)
         self.status = planned.status
         return planned

@@ -81,7 +81,7 @@ class MemoryApi(Client):
         self._may_fail(f"evict Pod/{pod}")
         self.objects.pop(("Pod", pod), None)
 
-    def delete(self, kind: Kind, namespace: str, name: str) -> None:
+    def delete(self, kind: Kind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
         self._may_fail(f"delete {kind.name}/{name}")
         self.objects.pop((kind.name, name), None)
 

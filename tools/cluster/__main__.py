@@ -19,7 +19,7 @@ from contextlib import contextmanager, redirect_stdout
 from bootstrap import SetupError
 from cluster import binaries, network, packages
 from cluster.host_services import KAFKA, S3, HostServices
-from cluster.images import Images
+from cluster.images import SPARK, Images
 from cluster.layout import Layout
 from cluster.node import Node
 from console import step
@@ -28,7 +28,11 @@ from streamsapp.errors import StreamsAppError, UserInputError
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="cluster", description="a real single-node Kubernetes on this machine")
-    parser.add_argument("action", choices=["up", "down", "build"], help="build: only the programs that tests need")
+    parser.add_argument(
+        "action",
+        choices=["up", "spark", "down", "build"],
+        help="spark: the image of bootstraps, once the node is up; build: only the programs that tests need",
+    )
     action = parser.parse_args().action
     try:
         with redirect_stdout(sys.stderr):
@@ -38,7 +42,7 @@ def main() -> int:
             packages.ensure()
             layout = Layout.of_this_machine()
             with _alone(layout):
-                (bring_up if action == "up" else bring_down)(layout)
+                {"up": bring_up, "spark": bring_in_spark, "down": bring_down}[action](layout)
     except (StreamsAppError, SetupError) as error:
         print(f"\ncluster-{action} failed: {error}", file=sys.stderr)
         return 2 if isinstance(error, UserInputError | SetupError) else 1
@@ -72,6 +76,13 @@ def bring_up(layout: Layout) -> None:
         services.start()
         _apply(layout, json.dumps(services.credentials("default")))
     print(f"  pods say kafka:9092 and http://s3:9000; this machine says {KAFKA} and {S3}", flush=True)
+
+
+def bring_in_spark(layout: Layout) -> None:
+    """The image that bootstraps run in, into the node that runs."""
+    images = Images(layout)
+    images.build([SPARK])
+    images.bring_in([SPARK])
 
 
 def bring_down(layout: Layout) -> None:

@@ -28,6 +28,7 @@ from streamsapp.errors import StreamsError
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNTIME_IMAGE = "localhost/streamsapp-runtime:dev"
 OPERATOR_IMAGE = "localhost/streamsapp-operator:dev"
+SPARK_IMAGE = "localhost/streamsapp-spark:dev"
 _BASE_IMAGE = "localhost/streamsapp-base:1"
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _BASE_PACKAGES = "python3,python3-venv,ca-certificates"
@@ -49,6 +50,8 @@ IMAGES = (
     Image(RUNTIME_IMAGE, "images/runtime.Dockerfile", ("images/runtime.lock", *_WHEEL)),
     Image(OPERATOR_IMAGE, "images/operator.Dockerfile", ("images/operator.lock", *_WHEEL)),
 )
+#: For bootstraps; made when it is asked for, as it is several times as large as the others together.
+SPARK = Image(SPARK_IMAGE, "images/spark.Dockerfile", ("images/spark.lock", *_WHEEL))
 
 
 class Images:
@@ -59,8 +62,8 @@ class Images:
         self._built = _Record(layout.images / "built.json")
         self._imported = _Record(layout.containers / "imported.json")
 
-    def build(self) -> None:
-        """Make all images what the tree says."""
+    def build(self, images: Sequence[Image] = IMAGES) -> None:
+        """Make images what the tree says."""
         base = f"{_codename()} {_BASE_PACKAGES}"
         if self._built.get(_BASE_IMAGE) != base:
             with step(f"base image, {_codename()} with Python"):
@@ -70,7 +73,7 @@ class Images:
             with step("pause image"):
                 self._build_pause()
             self._built.set(PAUSE_IMAGE, program)
-        for image in IMAGES:
+        for image in images:
             wanted = fingerprint([base], [ROOT / each for each in (image.dockerfile, *image.sources)])
             if self._built.get(image.name) != wanted:
                 with step(f"image {image.name}"):
@@ -78,9 +81,9 @@ class Images:
                 self._built.set(image.name, wanted)
         self._forget_old_layers()
 
-    def bring_in(self) -> None:
+    def bring_in(self, images: Sequence[Image] = IMAGES) -> None:
         """Import what the node does not have yet; containerd runs."""
-        for name in (PAUSE_IMAGE, *(image.name for image in IMAGES)):
+        for name in (PAUSE_IMAGE, *(image.name for image in images)):
             wanted = self._buildah("images", "--quiet", "--no-trunc", name).strip()
             if self._imported.get(name) != wanted:
                 with step(f"importing {name}"):

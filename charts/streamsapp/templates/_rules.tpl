@@ -39,6 +39,10 @@ tests/integration/chart/allowed.yaml: both change together or the tests fail.
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
+# The Job that makes state of history before an application's first pods; it is deleted when its result is in the status.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, create, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

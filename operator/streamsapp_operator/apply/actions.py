@@ -13,19 +13,22 @@ from streamsapp_operator.apply.children import ChildWriter, NameTakenError
 from streamsapp_operator.apply.revisions import Revisions
 from streamsapp_operator.asked import Asked
 from streamsapp_operator.children import Children, Owner, RenderSettings, Revision, render
-from streamsapp_operator.children.names import REVISION_LABEL, check_pod_name
+from streamsapp_operator.children.bootstrap_job import attempt_of
+from streamsapp_operator.children.names import REVISION_LABEL, bootstrap_job_name, check_pod_name
 from streamsapp_operator.children.policy import disruption_budget
 from streamsapp_operator.kube import Client, Conflict, Object, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
-from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET, STREAMS_APP, label
+from streamsapp_operator.kube.kinds import CONFIG_MAP, JOB, POD, STATEFUL_SET, STREAMS_APP, label
 from streamsapp_operator.model.actions import (
     Action,
     ApplyChildren,
+    DropBootstrap,
     DropCheck,
     DropRevisions,
     Evict,
     Release,
     SetBudget,
+    StartBootstrap,
     StartCheck,
     Tell,
 )
@@ -110,6 +113,10 @@ class Actor:
                 self._start_check(revision, case)
             case DropCheck(revision=revision):
                 self._drop_check(owner, revision)
+            case StartBootstrap(attempt=attempt):
+                self._start_bootstrap(attempt, case)
+            case DropBootstrap():
+                self._drop_bootstrap(owner)
             case DropRevisions(keep=keep):
                 self._drop_revisions(owner, keep, look)
             case Tell(kind=kind, reason=reason, message=message):
@@ -181,6 +188,29 @@ class Actor:
         found = self._client.get(POD, owner.namespace, name, metadata_only=True)
         if found is not None and is_owned(found, owner.uid) and "deletionTimestamp" not in found["metadata"]:
             self._client.evict(owner.namespace, name, found["metadata"]["uid"])
+
+    def _start_bootstrap(self, attempt: str, case: Case) -> None:
+        asked = case.asked
+        if asked.bootstrap is None or asked.revision is None or attempt_of(asked.bootstrap) != attempt:
+            return  # the spec has changed since: the next plan asks for another one
+        *needed, _ = self._render(asked.revision, case, 0, 0).check
+        self._writer.send_all(needed, case.look.children)
+        try:
+            self._client.create(asked.bootstrap)
+        except Conflict:
+            self._find_bootstrap(asked.owner)
+            raise
+
+    def _drop_bootstrap(self, owner: Owner) -> None:
+        if self._find_bootstrap(owner) is not None:
+            self._client.delete(JOB, owner.namespace, bootstrap_job_name(owner.name), dependents_first=True)
+
+    def _find_bootstrap(self, owner: Owner) -> Object | None:
+        name = bootstrap_job_name(owner.name)
+        found = self._client.get(JOB, owner.namespace, name, metadata_only=True)
+        if found is not None and not is_owned(found, owner.uid):
+            raise NameTakenError(f"there is a Job {name!r} already that is not this StreamsApp's: delete it")
+        return found
 
     def _drop_revisions(self, owner: Owner, keep: frozenset[str], look: Look) -> None:
         for key, child in list(look.children.items()):

@@ -34,6 +34,7 @@ def manifest_text(app: StreamsApp) -> str:
         app.spec,
         replicas=nothing.replicas,
         autoscaling=nothing.autoscaling,
+        bootstrap=nothing.bootstrap,
         rollout=nothing.rollout,
         image=nothing.image,
         code=nothing.code,

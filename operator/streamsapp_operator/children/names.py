@@ -13,6 +13,10 @@ NAME_LABEL = "streamsapp.dev/name"
 REVISION_LABEL = "streamsapp.dev/revision"
 #: On check pods instead of NAME_LABEL: no service, budget or StatefulSet may take them for the application's.
 CHECK_LABEL = "streamsapp.dev/check"
+#: On the Job of a bootstrap and its pods, for the same reason.
+BOOTSTRAP_LABEL = "streamsapp.dev/bootstrap"
+#: On that Job: what it is made of.
+ATTEMPT = "streamsapp.dev/attempt"
 #: On pods of others that may reach the port, to scrape metrics or to ask for state.
 CLIENT_LABEL = "streamsapp.dev/client"
 RESTARTED_AT = "streamsapp.dev/restartedAt"
@@ -48,12 +52,16 @@ class Owner:
 
 
 def own_labels(app: str) -> dict[str, str]:
-    """Of every child but the check pod."""
+    """Of every child but the check pod and the Job of a bootstrap."""
     return {NAME_LABEL: app, **_recommended(app, "runtime")}
 
 
 def check_labels(app: str, revision: str) -> dict[str, str]:
     return {CHECK_LABEL: app, REVISION_LABEL: revision, **_recommended(app, "check")}
+
+
+def bootstrap_labels(app: str, revision: str) -> dict[str, str]:
+    return {BOOTSTRAP_LABEL: app, REVISION_LABEL: revision, **_recommended(app, "bootstrap")}
 
 
 def selector(app: str) -> dict[str, str]:
@@ -67,6 +75,11 @@ def config_map_name(app: str, revision: str) -> str:
 
 def check_pod_name(app: str, revision: str) -> str:
     return f"{app}-check-{revision}"
+
+
+def bootstrap_job_name(app: str) -> str:
+    """One of an application, so that there never are two Jobs at once."""
+    return f"{app}-bootstrap"
 
 
 def query_service_name(app: str) -> str:

@@ -18,3 +18,5 @@ class RenderSettings:
         default_factory=lambda: {"app.kubernetes.io/name": "streamsapp-operator"}
     )
     image_pull_policy: str = "IfNotPresent"
+    #: Of bootstraps whose manifest has no ``spec.bootstrap.image``; ``None``: the manifest must name one.
+    spark_image: str | None = None

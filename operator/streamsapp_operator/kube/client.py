@@ -162,10 +162,11 @@ class Client:
         found = self.get(POD, namespace, pod, metadata_only=True)
         return found is not None and found["metadata"]["resourceVersion"] == resource_version
 
-    def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        """Gone already is done."""
+    def delete(self, kind: Kind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
+        """Gone already is done. With ``dependents_first`` it is there, being deleted, until what it owns is gone."""
         try:
-            self._request("delete", kind, namespace, name)
+            query = {"propagationPolicy": "Foreground"} if dependents_first else None
+            self._request("delete", kind, namespace, name, query=query)
         except Gone:
             return
 

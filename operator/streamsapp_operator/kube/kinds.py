@@ -36,6 +36,7 @@ CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 SECRET = Kind("v1", "Secret", "secrets")
 POD = Kind("v1", "Pod", "pods")
 EVENT = Kind("v1", "Event", "events")
+JOB = Kind("batch/v1", "Job", "jobs")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 
 _ALL = (
@@ -49,6 +50,7 @@ _ALL = (
     SECRET,
     POD,
     EVENT,
+    JOB,
     LEASE,
 )
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in _ALL}

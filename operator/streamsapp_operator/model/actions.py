@@ -58,6 +58,18 @@ class DropCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class StartBootstrap:
+    """Start the Job that makes state of history."""
+
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropBootstrap:
+    """Delete the Job: it is gone when its pods are."""
+
+
+@dataclass(frozen=True, slots=True)
 class DropRevisions:
     """Delete configurations that nothing refers to any more; ``keep`` stay."""
 
@@ -78,4 +90,15 @@ class Release:
     """Everything is drained: the finalizer may go."""
 
 
-Action: TypeAlias = ApplyChildren | SetBudget | Evict | StartCheck | DropCheck | DropRevisions | Tell | Release
+Action: TypeAlias = (
+    ApplyChildren
+    | SetBudget
+    | Evict
+    | StartCheck
+    | DropCheck
+    | StartBootstrap
+    | DropBootstrap
+    | DropRevisions
+    | Tell
+    | Release
+)

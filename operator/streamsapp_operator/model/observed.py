@@ -147,6 +147,31 @@ class CheckSeen:
     started_at: float | None = None
 
 
+class JobState(Enum):
+    """How the Job of a bootstrap stands."""
+
+    #: No container of it runs: not yet, or not at the moment.
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    #: It is being deleted: some pod of it may still run.
+    ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSeen:
+    """The Job of a bootstrap."""
+
+    attempt: str
+    revision: str | None
+    state: JobState
+    #: Why it failed; what it waits for, or what became of the try before.
+    message: str | None = None
+    #: What it waits for is an error (its image cannot be pulled, no node takes it).
+    stuck: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """One look at an application."""
@@ -159,3 +184,5 @@ class Observed:
     #: How many pods can have work: the distinct active tasks that were reported; ``None``: not known, because a pod
     #: could not be asked.
     tasks_total: int | None = None
+    #: ``None``: there is none, as far as the status knows of one.
+    bootstrap: BootstrapSeen | None = None

@@ -47,7 +47,22 @@ class Tasks(_Fields, frozen=True, kw_only=True):
     standby: int = 0
 
 
-Phase = Literal["Checking", "Rolling", "Blocked", "Complete", "TimedOut", "RollingBack", "RolledBack", "Refused"]
+class BootstrapStatus(_Fields, frozen=True, kw_only=True):
+    """What became of ``spec.bootstrap``."""
+
+    phase: Literal["Pending", "Running", "Done", "Failed", "Ignored"]
+    message: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    #: The Job, from before it is made until it is gone.
+    job: str | None = None
+    #: What the Job is made of: another one is another attempt.
+    attempt: str | None = None
+
+
+Phase = Literal[
+    "Checking", "Bootstrapping", "Rolling", "Blocked", "Complete", "TimedOut", "RollingBack", "RolledBack", "Refused"
+]
 
 
 class RolloutStatus(_Fields, frozen=True, kw_only=True):
@@ -99,6 +114,7 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     autoscaling: Autoscaling | None = None
     has_remote_state: bool = False
     snapshot_interval_seconds: int = 60
+    bootstrap: str | None = None
 
 
 class Condition(_Fields, frozen=True, kw_only=True):
@@ -126,6 +142,7 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     standby_lag: int | None = None
     restart: Restart = Restart()
     rollout: RolloutStatus | None = None
+    bootstrap: BootstrapStatus | None = None
     scaling: ScalingStatus | None = None
     conditions: tuple[Condition, ...] = ()
     #: The revision that last had every pod ready: where a rollback leads.

@@ -27,7 +27,7 @@ _MAX_FAULTS = 50
 _MAX_FAULT = 2000
 #: How long a pod may fail to start for a reason that could go away by itself, in seconds.
 _PATIENCE = 30.0
-_CANNOT_START = {
+CANNOT_START = {
     "ErrImagePull",
     "ImagePullBackOff",
     "InvalidImageName",
@@ -62,7 +62,7 @@ def check_seen(pod: Object, now: float) -> CheckSeen:
         return _without_result(revision, status, started_at)
     reason, message = waiting(pod)
     faults = () if reason is None else (f"the check does not run: {reason}: {message or 'no more is known'}",)
-    if reason in _CANNOT_START and now - started_at > _PATIENCE:
+    if reason in CANNOT_START and now - started_at > _PATIENCE:
         return CheckSeen(revision, CheckState.FAILED, faults, None, started_at)
     return CheckSeen(revision, CheckState.RUNNING, faults, None, started_at)
 

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamsapp_operator.asked import Asked
-from streamsapp_operator.children.names import CHECK_LABEL, NAME_LABEL, REVISION_LABEL
+from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL, REVISION_LABEL
 from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import (
     BUDGET,
     CONFIG_MAP,
+    JOB,
     NETWORK_POLICY,
     POD,
     SERVICE,
@@ -25,7 +26,8 @@ from streamsapp_operator.kube.kinds import (
     annotation,
     label,
 )
-from streamsapp_operator.model.observed import ChildrenSeen, Observed, PodReport, PodSeen, TaskRole
+from streamsapp_operator.model.observed import BootstrapSeen, ChildrenSeen, Observed, PodReport, PodSeen, TaskRole
+from streamsapp_operator.observe.bootstraps import bootstrap_seen
 from streamsapp_operator.observe.checks import check_seen
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
 from streamsapp_operator.observe.pod_status import PodAsker
@@ -58,8 +60,8 @@ class Observer:
         self._still_at: float | None = None
         self._offsets = ClockOffsets()
 
-    def look(self, asked: Asked, tokens: Sequence[str]) -> Look:
-        """Raises ``ApiError``: half a look is none."""
+    def look(self, asked: Asked, tokens: Sequence[str], job: str | None = None) -> Look:
+        """``job`` is that of a bootstrap, where there may be one. Raises ``ApiError``: half a look is none."""
         at, owner = self._clock.now(), asked.owner
         if self._still_at is None or at - self._still_at >= STILL_SECONDS:
             self._still = self._list_still(owner.namespace, owner.name)
@@ -80,8 +82,17 @@ class Observer:
             pods=pods,
             checks={check.revision: check for check in checks},
             tasks_total=tasks_total(pods),
+            bootstrap=None if job is None else self._bootstrap(asked, job),
         )
         return Look(observed, children)
+
+    def _bootstrap(self, asked: Asked, name: str) -> BootstrapSeen | None:
+        owner = asked.owner
+        job = self._client.get(JOB, owner.namespace, name)
+        if job is None or not is_owned(job, owner.uid):
+            return None
+        pods = self._list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
+        return bootstrap_seen(job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])])
 
     def _pods(self, asked: Asked, tokens: Sequence[str]) -> tuple[PodSeen, ...]:
         owner = asked.owner

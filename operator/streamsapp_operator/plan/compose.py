@@ -70,10 +70,11 @@ def _actions(view: View, course: Course, replicas: int, shrinking: bool) -> list
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + view.settings.rollout.max_observation_age_seconds
         actions.append(Evict(restart.name, restart.uid, restart.resource_version, reason, limit))
-    kept = {course.rollout.revision, course.last_good, course.template, children.template_revision}
+    job = None if observed.bootstrap is None else observed.bootstrap.revision
+    kept = {job, course.rollout.revision, course.last_good, course.template, children.template_revision}
     keep = frozenset(it for it in (*kept, *(pod.revision for pod in view.pods)) if it is not None)
     drop = [DropRevisions(keep)] if children.revisions - keep else []
-    return [*actions, *course.checks, *drop]
+    return [*actions, *course.before, *drop]
 
 
 def _status(view: View, course: Course, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
@@ -89,6 +90,7 @@ def _status(view: View, course: Course, scaling: ScalingStatus | None, replicas:
         standby_lag=summary.standby_lag(view),
         restart=view.restart,
         rollout=course.rollout,
+        bootstrap=course.bootstrap,
         scaling=scaling,
         last_good_revision=course.last_good,
         failed_revision=course.failed,

@@ -20,6 +20,7 @@ Told = tuple[State, str, str]
 
 #: Why a container does not run that is expected to run in a moment.
 PASSING = frozenset({"ContainerCreating", "PodInitializing"})
+BOOTSTRAP_FAILED = "BootstrapFailed"
 #: A snapshot may be as old as so many intervals, and then some.
 INTERVALS = 3
 SLACK_SECONDS = 60.0
@@ -66,6 +67,8 @@ def _ready(view: View, status: AppStatus) -> Told:
         return "False", "TopologyRefused", rollout.failure or ""
     if view.settings.replicas == 0:
         return "False", "Suspended", "spec.replicas is 0"
+    if rollout is not None and rollout.phase == "Bootstrapping":
+        return "False", _bootstrap_reason(status), rollout.message or ""
     if status.last_good_revision is None and (rollout is None or rollout.phase != "Complete"):
         return "False", "Starting", (rollout.message if rollout else None) or "pods are starting"
     away = wanted - status.ready_replicas
@@ -83,6 +86,9 @@ def _progressing(view: View, status: AppStatus) -> Told:
     if rollout is None:
         return "Unknown", "NotStarted", "nothing was begun yet"
     message = rollout.message or f"revision {rollout.revision}"
+    if rollout.phase == "Bootstrapping":
+        reason = _bootstrap_reason(status)
+        return "False" if reason == BOOTSTRAP_FAILED else "True", reason, message
     if rollout.phase in {"Checking", "Rolling", "Blocked", "RollingBack"}:
         return "True", rollout.phase, message
     if len(view.pods) != status.target_replicas:
@@ -122,10 +128,20 @@ def _degraded(view: View, status: AppStatus) -> Told:
     if rollout is not None and rollout.phase in {"Refused", "RollingBack", "RolledBack", "TimedOut"}:
         reason = "TopologyRefused" if rollout.phase == "Refused" else rollout.phase
         return "True", reason, _why(rollout)
+    if rollout is not None and rollout.phase == "Bootstrapping" and _bootstrap_reason(status) == BOOTSTRAP_FAILED:
+        return "True", BOOTSTRAP_FAILED, rollout.message or ""
+    job = view.observed.bootstrap
+    if job is not None and job.stuck:
+        return "True", "PodFailing", f"the bootstrap's pod does not run: {job.message}"
     unready = _unready(view)
     if unready is not None:
         return "True", "PodFailing", unready
     return "False", "AsExpected", ""
+
+
+def _bootstrap_reason(status: AppStatus) -> str:
+    failed = status.bootstrap is not None and status.bootstrap.phase == "Failed"
+    return BOOTSTRAP_FAILED if failed else "Bootstrapping"
 
 
 def _why(rollout: RolloutStatus) -> str:

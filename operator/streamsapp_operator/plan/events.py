@@ -9,14 +9,19 @@ from collections.abc import Iterator
 
 from streamsapp_operator.model.actions import Tell
 from streamsapp_operator.model.observed import Observed
-from streamsapp_operator.model.status import AppStatus, RolloutStatus
+from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus
 from streamsapp_operator.model.wanted import Invalid, Wanted
 
 
 def events(app: Wanted | Invalid, observed: Observed, before: AppStatus, after: AppStatus) -> list[Tell]:
     """Reasons are stable: tools match them."""
     present = frozenset(pod.uid for pod in observed.pods)
-    return [*_spec(app, before), *_rollout(before.rollout, after.rollout, present), *_replicas(before, after)]
+    return [
+        *_spec(app, before),
+        *_bootstrap(before.bootstrap, after.bootstrap),
+        *_rollout(before.rollout, after.rollout, present),
+        *_replicas(before, after),
+    ]
 
 
 def _spec(app: Wanted | Invalid, before: AppStatus) -> Iterator[Tell]:
@@ -27,6 +32,23 @@ def _spec(app: Wanted | Invalid, before: AppStatus) -> Iterator[Tell]:
             yield Tell("Warning", "InvalidSpec", message)
     elif told:
         yield Tell("Normal", "SpecAccepted", "the spec is valid again")
+
+
+def _bootstrap(before: BootstrapStatus | None, after: BootstrapStatus | None) -> Iterator[Tell]:
+    if after is None:
+        return
+    began = after.started_at is not None and (before is None or before.started_at != after.started_at)
+    if began and after.phase == "Pending":
+        yield Tell("Normal", "BootstrapStarted", f"Job {after.job} makes state of history before the first pods start")
+    if before is not None and before.phase == after.phase:
+        return
+    match after.phase:
+        case "Done":
+            yield Tell("Normal", "BootstrapDone", "the state is there: pods start with it")
+        case "Failed":
+            yield Tell("Warning", "BootstrapFailed", after.message or "")
+        case "Ignored":
+            yield Tell("Warning", "BootstrapIgnored", f"spec.bootstrap: {after.message}")
 
 
 def _rollout(before: RolloutStatus | None, after: RolloutStatus | None, present: frozenset[str]) -> Iterator[Tell]:

@@ -13,6 +13,8 @@ def phrase(view: View, status: AppStatus) -> str:
         return "Invalid spec"
     if view.settings.replicas == 0:
         return "Suspending" if view.pods else "Suspended"
+    if status.bootstrap is not None and status.bootstrap.phase == "Failed":
+        return "Bootstrap failed"
     if status.rollout is not None and (words := _of_rollout(status.rollout, first=status.last_good_revision is None)):
         return words
     pods, asked = len(view.pods), status.target_replicas
@@ -25,6 +27,8 @@ def _of_rollout(rollout: RolloutStatus, *, first: bool) -> str | None:
     match rollout.phase:
         case "Checking":
             return "Checking topology"
+        case "Bootstrapping":
+            return "Bootstrapping"
         case "Rolling":
             return "Starting" if first else f"Restarting {rollout.updated}/{rollout.total}"
         case "Blocked":

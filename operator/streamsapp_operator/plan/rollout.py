@@ -2,10 +2,10 @@
 
 Pure. The phases::
 
-    Checking ──► Rolling ⇄ Blocked ──► Complete          another spec begins anew, from any phase
+    Checking ──► Rolling ⇄ Blocked ──► Complete          another spec begins anew, from any phase;
        │            │         └──────► TimedOut ──► Complete (its pods became ready after all)
        ▼            ▼
-    Refused     RollingBack ──► RolledBack | TimedOut
+    Refused     RollingBack ──► RolledBack | TimedOut    before the first Rolling: Bootstrapping, if it is asked for
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from streamsapp_operator.model.actions import Action
 from streamsapp_operator.model.observed import PodSeen
-from streamsapp_operator.model.status import Phase, RolloutStatus
+from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
+from streamsapp_operator.plan.bootstrap import prepared
 from streamsapp_operator.plan.check import examine
 from streamsapp_operator.plan.shapes import compatibility, decode
 from streamsapp_operator.plan.steps import Move, advance, failure_of, is_settled, measured
@@ -42,22 +43,27 @@ class Course:
     restart: PodSeen | None = None
     #: Every pod must end before the first of the new revision may start.
     stop: bool = False
-    checks: tuple[Action, ...] = ()
+    #: What comes before the first pod: of the check, and of the bootstrap.
+    before: tuple[Action, ...] = ()
+    bootstrap: BootstrapStatus | None = None
 
 
 def decide(view: View, *, shrinking: bool) -> Course:
     """The next move towards the wanted revision, or back to the last good one."""
     rollout, checks = examine(view, _begun(view))
-    status, before = view.status, view.observed.children.template_revision
+    rollout, preparation = prepared(view, rollout)
+    status, template = view.status, view.observed.children.template_revision
     course = Course(
         rollout=rollout,
-        template=before or status.last_good_revision,
+        template=template or status.last_good_revision,
         last_good=status.last_good_revision,
         failed=status.failed_revision if status.failed_revision == rollout.revision else None,
         shape=status.shape,
-        checks=tuple(checks),
+        before=(*checks, *preparation.actions),
+        bootstrap=preparation.status,
     )
-    return course if rollout.phase == "Checking" else _follow(view, course, shrinking)
+    waits = preparation.waits or rollout.phase == "Checking"
+    return course if waits else _follow(view, course, shrinking)
 
 
 def _begun(view: View) -> RolloutStatus:

@@ -63,6 +63,7 @@ def settings_of(app: Wanted | Invalid, status: AppStatus, observed: Observed) ->
             autoscaling=app.autoscaling,
             has_remote_state=app.has_remote_state,
             snapshot_interval_seconds=app.snapshot_interval_seconds,
+            bootstrap=app.bootstrap,
         )
     if status.accepted is not None:
         return status.accepted

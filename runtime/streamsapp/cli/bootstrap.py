@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from streamsapp.cli.arguments import add_manifest, new_command
 from streamsapp.cli.spark import add_spark_options, in_spark_package
+from streamsapp.errors import ManifestError, StreamsAppError
+from streamsapp.manifest import StreamsApp, load
+from streamsapp.manifest.history import LATEST, until_text
+from streamsapp.manifest.to_config import to_remote_state
+from streamsapp.remote.bootstraps import Bootstraps
+from streamsapp.remote.open import open_store
+
+#: What Kubernetes keeps of a termination message.
+_MAX_BYTES = 4096
+
+_in_spark = in_spark_package("bootstrap", "run")
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,9 +38,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add_manifest(parser)
     parser.add_argument(
         "--until",
-        default="latest",
-        metavar="latest|OFFSETS.json",
-        help='where history ends; a file has {"topic": {"0": 1200, "1": -1}}; default: latest, as of now',
+        metavar="latest|OFFSETS.json|JSON",
+        help='where history ends; JSON, in a file or here, is {"topic": {"0": 1200, "1": -1}}; default: '
+        "spec.bootstrap.until, else latest, as of now",
     )
     parser.add_argument(
         "--from",
@@ -40,4 +55,50 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="write the results of history, too, at least once; without it output topics get what comes afterwards",
     )
     add_spark_options(parser)
-    parser.set_defaults(run=in_spark_package("bootstrap", "run"))
+    # The operator's: where it reads why a Job failed.
+    parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
+    parser.set_defaults(run=_bootstrap)
+
+
+def _bootstrap(options: argparse.Namespace) -> int:
+    app = load(options.file)
+    with _as_option(options.until or _until_of(app)) as options.until:
+        return _in_spark(options) if options.report is None else _reported(app, options)
+
+
+def _reported(app: StreamsApp, options: argparse.Namespace) -> int:
+    """For a Job: whatever may be wrong, pods can start where the state has been made before."""
+    try:
+        return _in_spark(options)
+    except StreamsAppError as error:
+        if _was_done(app):
+            print(f"{app.application_id}: the bootstrap was done before; {error}")
+            return 0
+        faults = error.faults if isinstance(error, ManifestError) else [str(error)]
+        options.report.write_bytes("\n".join(faults).encode()[:_MAX_BYTES])
+        raise
+
+
+def _was_done(app: StreamsApp) -> bool:
+    try:
+        remote = to_remote_state(app)
+        newest = None if remote is None else Bootstraps(open_store(remote), app.application_id).newest()
+    except StreamsAppError:
+        return False  # what was wrong before is what is told
+    return newest is not None and newest.is_done
+
+
+def _until_of(app: StreamsApp) -> str:
+    return LATEST if app.spec.bootstrap is None else until_text(app.spec.bootstrap.until)
+
+
+@contextmanager
+def _as_option(until: str) -> Iterator[str]:
+    """``latest`` or the name of a file, as the Spark package takes it."""
+    if not until.lstrip().startswith("{"):
+        yield until
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        file.write(until)
+        file.flush()
+        yield file.name

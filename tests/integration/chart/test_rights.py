@@ -88,6 +88,8 @@ def test_the_api_server_refuses_what_others_would_have_asked_for(cluster: ApiSer
         ("create", "streamsapp.dev/streamsapps"),
         ("delete", "streamsapp.dev/streamsapps"),
         ("delete", "apps/statefulsets"),
+        ("list", "batch/jobs"),
+        ("patch", "batch/jobs"),
         ("create", "rbac.authorization.k8s.io/rolebindings"),
     ]
     with applied(cluster, [each for each in render("watch.clusterWide=true") if "rbac" in each["apiVersion"]]):
@@ -122,6 +124,6 @@ def may(cluster: ApiServer, verb: str, what: str, namespace: str = "apps") -> bo
 def _parts(what: str) -> tuple[str, str, str]:
     """Group, resource, and subresource or name; most groups have a dot."""
     first, *others = what.split("/")
-    if "." in first or first in ("apps", "policy"):
+    if "." in first or first in ("apps", "batch", "policy"):
         return first, others[0], "".join(others[1:])
     return "", first, "".join(others)

@@ -49,6 +49,8 @@ def type_of(field: dict[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in field["enum"])
     if "x-kubernetes-int-or-string" in field:
         return "`auto` or integer ≥ 1"
+    if "type" not in field:
+        return f"`{field['default']}` or mapping"
     words = {"string": "text", "boolean": "true or false", "array": "list", "object": "mapping"}
     least = f" ≥ {field['minimum']}" if "minimum" in field else ""
     return f"{words.get(field['type'], field['type'])}{least}"
@@ -59,7 +61,7 @@ def test_every_field_of_the_spec_is_told_with_type_and_default(name: str) -> Non
     assert [row[:3] for row in tables()[name]] == list(fields(schema(name)))
 
 
-@pytest.mark.parametrize("name", ["status", "status.rollout"])
+@pytest.mark.parametrize("name", ["status", "status.rollout", "status.bootstrap"])
 def test_every_field_of_the_status_is_told(name: str) -> None:
     assert [row[0] for row in tables()[name]] == [f"`{field}`" for field in schema(name)["properties"]]
 

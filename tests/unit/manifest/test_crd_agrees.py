@@ -52,7 +52,7 @@ def _union_differences(schema: dict[str, Any], types: tuple[inspect.Type, ...], 
     present = [each for each in types if not isinstance(each, inspect.NoneType)]
     if len(present) == 1:
         yield from differences(schema, present[0], path)
-    elif any(isinstance(each, inspect.BoolType) for each in present):
+    elif any(isinstance(each, inspect.BoolType | inspect.DictType) for each in present):
         yield from _unequal(schema, _ANYTHING, path)  # a schema has no union but this one, and that of below
     else:
         yield from _unequal(schema, _INT_OR_STRING, path)
@@ -135,7 +135,8 @@ def test_what_is_left_out_means_the_same_in_a_cluster_and_in_a_file(schema: dict
 
 
 @pytest.mark.parametrize(
-    ("section", "given"), [("autoscaling", {"maxReplicas": 1}), ("remoteState", {"url": "s3://b/p"})]
+    ("section", "given"),
+    [("autoscaling", {"maxReplicas": 1}), ("remoteState", {"url": "s3://b/p"}), ("bootstrap", {"image": "spark"})],
 )
 def test_sections_that_may_be_absent_have_the_manifests_defaults(
     schema: dict[str, Any], section: str, given: dict[str, Any]

@@ -1,0 +1,44 @@
+# What runs the bootstrap of a StreamsApp: the runtime with Spark and Java. With docker, from this tree:
+#   docker build -f images/spark.Dockerfile -t streamsapp-spark .
+# BASE is any Debian or Ubuntu with Python 3.11 or newer, its venv module, glibc, and a package of Java 17 or newer.
+ARG BASE=docker.io/library/python:3.11-slim
+
+# The wheel, by the same build backend as everywhere. A change of the code begins at the COPY.
+FROM ${BASE} AS wheel
+COPY images/build.lock /build/
+RUN python3 -m venv /build/venv \
+ && /build/venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r /build/build.lock
+COPY pyproject.toml README.md /build/tree/
+COPY runtime /build/tree/runtime
+COPY operator /build/tree/operator
+COPY spark /build/tree/spark
+RUN /build/venv/bin/pip wheel --disable-pip-version-check --no-deps --no-build-isolation -w /build/dist /build/tree
+
+# Exactly the locked packages; of pyspark there is only the source, of which a package is made first. They are compiled
+# here, because the file system of a pod is read-only.
+FROM ${BASE} AS packages
+COPY images/build.lock images/spark.lock /build/
+RUN python3 -m venv /build/venv \
+ && /build/venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r /build/build.lock \
+ && /build/venv/bin/pip wheel --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --require-hashes \
+    -w /build/packages -r /build/spark.lock \
+ && python3 -m venv /opt/streamsapp \
+ && /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /build/packages/*.whl
+
+FROM ${BASE}
+# Java as this Spark was made for it, 21 where the distribution has it. Its set-up wants a folder that small images lack.
+RUN mkdir -p /usr/share/man/man1 && apt-get update -qq && export DEBIAN_FRONTEND=noninteractive \
+ && { apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless \
+   || apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless; } \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+# Java asks the system for the user's name, and Spark does not start where it has none.
+RUN echo 'app:x:65532:65532::/tmp:/usr/sbin/nologin' >> /etc/passwd
+COPY --from=packages /opt/streamsapp /opt/streamsapp
+ENV PATH=/opt/streamsapp/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    PYTHONUNBUFFERED=1 USER=app HOME=/tmp
+WORKDIR /tmp
+ENTRYPOINT ["streamsapp"]
+# The code last: what changes most.
+COPY --from=wheel /build/dist /opt/streamsapp/dist
+RUN /opt/streamsapp/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /opt/streamsapp/dist/*.whl
+USER 65532:65532

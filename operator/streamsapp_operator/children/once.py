@@ -1,0 +1,55 @@
+"""A pod that does one thing and ends, as like the application's pods as can be: in its image, secrets, security and
+place. Pure; ``check_pod`` and ``bootstrap_job`` build theirs of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streamsapp.manifest.quantity import parse_quantity
+from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, RESTARTED_AT
+
+#: Of the pod, what spreads pods or takes devices.
+_NOT_FOR_ONE = ("topologySpreadConstraints", "resourceClaims")
+#: Of its container.
+_NOT_WATCHED = ("startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "ports")
+
+
+def once(template: dict[str, Any], labels: Mapping[str, str], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The template of such a pod, made of the application's. ``changes`` are fields of its container."""
+    given = template["metadata"]
+    kept = {key: value for key, value in given["labels"].items() if not key.startswith(OWN_PREFIXES)}
+    annotations = {key: text for key, text in given["annotations"].items() if key != RESTARTED_AT}
+    return {
+        "metadata": {"labels": {**kept, **labels}, "annotations": annotations},
+        "spec": _spec(template["spec"], changes),
+    }
+
+
+def runtime_container(template: dict[str, Any]) -> dict[str, Any]:
+    """The one that runs the application."""
+    found: dict[str, Any] = next(each for each in template["spec"]["containers"] if each["name"] == CONTAINER)
+    return found
+
+
+def requests_within(requests: Mapping[str, str], limits: Mapping[str, Any]) -> dict[str, str]:
+    """A request above its limit would be refused."""
+    return {name: _least(quantity, str(limits.get(name, quantity))) for name, quantity in requests.items()}
+
+
+def _spec(pod: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the user's other containers, with which it would never end."""
+    runtime = runtime_container({"spec": pod})
+    # It may run beside the application's pods, however these are kept apart.
+    affinity = {kind: terms for kind, terms in (pod.get("affinity") or {}).items() if kind != "podAntiAffinity"}
+    container = {name: value for name, value in runtime.items() if name not in _NOT_WATCHED}
+    return {name: value for name, value in pod.items() if name not in _NOT_FOR_ONE} | {
+        "restartPolicy": "Never",
+        "affinity": affinity,
+        "containers": [{**container, **changes}],
+    }
+
+
+def _least(request: str, limit: str) -> str:
+    return min(request, limit, key=lambda quantity: parse_quantity(quantity) or 0)

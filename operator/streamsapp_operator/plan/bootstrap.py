@@ -1,0 +1,138 @@
+"""State made of history before an application's first pods start. Pure.
+
+The Job is in the status before it is made, and until it is gone, so it is looked for after any crash. There is one at a
+time: another one is started only when the one before is gone with its pods. What is done stays done, whatever the spec
+becomes; an application that has run needs no history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from streamsapp_operator.children.names import bootstrap_job_name
+from streamsapp_operator.model.actions import Action, DropBootstrap, StartBootstrap
+from streamsapp_operator.model.observed import BootstrapSeen, JobState
+from streamsapp_operator.model.status import BootstrapStatus, RolloutStatus
+from streamsapp_operator.plan.view import View
+
+_REMEDY = "no pod is started; it is tried again when the spec has changed, or after `kubectl streamsapp restart {name}`"
+_IGNORED = "the application has run already and has its own state; to make that anew from history see docs/spark.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """How it stands."""
+
+    status: BootstrapStatus | None
+    #: No pod may be made yet.
+    waits: bool = False
+    actions: tuple[Action, ...] = ()
+
+
+def prepared(view: View, rollout: RolloutStatus) -> tuple[RolloutStatus, Preparation]:
+    """The rollout, which begins when the state is there."""
+    preparation = prepare(view, rollout)
+    if preparation.waits and rollout.phase == "Rolling":
+        rollout = replace(rollout, phase="Bootstrapping", message=_message(preparation))
+    elif rollout.phase == "Bootstrapping":
+        if preparation.waits:
+            rollout = replace(rollout, message=_message(preparation))
+        else:
+            rollout = replace(rollout, phase="Rolling", message=None, started_at=view.time)
+    return rollout, preparation
+
+
+def prepare(view: View, rollout: RolloutStatus) -> Preparation:
+    """The next move towards state that is whole."""
+    last, seen = view.status.bootstrap, view.observed.bootstrap
+    if last is not None and last.phase == "Done":
+        return _over(last, seen)
+    if _has_run(view):
+        asked = view.settings.bootstrap is not None
+        return _over(BootstrapStatus(phase="Ignored", message=_IGNORED, job=_job(last)) if asked else None, seen)
+    if seen is not None and seen.state is JobState.DONE:
+        return _over(_done(view, last), seen)
+    if view.settings.bootstrap is None:
+        return _ending(last, seen, "spec.bootstrap was removed") if seen else Preparation(None)
+    if view.settings.replicas == 0:
+        waiting = last or BootstrapStatus(phase="Pending")
+        return _ending(waiting, seen, "spec.replicas is 0: it begins when there are to be pods")
+    if not rollout.checked:
+        return Preparation(last)
+    return _towards(view, view.settings.bootstrap, last, seen)
+
+
+def _towards(view: View, attempt: str, last: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
+    same = last is not None and last.attempt == attempt
+    if seen is None:
+        if last is not None and same and last.phase == "Failed":
+            return Preparation(replace(last, job=None), waits=True)
+        return Preparation(_started(view, attempt, last if same else None), True, (StartBootstrap(attempt),))
+    if seen.attempt != attempt:
+        return _ending(last, seen, "it is begun anew, as the spec has changed")
+    status = last if last is not None and same else _started(view, attempt, None)
+    match seen.state:
+        case JobState.FAILED:
+            return Preparation(_failed(view, status, seen), waits=True)
+        case JobState.ENDING:
+            return _ending(status, seen, "it is begun anew")
+        case _:
+            phase = "Running" if seen.state is JobState.RUNNING else "Pending"
+            return Preparation(replace(status, phase=phase, message=seen.message), waits=True)
+
+
+def _started(view: View, attempt: str, last: BootstrapStatus | None) -> BootstrapStatus:
+    since = view.time if last is None else last.started_at
+    name = bootstrap_job_name(view.app.name)
+    return BootstrapStatus(
+        phase="Pending", message="its Job is being made", started_at=since, job=name, attempt=attempt
+    )
+
+
+def _failed(view: View, status: BootstrapStatus, seen: BootstrapSeen) -> BootstrapStatus:
+    """Told once: its pods may be gone later."""
+    if status.phase == "Failed":
+        return status
+    message = f"{seen.message or 'its Job failed without saying why'}; {_REMEDY.format(name=view.app.name)}"
+    return replace(status, phase="Failed", message=message, finished_at=view.time)
+
+
+def _done(view: View, last: BootstrapStatus | None) -> BootstrapStatus:
+    return replace(last or BootstrapStatus(phase="Done"), phase="Done", message=None, finished_at=view.time)
+
+
+def _over(status: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
+    """Nothing waits for it any more; a Job that is left goes, and is forgotten when it is gone."""
+    if seen is None:
+        return Preparation(None if status is None else replace(status, job=None))
+    return Preparation(status, actions=_drop(seen))
+
+
+def _ending(status: BootstrapStatus | None, seen: BootstrapSeen | None, why: str) -> Preparation:
+    """A Job that is not to go on; what comes then waits until it is gone."""
+    after = replace(status or BootstrapStatus(phase="Pending"), phase="Pending", message=why, finished_at=None)
+    if seen is None:
+        return Preparation(replace(after, job=None), waits=True)
+    return Preparation(after, True, _drop(seen))
+
+
+def _drop(seen: BootstrapSeen) -> tuple[Action, ...]:
+    return () if seen.state is JobState.ENDING else (DropBootstrap(),)
+
+
+def _has_run(view: View) -> bool:
+    """Pods were made, or are about to be, whatever became of them."""
+    status = view.status
+    runs = view.observed.children.template_revision is not None
+    return runs or status.target_replicas is not None or status.last_good_revision is not None
+
+
+def _job(last: BootstrapStatus | None) -> str | None:
+    return None if last is None else last.job
+
+
+def _message(preparation: Preparation) -> str:
+    told = preparation.status and preparation.status.message
+    return told or "state is made of history before the first pods start"
