@@ -24,6 +24,7 @@ _RULES = ROOT / "charts/streamsapp/templates/_rules.tpl"
 _LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
 _USER = "operator"
 IMAGE = "localhost/streamsapp-runtime:dev"
+SPARK_IMAGE = "localhost/streamsapp-spark:dev"
 
 T = TypeVar("T")
 
@@ -84,6 +85,7 @@ class OperatorProcess:
             *(sys.executable, "-m", "streamsapp_operator"),
             *("--namespaces", "*" if everywhere else namespace, "--own-namespace", namespace, "--own-name", name),
             *("--key-file", str(key), "--runtime-image", IMAGE, "--http-port", str(self.port)),
+            *("--spark-image", SPARK_IMAGE),
             *("--lease-seconds", str(lease_seconds), "--log-format", "json"),
         ]
         self._environment = {

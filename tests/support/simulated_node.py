@@ -1,7 +1,7 @@
 """What controllers, kubelet and runtime would do with an operator's children, on an API server that has none of them.
 
-A thread makes the StatefulSets' pods, keeps the budgets' status, ends check pods, and answers ``/status`` for every pod
-on a loopback address of its own. Tasks move as they would: each has an active and a standby, on different pods.
+A thread makes the StatefulSets' and Jobs' pods, keeps the budgets' status, ends check pods, and answers ``/status`` for
+every pod on a loopback address of its own. Tasks move as they would: each has an active and a standby, on another pod.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from streamsapp_operator.kube import ApiError, Client, Gone, Object, Unavailable
-from streamsapp_operator.kube.kinds import BUDGET, POD, STATEFUL_SET
+from streamsapp_operator.kube.kinds import BUDGET, JOB, POD, STATEFUL_SET
 
 _addresses = itertools.count(2)
 PORT = 8080
@@ -46,6 +46,8 @@ class Behaviour:
     broken: dict[str, str] = field(default_factory=dict)
     #: What check pods say; ``None``: they do not end.
     check_message: dict[str, Any] | None = field(default_factory=lambda: {"faults": [], "shape": SHAPE})
+    #: How the pod of a bootstrap ends: exit code and termination message; ``None``: it does not end.
+    bootstrap: tuple[int, str] | None = None
     #: Bearer tokens that pods admit; empty: any.
     tokens: tuple[str, ...] = ()
     #: Tokens that were seen.
@@ -99,6 +101,7 @@ class SimulatedNode(threading.Thread):
         for pod in listed:
             if "streamsapp.dev/check" in pod["metadata"]["labels"]:
                 self._end_check(pod)
+        self._run_jobs(listed)
         sets = self._client.list(STATEFUL_SET, self._namespace)
         mine = {pod["metadata"]["name"]: pod for pod in listed if "streamsapp.dev/name" in pod["metadata"]["labels"]}
         self._forget(mine)
@@ -106,6 +109,36 @@ class SimulatedNode(threading.Thread):
             self._run_set(found, mine)
         for budget in self._client.list(BUDGET, self._namespace):
             self._keep_budget(budget, list(mine.values()))
+
+    def _run_jobs(self, pods: list[Object]) -> None:
+        """The Job's controller; and the garbage collector's part of a deletion that waits for the pods."""
+        for job in self._client.list(JOB, self._namespace):
+            uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+            mine = [pod for pod in pods if any(it["uid"] == uid for it in pod["metadata"].get("ownerReferences", []))]
+            if "deletionTimestamp" in job["metadata"]:
+                for pod in mine:
+                    self._client.delete(POD, self._namespace, pod["metadata"]["name"])
+                if not mine:
+                    self._client.merge(JOB, self._namespace, name, {"metadata": {"finalizers": None}})
+            elif not mine:
+                owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+                self._client.create(self._pod_of(job["spec"]["template"], f"{name}-x", owner))
+            elif mine[0]["status"]["phase"] == "Pending":
+                running = _container({"running": {"startedAt": _iso(time.time())}}, ready=True)
+                self._write(mine[0], {"phase": "Running", "containerStatuses": [running]})
+            elif self.behaviour.bootstrap is not None and mine[0]["status"]["phase"] == "Running":
+                self._end_job(job, mine[0], *self.behaviour.bootstrap)
+
+    def _end_job(self, job: Object, pod: Object, code: int, message: str) -> None:
+        ended = {"exitCode": code, "message": message, "startedAt": None, "finishedAt": None}
+        state = [_container({"terminated": ended}, ready=False)]
+        self._write(pod, {"phase": "Failed" if code else "Succeeded", "containerStatuses": state})
+        now = _iso(time.time())
+        first, last = ("FailureTarget", "Failed") if code else ("SuccessCriteriaMet", "Complete")
+        conditions = [{"type": it, "status": "True", "lastTransitionTime": now} for it in (first, last)]
+        status = {"conditions": conditions, "startTime": now, "failed" if code else "succeeded": 1}
+        status |= {} if code else {"completionTime": now}
+        self._client.write_status({**job, "apiVersion": "batch/v1", "kind": "Job"}, status)
 
     def _run_set(self, found: Object, pods: dict[str, Object]) -> None:
         name, replicas = found["metadata"]["name"], found["spec"]["replicas"]
@@ -125,8 +158,11 @@ class SimulatedNode(threading.Thread):
                 self._run_pod(pod)
 
     def _new_pod(self, found: Object, name: str) -> Object:
-        template, metadata = found["spec"]["template"], found["metadata"]
+        metadata = found["metadata"]
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": metadata["name"], "uid": metadata["uid"]}
+        return self._pod_of(found["spec"]["template"], name, owner | {"controller": True})
+
+    def _pod_of(self, template: Object, name: str, owner: Object) -> Object:
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -134,7 +170,7 @@ class SimulatedNode(threading.Thread):
                 **template["metadata"],
                 "name": name,
                 "namespace": self._namespace,
-                "ownerReferences": [owner | {"controller": True}],
+                "ownerReferences": [owner],
             },
             "spec": template["spec"],
         }

@@ -41,4 +41,7 @@ Until: TypeAlias = Annotated[Literal["latest"] | dict[str, dict[str | int, int]]
 
 def until_text(until: Literal["latest"] | dict[str, dict[str | int, int]]) -> str:
     """For the command line."""
-    return until if isinstance(until, str) else json.dumps(until, sort_keys=True)
+    if isinstance(until, str):
+        return until
+    offsets = {topic: {str(partition): offset for partition, offset in each.items()} for topic, each in until.items()}
+    return json.dumps(offsets, sort_keys=True)

@@ -40,6 +40,12 @@ ALLOWED_CHANGES = {
     "another server of the same prefix": Change(
         {"remoteState": {"url": S3}}, {"remoteState": {"url": f"{S3}/", "endpoint": "http://minio:9000"}}
     ),
+    "a bootstrap that comes too late": Change(
+        {"remoteState": {"url": S3}}, {"remoteState": {"url": S3}, "bootstrap": {"until": "latest"}}
+    ),
+    "a bootstrap that is done": Change(
+        {"remoteState": {"url": S3}, "bootstrap": {"until": {"a": {"0": 1}}}}, {"remoteState": {"url": S3}}
+    ),
     "another form of topology": Change({}, {"topology": {"steps": []}}),
 }
 

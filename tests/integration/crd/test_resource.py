@@ -12,10 +12,13 @@ import yaml
 from api_server import ApiServer
 from stream_apps import Applications, document, refusal
 from streamsapp.manifest import decode
+from streamsapp.manifest.model import Bootstrap
 from streamsapp_operator.children import Owner, RenderSettings, render, revision_of
+from streamsapp_operator.children.bootstrap_job import bootstrap_job
 from streamsapp_operator.model.status import (
     AppStatus,
     Blocker,
+    BootstrapStatus,
     Condition,
     Restart,
     RolloutStatus,
@@ -37,6 +40,7 @@ STATUS = AppStatus(
     input_lag=310,
     standby_lag=None,
     restart=Restart(blockers=(Blocker(pod="wordcount-0", task="0_1", reason="NoStandby: nobody has it"),)),
+    bootstrap=BootstrapStatus(phase="Running", started_at=NOW, job="wordcount-bootstrap", attempt="a1"),
     rollout=RolloutStatus(
         revision="r", started_at=NOW, predicted_seconds=1.5, shape={"sources": {"0": ["a"]}, "stores": {"0": {}}}
     ),
@@ -165,6 +169,7 @@ FULL: dict[str, Any] = {
     "code": {"files": {"package/words.py": "x = 1\n"}},
     "kafka": {"bootstrapServers": "kafka:9092", "secretRef": {"name": "kafka-credentials"}},
     "remoteState": {"url": "s3://bucket/prefix", "secretRef": {"name": "s3-credentials"}},
+    "bootstrap": {"until": {"lines": {"0": 7}}, "resources": {"limits": {"cpu": 2, "ephemeral-storage": "9Gi"}}},
     "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi", "ephemeral-storage": "2Gi"}},
     "podTemplate": {
         "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
@@ -187,7 +192,7 @@ def test_the_api_server_takes_every_child_as_it_is_rendered(
 ) -> None:
     created = applications.create(document(**spec))
     app = decode(created)
-    settings = RenderSettings(runtime_image="streamsapp-runtime:1", operator_namespace="operators")
+    settings = RenderSettings("streamsapp-runtime:1", "operators", spark_image="streamsapp-spark:1")
     owner = Owner("wordcount", namespace, created["metadata"]["uid"])
     revision = revision_of(app, settings, app.spec.code.files)
     children = render(owner, revision, settings, replicas=2, max_unavailable=0, token_lines=("t",))
@@ -195,7 +200,12 @@ def test_the_api_server_takes_every_child_as_it_is_rendered(
     metadata = template["metadata"] | {"name": "wordcount-0", "namespace": namespace}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
-    documents = [*children.objects, children.check[-1], pod]
+    job = bootstrap_job(owner, app.spec.bootstrap or Bootstrap(), revision, settings)
+    template = job["spec"]["template"]
+    metadata = template["metadata"] | {"name": "wordcount-bootstrap-1", "namespace": namespace}
+    worker = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+    documents = [*children.objects, children.check[-1], pod, job, worker]
     told = cluster.kubectl(
         "apply", "--server-side", "--field-manager=streamsapp-operator", "-f", "-", stdin=yaml.safe_dump_all(documents)
     )

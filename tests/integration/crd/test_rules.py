@@ -64,6 +64,17 @@ SHARED = [
     Refused("spec.resources.limits.memory", QUANTITY, {"resources": {"limits": {"memory": "2 GB"}}}),
     Refused("spec.resources.requests.cpu", QUANTITY, {"resources": {"requests": {"cpu": -1}}}),
     Refused("spec.resources.requests.cpu", QUANTITY, {"resources": {"requests": {"cpu": "-1m"}}}),
+    Refused("spec.bootstrap", "needs spec.remoteState, which is where its state is put", {"bootstrap": {}}),
+    Refused(
+        "spec.bootstrap.resources.limits.memory",
+        QUANTITY,
+        {"remoteState": {"url": S3}, "bootstrap": {"resources": {"limits": {"memory": "2 GB"}}}},
+    ),
+    Refused(
+        "spec.bootstrap.resources.requests.cpu",
+        QUANTITY,
+        {"remoteState": {"url": S3}, "bootstrap": {"resources": {"requests": {"cpu": -1}}}},
+    ),
     Refused(URL, "expected s3://bucket/prefix", {"remoteState": {"url": "ftp://bucket"}}),
     Refused(URL, "'Bucket' is no bucket name: 3 to 63 small letters", {"remoteState": {"url": "s3://Bucket/x"}}),
     Refused(URL, PREFIX, {"remoteState": {"url": "s3://bucket/a b"}}),
@@ -124,6 +135,11 @@ CLUSTER_ONLY = [
     Refused("spec.rollout.timeoutSeconds", AT_LEAST_1, {"rollout": {"timeoutSeconds": 0}}),
     Refused("spec.resources.limits.cpu", "must be of type integer,string", {"resources": {"limits": {"cpu": 0.5}}}),
     Refused("spec.image", "may not be more than 1024", {"image": "x" * 1025}),
+    Refused(
+        "spec.bootstrap.image",
+        "may not be more than 1024",
+        {"remoteState": {"url": S3}, "bootstrap": {"image": "x" * 1025}},
+    ),
 ]
 
 TAKEN: dict[str, dict[str, Any]] = {
@@ -160,6 +176,15 @@ TAKEN: dict[str, dict[str, Any]] = {
             "retain": 1,
             "maxUnusedBytes": 1,
         }
+    },
+    "a bootstrap of everything": {"remoteState": {"url": S3}, "bootstrap": {}},
+    "every field of a bootstrap": {
+        "remoteState": {"url": S3},
+        "bootstrap": {
+            "until": {"lines": {"0": 1200, "1": -1}, "others": {"0": -2}},
+            "image": "registry.example/spark:1",
+            "resources": {"requests": {"cpu": 1}, "limits": {"memory": "4Gi", "ephemeral-storage": "50Gi"}},
+        },
     },
     "any template of a pod": {
         "podTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x"}]}}

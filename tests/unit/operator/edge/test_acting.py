@@ -13,16 +13,18 @@ from streamsapp_operator.apply import Actor, Case, ChildWriter, NameTakenError
 from streamsapp_operator.apply.children import SECRET_SECONDS
 from streamsapp_operator.asked import read
 from streamsapp_operator.children import RenderSettings
-from streamsapp_operator.kube import ApiError, Refused, Rejected
+from streamsapp_operator.kube import ApiError, Conflict, Refused, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.model.actions import (
     Action,
     ApplyChildren,
+    DropBootstrap,
     DropCheck,
     DropRevisions,
     Evict,
     Release,
     SetBudget,
+    StartBootstrap,
     StartCheck,
     Tell,
 )
@@ -255,3 +257,53 @@ def test_an_event_that_cannot_be_posted_stops_nothing() -> None:
     api.fails = lambda call: Rejected("no")
     Recorder(api, Clock(), "process").tell(Subject("app", "ns", "u"), "Normal", "Done", "x" * 5000)
     assert len(api.calls) == 1
+
+
+BOOTSTRAPS = SPEC | {"remoteState": {"url": "s3://bucket/prefix"}, "bootstrap": {"image": "spark:1"}}
+
+
+@pytest.fixture
+def bootstraps(stage: Stage) -> Stage:
+    """With an application that asks for a bootstrap."""
+    stage.document = stage.api.put({**APP, "spec": BOOTSTRAPS})
+    stage.asked = read(stage.document, SETTINGS, lambda name: None)
+    return stage
+
+
+def attempt(stage: Stage) -> StartBootstrap:
+    assert isinstance(stage.asked.wanted, Wanted)
+    assert stage.asked.wanted.bootstrap is not None
+    return StartBootstrap(stage.asked.wanted.bootstrap)
+
+
+def test_starts_a_bootstrap_with_what_its_pod_needs_and_no_child_that_takes_it_for_the_applications(
+    bootstraps: Stage,
+) -> None:
+    sent = bootstraps.act(attempt(bootstraps))
+    assert sent == [
+        "apply ServiceAccount/app-runtime",
+        f"apply ConfigMap/app-{bootstraps.revision}",
+        "create Secret/app-http",
+        "create Job/app-bootstrap",
+    ]
+
+
+def test_starts_no_bootstrap_that_is_not_asked_for_any_more(bootstraps: Stage) -> None:
+    assert bootstraps.act(StartBootstrap("another")) == []
+
+
+def test_looks_again_where_there_is_a_job_already(bootstraps: Stage) -> None:
+    bootstraps.act(attempt(bootstraps))
+    with pytest.raises(Conflict):
+        bootstraps.act(attempt(bootstraps))
+
+
+def test_deletes_its_own_job_only(bootstraps: Stage) -> None:
+    assert bootstraps.act(DropBootstrap()) == []
+    bootstraps.act(attempt(bootstraps))
+    assert bootstraps.act(DropBootstrap()) == ["delete Job/app-bootstrap"]
+    theirs = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "app-bootstrap", "namespace": "ns"}}
+    bootstraps.api.put(theirs)
+    for action in (attempt(bootstraps), DropBootstrap()):
+        with pytest.raises(NameTakenError, match="Job 'app-bootstrap'"):
+            bootstraps.act(action)
