@@ -103,6 +103,7 @@ def test_a_job_is_done_where_the_state_was_made_before_whatever_the_application_
     monkeypatch: pytest.MonkeyPatch, manifest: Callable[..., Path], tmp_path: Path
 ) -> None:
     path, report = manifest(), tmp_path / "report"
+    (tmp_path / "state").mkdir()
     remote = RemoteStateConfig(url=(tmp_path / "state").as_uri())
     begun = Bootstraps(open_store(remote), "app").begin(1, Begun(VERSION, "then", "kafka", (), {}))
     monkeypatch.setattr(bootstrap, "_in_spark", raising(ManifestError(["app has run since its bootstrap was done"])))
