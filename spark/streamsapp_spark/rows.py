@@ -15,10 +15,12 @@ import pyarrow as pa
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing.raw_record import RawRecord
+from streamsapp_spark.packing import Packed, PackedRecord, in_order, pack
 from streamsapp_spark.placing import partition_of
 
 #: ``slot`` leads to the reader's Spark partition, ``reader`` is its sub-topology. Records of a partition are read in
-#: the order of ``time``, ``writer``, ``sequence``: as if all writers had run side by side, each in its own order.
+#: the order of ``time``, ``writer``, ``sequence``: as if all writers had run side by side, each in its own order. Rows
+#: of a writer carry many records in ``value`` and have the place of the first.
 SCHEMA = pa.schema(
     [
         ("slot", pa.int32()),
@@ -50,6 +52,11 @@ NOBODY = -1
 _TASK = ""
 _EARLIEST = -(1 << 63)
 
+#: Records in a row at most, and the size of a value from which on a row ends with it: Spark keeps many rows in memory.
+_PACKED, _LARGE = 128, 1_024
+#: Keys whose partition is remembered.
+_KNOWN = 100_000
+
 Row = tuple[Any, ...]
 
 
@@ -61,13 +68,41 @@ def task_row(task_id: TaskId, slot: int) -> Row:
 def message_batch(messages: Sequence[bytes]) -> pa.RecordBatch:
     """Rows for the driver."""
     rows: list[Row] = [(0, NOBODY, _TASK, 0, 0, 0, 0, None, message, 0, None) for message in messages]
-    return _batch(rows)
+    return batch_of(rows)
 
 
-def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
+def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Rows as Spark takes them, at least one."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+class _Bucket(list[PackedRecord]):
+    """What waits to be packed for one partition."""
+
+    __slots__ = ("partition",)
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__()
+        self.partition = partition
+
+
+class _Topic:
+    """One internal topic, as one task writes it."""
+
+    def __init__(self, name: str, partitions: int) -> None:
+        self.buckets = [_Bucket(TopicPartition(name, number)) for number in range(partitions)]
+        self.time = _EARLIEST
+        self.known: dict[bytes, _Bucket] = {}
+
+    def bucket(self, record: OutputRecord, sequence: int) -> _Bucket:
+        found = self.buckets[partition_of(record, len(self.buckets), sequence)]
+        if record[2] is not None and record[3] < 0:
+            if len(self.known) >= _KNOWN:
+                self.known.clear()
+            self.known[record[2]] = found
+        return found
 
 
 class OutputRows:
@@ -77,27 +112,44 @@ class OutputRows:
         self, task_id: TaskId, partitions: dict[str, int], slots: dict[TopicPartition, tuple[int, int]]
     ) -> None:
         """``partitions`` has how many each internal topic has, ``slots`` where each leads and its reader."""
-        self._task = task_id
-        self._partitions = partitions
+        self._writer = task_id.partition + (task_id.subtopology << 20)
+        self._topics = {name: _Topic(name, number) for name, number in partitions.items()}
         self._slots = slots
-        self._sequence = 0
-        self._times: dict[str, int] = {}
+        self._sequence = self._rows = 0
 
-    def batch(self, records: Sequence[OutputRecord]) -> pa.RecordBatch:
-        """The rows of records, at least one, in the order in which they were written."""
-        return _batch([self._row(record) for record in records])
+    def batches(self, records: Sequence[OutputRecord]) -> list[pa.RecordBatch]:
+        """The rows that are full with these records; those of other topics are passed over."""
+        rows: list[Row] = []
+        topics, sequence = self._topics, self._sequence
+        for record in records:
+            topic, value, key, partition, _, _, timestamp, headers = record
+            to = topics.get(topic)
+            if to is None:
+                continue
+            if timestamp > to.time:
+                to.time = timestamp
+            bucket = to.known.get(key) if partition < 0 and key is not None else None
+            if bucket is None:
+                bucket = to.bucket(record, sequence)
+            sequence += 1
+            bucket.append((to.time, key, value, timestamp, headers))
+            if len(bucket) >= _PACKED or (value is not None and len(value) >= _LARGE):
+                rows.append(self._row(bucket))
+        self._sequence = sequence
+        return [batch_of(rows)] if rows else []
 
-    def _row(self, record: OutputRecord) -> Row:
-        topic, value, key, _, _, _, timestamp, headers = record
-        sequence = self._sequence
-        self._sequence += 1
-        partition = partition_of(record, self._partitions[topic], sequence)
-        slot, reader = self._slots[TopicPartition(topic, partition)]
-        # A writer's own order must hold, whatever timestamps its records have.
-        time = self._times[topic] = max(self._times.get(topic, _EARLIEST), timestamp)
-        packed = msgspec.msgpack.encode(headers) if headers else None
-        return (slot, reader, topic, partition, time, self._task.partition + (self._task.subtopology << 20),
-                sequence, key, value, timestamp, packed)  # fmt: skip
+    def rest(self) -> list[pa.RecordBatch]:
+        """What is not full, at the end."""
+        rows = [self._row(bucket) for topic in self._topics.values() for bucket in topic.buckets if bucket]
+        return [batch_of(rows)] if rows else []
+
+    def _row(self, bucket: _Bucket) -> Row:
+        topic, partition = bucket.partition
+        slot, reader = self._slots[bucket.partition]
+        time, packed = bucket[0][0], pack(bucket)
+        bucket.clear()
+        self._rows += 1
+        return (slot, reader, topic, partition, time, self._writer, self._rows, None, packed, 0, None)
 
 
 _headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
@@ -130,14 +182,32 @@ class InputRows:
 
     def records(self, of: TopicPartition) -> Iterator[Sequence[InputRecord]]:
         """The records of the partition that comes next."""
-        offset = 0
+        batch = self._current()
+        assert batch is not None
+        return (
+            self._source_records(of)
+            if batch.column("writer")[self._at].as_py() == SOURCE
+            else in_order(self._packed(of), of)
+        )
+
+    def _source_records(self, of: TopicPartition) -> Iterator[Sequence[InputRecord]]:
         while self.partition() == of:
             batch = self._current()
             assert batch is not None
-            records = list(_records(batch.slice(self._at), of, offset))
+            records = list(_records(batch.slice(self._at), of))
             self._at += len(records)
-            offset += len(records)
             yield records
+
+    def _packed(self, of: TopicPartition) -> Iterator[Packed]:
+        while self.partition() == of:
+            batch = self._current()
+            assert batch is not None
+            columns = [batch.slice(self._at).column(name).to_pylist() for name in _PACKED_COLUMNS]
+            for topic, partition, time, writer, packed in zip(*columns, strict=True):
+                if (topic, partition) != of:
+                    break
+                self._at += 1
+                yield Packed(time, writer, packed)
 
     def _current(self) -> pa.RecordBatch | None:
         """The batch with the next row."""
@@ -146,15 +216,15 @@ class InputRows:
         return self._batch
 
 
-_COLUMNS = ("topic", "partition", "writer", "sequence", "key", "value", "timestamp", "headers")
+_PACKED_COLUMNS = ("topic", "partition", "time", "writer", "value")
+_SOURCE_COLUMNS = ("topic", "partition", "sequence", "key", "value", "timestamp", "headers")
 
 
-def _records(batch: pa.RecordBatch, of: TopicPartition, offset: int) -> Iterator[RawRecord]:
-    """The records of a partition that a batch begins with. Those of internal topics get numbers from ``offset`` on."""
-    columns = [batch.column(name).to_pylist() for name in _COLUMNS]
-    for topic, partition, writer, sequence, key, value, timestamp, headers in zip(*columns, strict=True):
+def _records(batch: pa.RecordBatch, of: TopicPartition) -> Iterator[RawRecord]:
+    """The records of a partition that a batch begins with."""
+    columns = [batch.column(name).to_pylist() for name in _SOURCE_COLUMNS]
+    for topic, partition, sequence, key, value, timestamp, headers in zip(*columns, strict=True):
         if (topic, partition) != of:
             return
         decoded = None if headers is None else _headers.decode(headers)
-        yield RawRecord(topic, partition, sequence if writer == SOURCE else offset, key, value, timestamp, decoded)
-        offset += 1
+        yield RawRecord(topic, partition, sequence, key, value, timestamp, decoded)

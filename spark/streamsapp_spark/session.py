@@ -21,16 +21,24 @@ _TRIES = 4
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
+#: Little of Java's code runs for long here: compiling all of it well takes more time than Spark's whole work, so only
+#: what a shuffle keeps busy for some seconds is.
+_PATIENT_COMPILER = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000 -XX:Tier4CompileThreshold=150000 "
+    "-XX:Tier4BackEdgeThreshold=400000 -XX:+UseSerialGC"
+)
+
 _SETTINGS = {
     # One task of ours is one task of Spark's: partitions must not be merged or run twice side by side.
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
     "spark.task.maxFailures": str(_TRIES),
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Rows may hold many records each.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_PATIENT_COMPILER}",
 }
 
 

@@ -112,8 +112,8 @@ class TaskRun:
             self.records += advance.records
             self.outputs += len(advance.outputs)
             self._reporter.processed(advance.records)
-            onward = [record for record in advance.outputs if record[0] in internal] if writes_internal else []
-            yield advance, iter([out.batch(onward)] if onward else [])
+            yield advance, iter(out.batches(advance.outputs) if writes_internal else [])
+        yield Advance(0, ()), iter(out.rest())
 
     def _feeds(self, rows: InputRows) -> dict[TopicPartition, Feed]:
         internal = self.app.layout.repartition_topics

@@ -78,12 +78,11 @@ class Staged:
                 feeds[each] = iter([self.records[each]] if self.records[each] else [])
         with Replay(plan, self.config, self.directory / str(task_id), self.resources, shared) as replay:
             for advance in replay.run(feeds):
-                onward = [record for record in advance.outputs if record[0] in internal]
-                if onward:
-                    self._rows.append(out.batch(onward))
+                self._rows += out.batches(advance.outputs)
                 for record in advance.outputs:
                     if record[0] not in internal:
                         self.outputs[record[0]].append(record)
+            self._rows += out.rest()
             for builder in plan.sub_topology.stores:
                 self.stores[builder.name, task_id] = list(replay.stores.stores[builder.name].all())
 
