@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kafka_cluster import Kafka
@@ -44,9 +45,11 @@ def tasks_of(topic: str, partitions: int) -> dict[TaskId, TaskInfo]:
 class Instance:
     """A member and what it would run: takes on what it is assigned, gives up at once what it is to give up."""
 
-    def __init__(self, config: StreamsConfig, tasks: Mapping[TaskId, TaskInfo], assignor: Any) -> None:
+    def __init__(
+        self, config: StreamsConfig, tasks: Mapping[TaskId, TaskInfo], assignor: Any, directory: Path | None = None
+    ) -> None:
         self.config = config
-        self.member = GroupMember(config, SystemClock(), assignor)
+        self.member = GroupMember(config, SystemClock(), assignor, directory)
         self.held = Holdings()
         self.news: list[News] = []
         #: Whether it gives up tasks by itself.
@@ -112,10 +115,15 @@ class Members:
         return StreamsConfig(application_id=application_id, bootstrap_servers=servers, kafka=properties, **settings)
 
     def join(
-        self, application_id: str, tasks: Mapping[TaskId, TaskInfo], assignor: Any = None, **settings: Any
+        self,
+        application_id: str,
+        tasks: Mapping[TaskId, TaskInfo],
+        assignor: Any = None,
+        directory: Path | None = None,
+        **settings: Any,
     ) -> Instance:
-        """One more member; it is a member once the others are polled, too."""
-        instance = Instance(self.config(application_id, **settings), tasks, assignor or Dealer())
+        """One more member, with the ``directory`` for itself; it is a member once the others are polled, too."""
+        instance = Instance(self.config(application_id, **settings), tasks, assignor or Dealer(), directory)
         self._all.append(instance)
         return instance
 

@@ -23,6 +23,7 @@ from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.kafka.log import client_log
 from streamsapp.membership import wire
 from streamsapp.membership.connection import Connection, Node, RefusedError, UnreachableError
+from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.wire import GroupSettings, Identity
 
 log = client_log(__name__)
@@ -77,7 +78,9 @@ class Phase(enum.Enum):
 class GroupMembership:
     """One member's state in its group."""
 
-    def __init__(self, connection: Connection, settings: GroupSettings, delegate: Delegate, clock: Clock) -> None:
+    def __init__(
+        self, connection: Connection, settings: GroupSettings, member_id: MemberId, delegate: Delegate, clock: Clock
+    ) -> None:
         self._connection = connection
         self._settings = settings
         self._delegate = delegate
@@ -85,7 +88,7 @@ class GroupMembership:
         self._wake = connection.bell()
         self._beat = connection.bell()
         self._phase = Phase.OUT
-        self._member_id = ""
+        self._member_id = member_id
         self._identity: Identity | None = None
         #: For requests that may wait for minutes, and for the others.
         self._coordinator: tuple[Node, Node] | None = None
@@ -179,7 +182,8 @@ class GroupMembership:
         self._ended = True
         if not stay:
             await self._say_goodbye(reason)
-        self._member_id, self._identity, self._confirmed = "", None, -math.inf
+            self._member_id.set("")
+        self._identity, self._confirmed = None, -math.inf
         self._wake.ring()
         self._beat.ring()
 
@@ -227,7 +231,7 @@ class GroupMembership:
         """The answer, or ``None`` if it is to be tried again at once."""
         reason, self._rejoin = self._rejoin or "", None
         log.info("group %s: joining (%s)", self._settings.group_id, reason)
-        request = wire.join(self._settings, self._member_id, self._delegate.subscription(), reason)
+        request = wire.join(self._settings, self._member_id.value, self._delegate.subscription(), reason)
         try:
             answer = await self._wait(request, coordinator[0])
         except UnreachableError:
@@ -235,7 +239,7 @@ class GroupMembership:
             raise
         code = answer.error_code
         if code in (KafkaError.NO_ERROR, KafkaError.MEMBER_ID_REQUIRED):
-            self._member_id = answer.member_id
+            self._member_id.set(answer.member_id)
         if code == KafkaError.NO_ERROR or self._ended:
             return answer
         self._rejoin = self._rejoin or reason
@@ -357,7 +361,7 @@ class GroupMembership:
     def _lose(self, reason: str, *, keep_id: bool) -> None:
         """``keep_id``: the coordinator may still count this member; under another id it would count it twice."""
         if not keep_id:
-            self._member_id = ""
+            self._member_id.set("")
         self._identity, self._confirmed = None, -math.inf
         self._phase = Phase.OUT
         self._delegate.lost(reason)
@@ -365,11 +369,11 @@ class GroupMembership:
 
     async def _say_goodbye(self, reason: str) -> None:
         give_up = self._clock.monotonic() + GOODBYE
-        while self._waits_at is not None and not self._member_id and self._clock.monotonic() < give_up:
+        while self._waits_at is not None and not self._member_id.value and self._clock.monotonic() < give_up:
             await self._connection.sleep(FIRST_PAUSE)  # it is about to get an id, whose owner the others would wait for
-        if not self._member_id or self._settings.instance_id is not None or self._coordinator is None:
+        if not self._member_id.value or self._settings.instance_id is not None or self._coordinator is None:
             return
-        request = wire.leave(self._settings, self._member_id, reason)
+        request = wire.leave(self._settings, self._member_id.value, reason)
         try:
             answer = await self._connection.send(request, self._coordinator[1], GOODBYE)
         except UnreachableError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -23,6 +24,7 @@ from streamsapp.membership.api import Holdings, News, TaskInfo
 from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.membership.connection import Connection, UnreachableError
 from streamsapp.membership.handover import Handover
+from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.settings import connection_settings, group_settings
 from streamsapp.membership.voice import Voice
 from streamsapp.membership.wire import Identity
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 
 #: How long the polling thread waits for the answer to a commit, and for the group to take note of a leave, in seconds.
 COMMIT, LEAVE = 10.0, 5.0
+#: Beside the tasks' directories.
+MEMBER_ID_FILE = ".member-id"
 #: How long the thread may take to end, in seconds.
 END = 2.0
 
@@ -50,13 +54,19 @@ _RETRIABLE = frozenset(
 class GroupMember:
     """One instance's place in the group; what ``api.Membership`` says."""
 
-    def __init__(self, config: StreamsConfig, clock: Clock, assignor: TaskAssignor) -> None:
+    def __init__(
+        self, config: StreamsConfig, clock: Clock, assignor: TaskAssignor, own_directory: Path | None = None
+    ) -> None:
+        """``own_directory``: where this process alone writes when it starts, and only one at a time did before."""
         self._config = config
         self._clock = clock
         self._assignor = assignor
         properties = client_properties.main_consumer(config)
         self._settings = group_settings(config, properties)
         self._connection_settings = connection_settings(config, properties)
+        # Without transactions nothing but the session's time keeps out what a dead process sent last.
+        keeps_id = config.exactly_once and config.group_instance_id is None
+        self._member_id_file = own_directory / MEMBER_ID_FILE if own_directory and keeps_id else None
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
         self._handover = Handover(clock, transactional_id)
         self._connection: Connection | None = None
@@ -78,7 +88,15 @@ class GroupMember:
         self._connection = Connection(self._connection_settings)
         self._handover.poll()  # the polling thread is alive from now on
         self._voice = Voice(
-            self._config, self._settings, self._clock, self._assignor, self._connection, self._handover, tasks, holdings
+            self._config,
+            self._settings,
+            MemberId(self._member_id_file),
+            self._clock,
+            self._assignor,
+            self._connection,
+            self._handover,
+            tasks,
+            holdings,
         )
         self._connection.start()
         self._voice.start()

@@ -24,6 +24,7 @@ from streamsapp.membership.fencing import RollCall
 from streamsapp.membership.group import GroupMembership
 from streamsapp.membership.handover import Handover
 from streamsapp.membership.leader import Reader, Said
+from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.protocol import GroupView, MalformedError, Share, Subscription
 from streamsapp.membership.wire import GroupSettings, Identity
 from streamsapp.record import TaskId
@@ -45,6 +46,7 @@ class Voice:
         self,
         config: StreamsConfig,
         settings: GroupSettings,
+        member_id: MemberId,
         clock: Clock,
         assignor: TaskAssignor,
         connection: Connection,
@@ -61,7 +63,7 @@ class Voice:
         self._holdings = holdings
         self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
         self._definitions = protocol.pack_definitions(tasks)
-        self.group = GroupMembership(connection, settings, self, clock)
+        self.group = GroupMembership(connection, settings, member_id, self, clock)
         self.draining = self.shutdown = False
         self._commit_ended = connection.bell()
         handover.on_commit_ended = self._commit_ended.ring

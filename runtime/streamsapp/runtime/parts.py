@@ -66,11 +66,11 @@ class Parts:
         self.state = state
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         admin = TopicAdmin(client_properties.admin(config))
-        self.membership = GroupMember(config, clock, plugins.assignor)
         self.stores = StateParts(
             topology, config, clock, plugins, admin, self.failures,
             lambda: clock.monotonic() < self.membership.safe_until,
         )  # fmt: skip
+        self.membership = GroupMember(config, clock, plugins.assignor, self.stores.locked_directory)
         self.restoration, self.global_thread = self.stores.restoration, self.stores.global_thread
         self.consumer = PartitionConsumer(client_properties.main_consumer(config))
         self.tasks = TaskManager(plugins.scheduler)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 
 from streamsapp.clock import Clock
@@ -93,6 +94,11 @@ class StateParts:
         """All that fill stores or copy them."""
         remote = [] if self.remote is None else self.remote.threads
         return [self.restoration, *([] if self.global_thread is None else [self.global_thread]), *remote]
+
+    @property
+    def locked_directory(self) -> Path | None:
+        """What nobody else uses from ``lock`` on; ``None`` if nothing is kept on disk."""
+        return self.directory if self._uses_disk else None
 
     def lock(self) -> None:
         """Before any thread starts: nobody else uses the directory. Raises ``ConfigError`` if somebody does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
@@ -83,6 +84,25 @@ def test_a_member_that_dies_is_replaced_when_its_session_ends(kafka: Kafka, memb
     assert 1.0 < members.settled(two, three, partitions=range(6)) < 4.0
     assert not two.losses
     assert not three.losses
+
+
+@pytest.mark.parametrize("leads", [True, False], ids=["the leader", "another member"])
+def test_a_member_that_dies_is_replaced_at_once_by_who_has_its_directory(
+    kafka: Kafka, members: Members, tmp_path: Path, leads: bool
+) -> None:
+    tasks = tasks_of(kafka.create_topic(partitions=6), 6)
+    app, session = kafka.unique("app"), {"session.timeout.ms": "20000"}
+    order = [tmp_path, None] if leads else [None, tmp_path]
+    one, two = (members.join(app, tasks, directory=each, kafka=session) for each in order)
+    members.settled(one, two, partitions=range(6))
+    dying, staying = (one, two) if leads else (two, one)
+
+    dying.kill()
+    successor = members.join(app, tasks, directory=tmp_path, kafka=session)
+
+    assert members.settled(staying, successor, partitions=range(6)) < 10.0
+    assert not staying.losses
+    assert not successor.losses
 
 
 def test_members_know_each_other(kafka: Kafka, members: Members) -> None:

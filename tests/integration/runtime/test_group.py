@@ -210,6 +210,24 @@ def test_standbys_take_over_from_an_instance_that_was_killed(instances: Instance
     group.verify()
 
 
+def test_nobody_waits_for_the_session_of_one_that_was_killed_and_is_back_in_its_place(instances: Instances) -> None:
+    group = Group(instances)
+    config = group.config("v", kafka={"session.timeout.ms": "120000"})  # longer than anybody here waits
+    victim = instances.process("count_per_key", config, source=group.source, sink=group.sink)
+    group.feed()
+    second = group.start("b")
+    eventually(lambda: len(running(second)) == 3, "a balanced group")
+    eventually(lambda: len(running(second, "standby")) == 3, "standbys of the others")
+    before = second.status()["generation"]
+
+    victim.kill()
+    back = instances.process("count_per_key", config, source=group.source, sink=group.sink)
+
+    eventually(lambda: second.status()["generation"] > before, "a group that begins anew")
+    group.verify()
+    back.assert_running()
+
+
 def test_lags_are_told_with_the_time_at_which_they_were_observed(group: Group, tmp_path: Path) -> None:
     first, second = group.start("a"), group.start("b")
     group.feed()

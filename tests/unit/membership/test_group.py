@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from confluent_kafka import KafkaError
 from streamsapp.errors import ConfigError, FencedError, StreamsError
 from streamsapp.membership.connection import RefusedError, UnreachableError
 from streamsapp.membership.group import GroupMembership
+from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.wire import GroupSettings, Identity
 from streamsapp.testing import MockClock
 
@@ -125,12 +127,12 @@ class Recorder:
 class Play:
     """One member, its coordinator, and time that stands still unless the test moves it."""
 
-    def __init__(self) -> None:
+    def __init__(self, member_id: MemberId) -> None:
         self.clock = MockClock()
         self.coordinator = Coordinator()
         self.told = Recorder()
         settings = GroupSettings("group", None, session_timeout=6.0, heartbeat_interval=0.002, rebalance_timeout=60.0)
-        self.group = GroupMembership(self.coordinator, settings, self.told, self.clock)  # type: ignore[arg-type]
+        self.group = GroupMembership(self.coordinator, settings, member_id, self.told, self.clock)  # type: ignore[arg-type]
 
     async def until(self, holds: Callable[[], Any]) -> None:
         async with asyncio.timeout(5):
@@ -145,11 +147,11 @@ class Play:
 Scene = Callable[[Play], Coroutine[Any, Any, None]]
 
 
-def play(scene: Scene, **answers: list[Any]) -> Play:
+def play(scene: Scene, member_id: MemberId | None = None, /, **answers: list[Any]) -> Play:
     """Let the member live while the scene is played."""
 
     async def run() -> Play:
-        it = Play()
+        it = Play(member_id or MemberId(None))
         for name, script in answers.items():
             it.coordinator.answers[f"{name}Request"] = script
         lives = [asyncio.ensure_future(it.group.joins()), asyncio.ensure_future(it.group.heartbeats())]
@@ -211,6 +213,41 @@ def test_the_id_that_the_coordinator_gives_is_used() -> None:
     it = play(scene, JoinGroup=[KafkaError.MEMBER_ID_REQUIRED, OK])
 
     assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["", "member-1"]
+
+
+def test_a_process_takes_the_place_of_the_one_that_died_before_it(tmp_path: Path) -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+
+    play(scene, MemberId(tmp_path / "id"))
+    it = play(scene, MemberId(tmp_path / "id"))
+
+    assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["member-1"]
+
+
+def test_a_place_that_the_group_has_given_up_is_no_loss(tmp_path: Path) -> None:
+    (tmp_path / "id").write_text("somebody")
+
+    async def scene(it: Play) -> None:
+        await it.stable()
+
+    it = play(
+        scene, MemberId(tmp_path / "id"), JoinGroup=[KafkaError.UNKNOWN_MEMBER_ID, KafkaError.MEMBER_ID_REQUIRED, OK]
+    )
+
+    assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["somebody", "", "member-1"]
+    assert MemberId(tmp_path / "id").value == "member-1"
+
+
+def test_who_left_has_no_place_any_more(tmp_path: Path) -> None:
+    async def scene(it: Play) -> None:
+        await it.stable()
+        assert MemberId(tmp_path / "id").value == "member-1"
+        await it.group.leave("the end")
+
+    play(scene, MemberId(tmp_path / "id"))
+
+    assert MemberId(tmp_path / "id").value == ""
 
 
 def test_a_member_shows_signs_of_life_while_it_waits_for_others_to_join() -> None:
