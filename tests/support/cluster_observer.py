@@ -203,8 +203,9 @@ class Observer:
             return  # all stop together, which is nobody's interruption
         removal = Removal(pod, at, tuple(self._pods.values()), self._replicas, self._limits)
         faults = faults_of(removal, self._looks)
-        if faults:  # asking the object store takes its time, so only when it matters
-            removal = replace(removal, snapshots=frozenset(self._snapshots()))
+        if faults:  # asking takes its time, so only when it matters
+            said = self.status(pod.name)
+            removal = replace(removal, snapshots=frozenset(self._snapshots()), said=said)
             faults = faults_of(removal, self._looks)
         self.removals.append(removal)
         self.findings += faults

@@ -69,6 +69,8 @@ class Removal:
     limits: Limits
     #: Tasks of which the object store has a snapshot.
     snapshots: frozenset[str] = frozenset()
+    #: ``/status`` of the pod when it was asked at once: it may have woken up after the last look.
+    said: Mapping[str, Any] | None = None
 
 
 def faults_of(removal: Removal, looks: Sequence[Look]) -> list[str]:
@@ -81,9 +83,10 @@ def faults_of(removal: Removal, looks: Sequence[Look]) -> list[str]:
     mine = next((look for look in reversed(known) if look.uids.get(pod.name) == pod.uid), None)
     if mine is None and not pod.ready and at - pod.since <= STARTING_SECONDS and not _was_heard(pod, looks):
         return found
-    if mine is None:
+    status = mine.statuses[pod.name] if mine is not None else removal.said
+    if status is None:
         return [*found, f"{pod.name} was taken away though nobody could know what it holds{_heard(removal, looks)}"]
-    for task in mine.statuses[pod.name]["tasks"]:
+    for task in status["tasks"]:
         if task["role"] == "active" and task["stores"]:
             found += _task_faults(task, removal, known)
     return found

@@ -105,7 +105,7 @@ class World:
 
     def leading_operator(self) -> str | None:
         """The pod that holds the Lease; none while the holder is gone and its time is not up yet."""
-        lease = self.kubectl.json("get", "lease", RELEASE, f"--namespace={self.namespace}")
+        lease = self.kubectl.json("get", "lease", f"{RELEASE}-operator", f"--namespace={self.namespace}")
         holder = lease["spec"].get("holderIdentity")
         return holder if holder in self.operator_pods() else None
 

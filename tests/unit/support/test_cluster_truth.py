@@ -88,6 +88,14 @@ def test_a_pod_that_is_about_to_start_has_nothing_to_lose_but_one_that_had_time_
     assert faults_of(removal(pod(0, ready=True, since=AT - 2), pod(1)), [])
 
 
+def test_a_pod_that_woke_up_a_moment_ago_is_believed_what_it_says_when_asked_at_once() -> None:
+    woke = removal(pod(0, ready=False), pod(1))
+
+    assert faults_of(replace(woke, said={"tasks": []}), []) == []
+    (found,) = faults_of(replace(woke, said={"tasks": [task("active")]}), [])
+    assert "could go on nowhere" in found
+
+
 def test_a_snapshot_stands_in_if_it_exists_and_is_restored_in_time() -> None:
     active = task("active", store={"snapshot": {"offset": 80}}, restore={"predictedSeconds": 60.0})
     looks = [look(None, active=active)]
