@@ -51,6 +51,12 @@ def cluster_for_tests() -> Iterator[Layout]:
                 _cluster("down")
 
 
+def bring_in_spark() -> None:
+    """The image of bootstraps, into the node that is up; a cluster of the user's own has it."""
+    if not os.environ.get("USE_KUBECONFIG"):
+        _cluster("spark")
+
+
 def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Looks several times a second; ``what`` completes "timed out waiting until"."""
     deadline = time.monotonic() + seconds
@@ -73,4 +79,4 @@ def _cluster(action: str) -> None:
     command = [sys.executable, "-m", "cluster", action]
     answer = subprocess.run(command, cwd=ROOT / "tools", stdout=subprocess.DEVNULL, check=False)
     if answer.returncode != 0:
-        raise NoClusterError(f"`make cluster-{action}` failed with exit code {answer.returncode}; it says why above")
+        raise NoClusterError(f"cluster-{action} failed with exit code {answer.returncode}; it says why above")

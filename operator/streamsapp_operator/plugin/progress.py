@@ -26,6 +26,7 @@ class Follower:
         self._style = style
         self._old = _identity(before.rollout)
         self._last: RolloutStatus | None = None
+        self._failure: str | None = None
         self._why: _Why = ()
 
     @property
@@ -36,6 +37,8 @@ class Follower:
     @property
     def outcome(self) -> str | None:
         """The phase it ended in."""
+        if self._failure is not None:
+            return "BootstrapFailed"
         return self._last.phase if self._last is not None and self._last.phase in _OVER else None
 
     def look(self, status: AppStatus, at: datetime) -> Iterator[str]:
@@ -44,7 +47,7 @@ class Follower:
         if now is None or (self._last is None and _identity(now) == self._old):
             return
         before = self._last if self._last is not None and self._last.revision == now.revision else None
-        self._last = now
+        self._last, self._failure = now, _failed_bootstrap(status, now)
         yield from self._phase(before, now)
         yield from self._pods(before, now, at)
         yield from self._blocked(status, now)
@@ -101,8 +104,18 @@ class Follower:
         if last.phase == "Complete":
             said = f"done: {last.updated} of {plural(last.total, 'pod')} restarted in {seconds(took)}"
             return self._style.paint(said, Tone.GOOD)
+        if self._failure is not None:
+            return self._style.paint(f"the bootstrap failed: {brief(clean(self._failure))}", Tone.BAD)
         said = f"{_ENDS[last.phase]}: {brief(clean(last.message))}" if last.message else _ENDS[last.phase]
         return self._style.paint(said, Tone.BAD)
+
+
+def _failed_bootstrap(status: AppStatus, rollout: RolloutStatus) -> str | None:
+    """Why this rollout does not begin."""
+    bootstrap = status.bootstrap
+    if rollout.phase != "Bootstrapping" or bootstrap is None or bootstrap.phase != "Failed":
+        return None
+    return bootstrap.message or "it does not say why"
 
 
 def _returned(before: RolloutStatus, now: RolloutStatus, at: datetime) -> str:
@@ -126,6 +139,7 @@ def _identity(rollout: RolloutStatus | None) -> tuple[str, datetime | None] | No
 
 _SAID = {
     "Checking": "a pod checks the new revision first; nothing else is touched",
+    "Bootstrapping": "a Job makes state of history first; no pod is started before it is done",
     "RollingBack": "the new revision does not become ready: back to the last good one",
 }
 _ENDS = {

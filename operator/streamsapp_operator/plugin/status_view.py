@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from streamsapp_operator.model.status import AppStatus, Blocker, Condition, RolloutStatus
+from streamsapp_operator.model.status import AppStatus, Blocker, BootstrapStatus, Condition, RolloutStatus
 from streamsapp_operator.plugin.documents import App, Pod, read_time, seconds_since
 from streamsapp_operator.plugin.style import Style, Tone
 from streamsapp_operator.plugin.table import Cell, Column, Row, render
@@ -14,7 +14,7 @@ from streamsapp_operator.plugin.text import UNKNOWN, age, brief, clean, count, f
 
 #: Phases of a rollout that went wrong, or wait.
 _BAD = {"TimedOut", "RolledBack", "Refused"}
-_PENDING = {"Checking", "Rolling", "Blocked", "RollingBack"}
+_PENDING = {"Checking", "Bootstrapping", "Rolling", "Blocked", "RollingBack"}
 
 _PODS = (
     Column("POD"),
@@ -81,6 +81,8 @@ def _summary(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iter
         ]
         if status.rollout is not None:
             facts.append(("rollout", _rollout_fact(status.rollout, now, style)))
+        if status.bootstrap is not None and status.bootstrap.phase != "Done":
+            facts.append(("history", _bootstrap_fact(status.bootstrap, now, style)))
         if status.scaling is not None:
             facts.append(("scaling", f"{plural(status.scaling.desired, 'pod')} wanted: {clean(status.scaling.reason)}"))
     for name, fact in facts:
@@ -133,6 +135,16 @@ def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
     elif rollout.observed_seconds is not None:
         predicted = seconds(rollout.predicted_seconds)
         parts.append(f"the last pod's tasks ran again after {seconds(rollout.observed_seconds)}, predicted {predicted}")
+    return style.between.join(parts)
+
+
+def _bootstrap_fact(bootstrap: BootstrapStatus, now: datetime, style: Style) -> str:
+    tone = Tone.BAD if bootstrap.phase == "Failed" else Tone.WARN
+    parts = [style.paint(bootstrap.phase, tone)]
+    if bootstrap.phase in ("Pending", "Running") and bootstrap.started_at is not None:
+        parts.append(f"for {age(seconds_since(bootstrap.started_at, now))}")
+    if bootstrap.message:
+        parts.append(brief(clean(bootstrap.message)))
     return style.between.join(parts)
 
 

@@ -125,3 +125,20 @@ def test_a_suspended_application_is_not_restarted() -> None:
     with pytest.raises(PluginError, match="suspended"):
         restart.run(options(), Terminal(cluster, Style()).session)
     assert cluster.annotated == []
+
+
+def test_a_bootstrap_that_fails_again_ends_it() -> None:
+    def begins(phase: str, message: str | None) -> Document:
+        rollout = {"revision": "new", "phase": "Bootstrapping", "startedAt": ago(5)}
+        bootstrap = {"phase": phase, "message": message}
+        return app_document(healthy_status(rollout=rollout, bootstrap=bootstrap))
+
+    failed = begins("Failed", "exit 1: the store is away; no pod is started")
+    before = {**failed, "status": {**failed["status"], "rollout": {"revision": "old", "phase": "Bootstrapping"}}}
+    terminal = Terminal(FakeCluster([before, before, begins("Running", None), failed]), Style())
+    assert restart.run(options(), terminal.session) == 1
+    assert terminal.text.splitlines()[1:] == [
+        "  taken up: the new revision is new",
+        "  a Job makes state of history first; no pod is started before it is done",
+        "the bootstrap failed: exit 1: the store is away; no pod is started",
+    ]

@@ -162,3 +162,24 @@ def test_says_that_there_is_no_remote_state_instead_of_an_empty_table() -> None:
     terminal = Terminal(blocked_rollout(), Style())
     assert snapshots.run(options(), terminal.session) == 0
     assert "spec.remoteState" in terminal.text
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "line"),
+    [
+        (
+            {"phase": "Running", "message": "it is tried again after exit 137", "startedAt": ago(90)},
+            "  history  Running · for 1m30s · it is tried again after exit 137",
+        ),
+        ({"phase": "Failed", "message": "exit 2: why", "startedAt": ago(90)}, "  history  Failed · exit 2: why"),
+        ({"phase": "Ignored", "message": "it has run already"}, "  history  Ignored · it has run already"),
+    ],
+)
+def test_a_bootstrap_is_told_while_it_matters(bootstrap: dict[str, object], line: str) -> None:
+    told = status_of(FakeCluster([app_document(healthy_status(bootstrap=bootstrap))]))
+    assert line in told.splitlines()
+
+
+def test_a_bootstrap_that_is_done_is_not_told() -> None:
+    bootstrap = {"phase": "Done", "startedAt": ago(90), "finishedAt": ago(9)}
+    assert "history" not in status_of(FakeCluster([app_document(healthy_status(bootstrap=bootstrap))]))
