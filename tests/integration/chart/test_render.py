@@ -103,6 +103,7 @@ def test_every_variable_the_chart_sets_is_one_the_operator_reads(render: Render,
     assert settings.namespaces == ("apps",)
     assert settings.lease_name == "streamsapp-operator"
     assert settings.render.runtime_image == "localhost/streamsapp-runtime:dev"
+    assert settings.render.spark_image == "localhost/streamsapp-spark:dev"
     assert settings.render.operator_labels == one(render(), "Service")["spec"]["selector"]
     assert (settings.namespace, settings.identity) == ("from-the-pod", "from-the-pod")
 

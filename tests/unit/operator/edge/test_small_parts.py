@@ -93,6 +93,7 @@ def test_is_told_by_its_environment_and_options_win(key_file: str) -> None:
     environment = {
         "WATCH_NAMESPACES": "a, b,a",
         "STREAMSAPP_RUNTIME_IMAGE": "image:1",
+        "STREAMSAPP_SPARK_IMAGE": "spark:1",
         "STREAMSAPP_KEY_FILE": key_file,
         "POD_NAMESPACE": "system",
         "POD_NAME": "operator-x",
@@ -101,6 +102,7 @@ def test_is_told_by_its_environment_and_options_win(key_file: str) -> None:
     assert settings.namespaces == ("a", "b")
     assert (settings.namespace, settings.identity, settings.http_port) == ("system", "operator-x", 9)
     assert (settings.render.runtime_image, settings.render.operator_namespace) == ("image:1", "system")
+    assert settings.render.spark_image == "spark:1"
     assert settings.key == b"k" * 32
 
 
