@@ -209,7 +209,10 @@ class Actor:
         name = bootstrap_job_name(owner.name)
         found = self._client.get(JOB, owner.namespace, name, metadata_only=True)
         if found is not None and not is_owned(found, owner.uid):
-            raise NameTakenError(f"there is a Job {name!r} already that is not this StreamsApp's: delete it")
+            raise NameTakenError(
+                f"there is a Job {name!r} already that is not this StreamsApp's: delete it (one of a StreamsApp that "
+                "was just deleted goes by itself)"
+            )
         return found
 
     def _drop_revisions(self, owner: Owner, keep: frozenset[str], look: Look) -> None:

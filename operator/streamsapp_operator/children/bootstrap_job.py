@@ -13,6 +13,7 @@ from typing import Any
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.history import until_text
 from streamsapp.manifest.model import Bootstrap, Quantities
+from streamsapp.manifest.quantity import parse_quantity
 from streamsapp_operator.children.names import ATTEMPT, CONTAINER, Owner, bootstrap_job_name, bootstrap_labels
 from streamsapp_operator.children.once import once, requests_within, runtime_container
 from streamsapp_operator.children.pod_template import MANIFEST_PATH, REPORT_PATH, STATE_DIR
@@ -57,13 +58,19 @@ def attempt_of(job: dict[str, Any]) -> str:
 
 
 def _pod(bootstrap: Bootstrap, template: dict[str, Any], labels: dict[str, str], image: str) -> dict[str, Any]:
-    arguments = {"-f": MANIFEST_PATH, "--until": until_text(bootstrap.until), "--report": REPORT_PATH}
+    resources = _resources(bootstrap.resources)
+    arguments = {
+        "-f": MANIFEST_PATH,
+        "--until": until_text(bootstrap.until),
+        "--master": f"local[{_cores(resources)}]",
+        "--report": REPORT_PATH,
+    }
     environment = [each for each in runtime_container(template)["env"] if each["name"] not in _ENVIRONMENT]
     changes = {
         "image": image,
         "args": ["bootstrap", *(part for argument in arguments.items() for part in argument)],
         "env": [*environment, *({"name": name, "value": value} for name, value in _ENVIRONMENT.items())],
-        "resources": _resources(bootstrap.resources),
+        "resources": resources,
     }
     pod = once(template, labels, changes)
     size = bootstrap.resources.limits.get("ephemeral-storage")
@@ -81,6 +88,12 @@ def _resources(asked: Quantities) -> dict[str, Any]:
     requests = {name: str(quantity) for name, quantity in asked.requests.items()}
     requests = requests_within(_REQUESTS, limits) | requests
     return {"requests": requests} | ({"limits": limits} if limits else {})
+
+
+def _cores(resources: dict[str, dict[str, str]]) -> int:
+    """Each takes its part of memory: so not those of the node, where there is no limit."""
+    given = resources["requests"] | resources.get("limits", {})
+    return max(1, int(parse_quantity(given["cpu"]) or 0))
 
 
 def _hash(spec: dict[str, Any]) -> str:

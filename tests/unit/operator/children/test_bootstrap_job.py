@@ -112,6 +112,20 @@ def test_its_resources_are_its_own(asked: dict[str, Any], given: dict[str, Any])
     assert container(job({"resources": asked}, resources={"limits": {"memory": "128Mi"}}))["resources"] == given
 
 
+@pytest.mark.parametrize(
+    ("asked", "master"),
+    [
+        ({}, "local[1]"),
+        ({"limits": {"cpu": 4}}, "local[4]"),
+        ({"limits": {"cpu": "2500m"}, "requests": {"cpu": 1}}, "local[2]"),
+        ({"limits": {"cpu": "500m"}}, "local[1]"),
+        ({"requests": {"cpu": 3}}, "local[3]"),
+    ],
+)
+def test_as_many_tasks_run_at_a_time_as_it_is_given_cores(asked: dict[str, Any], master: str) -> None:
+    assert option(job({"resources": asked}), "--master") == master
+
+
 def test_what_would_end_the_same_is_not_tried_again() -> None:
     (rule,) = job()["spec"]["podFailurePolicy"]["rules"]
     assert (rule["action"], rule["onExitCodes"]["values"]) == ("FailJob", [2])
