@@ -34,13 +34,10 @@ class Preparation:
 def prepared(view: View, rollout: RolloutStatus) -> tuple[RolloutStatus, Preparation]:
     """The rollout, which begins when the state is there."""
     preparation = prepare(view, rollout)
-    if preparation.waits and rollout.phase == "Rolling":
+    if preparation.waits and rollout.phase in {"Rolling", "Bootstrapping"}:
         rollout = replace(rollout, phase="Bootstrapping", message=_message(preparation))
     elif rollout.phase == "Bootstrapping":
-        if preparation.waits:
-            rollout = replace(rollout, message=_message(preparation))
-        else:
-            rollout = replace(rollout, phase="Rolling", message=None, started_at=view.time)
+        rollout = replace(rollout, phase="Rolling", message=None, started_at=view.time)
     return rollout, preparation
 
 
