@@ -23,9 +23,9 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 #: Little of Java's code runs for long here: compiling all of it well takes more time than Spark's whole work, so only
 #: what a shuffle keeps busy for some seconds is.
-_PATIENT_COMPILER = (
+JAVA_OPTIONS = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000 -XX:Tier4CompileThreshold=150000 "
-    "-XX:Tier4BackEdgeThreshold=400000 -XX:+UseSerialGC"
+    f"-XX:Tier4BackEdgeThreshold=400000 -XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 )
 
 _SETTINGS = {
@@ -38,7 +38,7 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_PATIENT_COMPILER}",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from streamsapp_spark.frames import slots_of
 from streamsapp_spark.replay import Replay
 from streamsapp_spark.rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
 from streamsapp_spark.stages import Stages
+from streamsapp_spark.unread import without_results
 
 Records = Mapping[TopicPartition, Sequence[RawRecord]]
 
@@ -38,7 +40,11 @@ class Staged:
         records: Records,
         partitions: Mapping[str, int],
         directory: Path,
+        *,
+        results: bool = True,
     ) -> None:
+        """Without ``results`` what is written to topics that are not internal is left out."""
+        self._results = results
         self.config = config
         self.records = records
         self.layout, _ = lay_out(topology, config, partitions, str)
@@ -69,6 +75,9 @@ class Staged:
     def _run_task(self, task_id: TaskId, shared: dict[str, Any]) -> None:
         plan, slots = self.layout.plans[task_id], slots_of(self.stages)
         internal = self.layout.repartition_topics
+        if not self._results:
+            needed = without_results(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
+            plan = replace(plan, sub_topology=needed)
         out = OutputRows(task_id, {topic: plan.partition_count(topic) for topic in internal}, slots)
         rows = InputRows(self._shuffled(task_id, slots))
         assert rows.task() == task_id

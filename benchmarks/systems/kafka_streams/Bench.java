@@ -68,7 +68,7 @@ public final class Bench {
     properties.put(StreamsConfig.APPLICATION_ID_CONFIG, job.applicationId());
     properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, job.bootstrapServers());
     properties.put(StreamsConfig.STATE_DIR_CONFIG, job.stateDir());
-    properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
+    properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, job.threads());
     properties.put(
         StreamsConfig.PROCESSING_GUARANTEE_CONFIG,
         job.exactlyOnce() ? StreamsConfig.EXACTLY_ONCE_V2 : StreamsConfig.AT_LEAST_ONCE);

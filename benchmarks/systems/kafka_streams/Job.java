@@ -17,10 +17,15 @@ public record Job(
   /** Size of the record cache; 10 MiB, Kafka Streams' own default, where the variant names none. */
   long cacheBytes() {
     return switch (variant) {
-      case "cache-0", "eos-cache-0" -> 0;
+      case "cache-0", "eos-cache-0", "threads-2-cache-0" -> 0;
       case "cache-512m" -> 512 * MIB;
       default -> 10 * MIB;
     };
+  }
+
+  /** Stream threads; one where the variant names no number. */
+  int threads() {
+    return variant.startsWith("threads-2-") ? 2 : 1;
   }
 
   /** Whether the variant asks for exactly once, with a commit every 100 ms as is Kafka Streams' default for it. */

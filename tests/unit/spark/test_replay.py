@@ -58,12 +58,7 @@ SEEDS = [seed for seed in range(120) if comparable(dsl_program(seed, size=12, ev
 def test_a_random_program_gives_the_same_state_and_the_same_results(seed: int, tmp_path: Path) -> None:
     program = in_order(dsl_program(seed, size=12, events=EVENTS))
     live = run_here(program)
-    topology = build(program)
-    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092", state_dir=tmp_path)
-    topics = {topic for part in topology.sub_topologies(program["inputs"]) for s in part.sources for topic in s.topics}
-    partitions = dict.fromkeys({*topics, *program["inputs"]}, 1)
-    staged = Staged(topology, config, records_of(program, topology), partitions, tmp_path)
-    staged.run()
+    staged = replayed(program, tmp_path, results=True)
     stores = {name: _shown(entries) for (name, _), entries in staged.stores.items()}
     assert {name: entries for name, entries in live["stores"].items() if name in stores} == {
         name: entries for name, entries in stores.items() if name in live["stores"]
@@ -72,6 +67,24 @@ def test_a_random_program_gives_the_same_state_and_the_same_results(seed: int, t
     # Which of two sub-topologies writes to a topic first is not said.
     expected = {topic: sorted(records, key=str) for topic, records in live["outputs"].items() if topic[:4] != "app-"}
     assert written == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_state_is_the_same_when_results_are_left_out(seed: int, tmp_path: Path) -> None:
+    program = in_order(dsl_program(seed, size=12, events=EVENTS))
+    whole, without = (replayed(program, tmp_path / str(results), results=results) for results in (True, False))
+    assert without.stores == whole.stores
+    assert not without.outputs
+
+
+def replayed(program: Program, directory: Path, *, results: bool) -> Staged:
+    topology = build(program)
+    config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092", state_dir=directory)
+    topics = {topic for part in topology.sub_topologies(program["inputs"]) for s in part.sources for topic in s.topics}
+    partitions = dict.fromkeys({*topics, *program["inputs"]}, 1)
+    staged = Staged(topology, config, records_of(program, topology), partitions, directory, results=results)
+    staged.run()
+    return staged
 
 
 def _shown(entries: list[tuple[Any, Any]]) -> list[list[Any]]:
