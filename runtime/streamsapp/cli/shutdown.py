@@ -1,12 +1,15 @@
 """Ends an instance on SIGTERM and SIGINT: the first signal closes it in good order, the second does not wait.
 
-Handlers run on the main thread, between two instructions of whatever it does; so they only start a thread.
+A signal that comes while the main thread is about to wait for a lock interrupts nothing: Python runs its handler when
+the main thread wakes, which may be never. So a thread is told of signals by Python's wake-up file, which is written
+to at once; handlers, which run on the main thread, do only what must happen there.
 """
 
 from __future__ import annotations
 
 import logging
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +22,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 #: Whoever signals a process and its whole group (``timeout``, a terminal) sends one signal twice; seconds.
 _ONE_PRESS = 0.3
+#: How often the main thread is interrupted until it leaves, in seconds.
+_INSIST = 0.1
 
 
 class Impatient(BaseException):
@@ -29,28 +34,64 @@ class Impatient(BaseException):
 def closing_on_signals(close: Callable[[], object], one_press: float = _ONE_PRESS) -> Iterator[None]:
     """While the body runs, a first signal calls ``close`` on a thread of its own and a second leaves at once.
 
-    What comes within ``one_press`` seconds of the first is the same wish.
+    What comes within ``one_press`` seconds of the first is the same wish. On the main thread only.
     """
-    closing = threading.Thread(target=close, name="shutdown", daemon=True)
-    began = 0.0
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal began
-        name = signal.Signals(number).name
-        if closing.ident is not None and time.monotonic() - began < one_press:
-            return
-        if closing.ident is not None:
-            log.warning("%s again: leaving without the last commit", name)
-            raise Impatient
-        log.info("%s: committing and closing; once more to leave at once", name)
-        began = time.monotonic()
-        closing.start()
-
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    heard, said = socket.socketpair()
+    said.setblocking(False)
+    signals = _Signals(close, one_press, heard)
+    handlers = {number: signal.signal(number, signals.interrupt) for number in _SIGNALS}
+    wakeup = signal.set_wakeup_fd(said.fileno(), warn_on_full_buffer=False)
     try:
+        signals.thread.start()
         yield
-        if closing.ident is not None:
-            closing.join()
+        if signals.closing.ident is not None:
+            signals.closing.join()
     finally:
-        for number, handler in before.items():
+        signals.over.set()
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in handlers.items():
             signal.signal(number, handler)
+        said.close()
+        signals.thread.join()
+
+
+class _Signals:
+    """What came so far."""
+
+    def __init__(self, close: Callable[[], object], one_press: float, heard: socket.socket) -> None:
+        self._one_press = one_press
+        self._heard = heard
+        self._impatient = False
+        self._began = 0.0
+        self.closing = threading.Thread(target=close, name="shutdown", daemon=True)
+        self.thread = threading.Thread(target=self._listen, name="signals", daemon=True)
+        self.over = threading.Event()
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """On the main thread, some time after each signal."""
+        if self._impatient and not self.over.is_set():
+            self.over.set()
+            raise Impatient
+
+    def _listen(self) -> None:
+        with self._heard:
+            while number := self._heard.recv(1):
+                self._take(signal.Signals(number[0]))
+
+    def _take(self, number: signal.Signals) -> None:
+        if number not in _SIGNALS or self._impatient:
+            return  # somebody else's, or our own insisting
+        if self.closing.ident is None:
+            log.info("%s: committing and closing; once more to leave at once", number.name)
+            self._began = time.monotonic()
+            self.closing.start()
+        elif time.monotonic() - self._began >= self._one_press:
+            log.warning("%s again: leaving without the last commit", number.name)
+            self._impatient = True
+            threading.Thread(target=self._insist, args=(number,), name="insist", daemon=True).start()
+
+    def _insist(self, number: signal.Signals) -> None:
+        """Until the main thread has taken note."""
+        while not self.over.is_set():
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            self.over.wait(_INSIST)

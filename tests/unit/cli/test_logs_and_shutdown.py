@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import pytest
 
@@ -73,3 +74,46 @@ def test_handlers_are_put_back() -> None:
     with closing_on_signals(lambda: None):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_counts_also_when_it_comes_as_the_main_thread_begins_to_wait() -> None:
+    over = threading.Event()
+
+    def busy() -> None:
+        while not over.is_set():
+            sum(range(200))
+
+    others = [threading.Thread(target=busy) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    try:
+        late = [turn for turn in range(80) if not _is_heard_while_waiting(pause=turn % 20 * 1e-5)]
+    finally:
+        over.set()
+        for thread in others:
+            thread.join()
+    assert late == []
+
+
+def _is_heard_while_waiting(pause: float) -> bool:
+    waits, begun, heard = threading.Condition(), threading.Event(), []
+
+    def close() -> None:
+        begun.set()
+        with waits:
+            waits.notify_all()
+
+    def send() -> None:
+        with waits:
+            waits.notify_all()  # the main thread wakes, and waits again
+        time.sleep(pause)
+        os.kill(os.getpid(), signal.SIGTERM)
+        heard.append(begun.wait(2))
+        close()
+
+    sender = threading.Thread(target=send)
+    with closing_on_signals(close), waits:
+        sender.start()
+        waits.wait_for(begun.is_set)
+    sender.join()
+    return heard[0]
