@@ -42,7 +42,7 @@ def from_kafka(of: Range, config: StreamsConfig) -> Feed:
         consumer.assign({of.of: position})
         idle = 0.0
         while position < of.until:
-            fetched = consumer.poll_only(of.of, BATCH, _WAIT)
+            fetched = consumer.poll(BATCH, _WAIT)
             if fetched.out_of_range:
                 raise StreamsError(
                     f"records of {of.of} from offset {position} on were deleted while they were read; begin anew: "

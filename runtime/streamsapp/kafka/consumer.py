@@ -106,24 +106,14 @@ class PartitionConsumer:
         recover from.
         """
         fetched = Fetched()
-        fetched.records = _by_partition(self._messages(limit, timeout, fetched))
-        return fetched
-
-    def poll_only(self, partition: TopicPartition, limit: int, timeout: float) -> Fetched:
-        """The same for a consumer that never had another partition: nothing has to be grouped."""
-        fetched = Fetched()
-        if messages := self._messages(limit, timeout, fetched):
-            fetched.records = [(partition, messages)]  # type: ignore[list-item]  # a Message is an InputRecord
-        return fetched
-
-    def _messages(self, limit: int, timeout: float, fetched: Fetched) -> list[Message]:
         first = self._consumer.poll(timeout)
         if first is None:
-            return []
+            return fetched
         messages = [first, *self._consumer.consume(limit - 1, 0)]
         if any(map(_error, messages)):
             messages = [message for message in messages if not self._noted(message, fetched)]
-        return messages
+        fetched.records = _by_partition(messages)
+        return fetched
 
     def _noted(self, message: Message, fetched: Fetched) -> bool:
         """Whether the message was an event rather than a record; it is then noted in ``fetched``."""
