@@ -78,6 +78,10 @@ class World:
             found.setdefault(event["reason"], []).append(event["message"])
         return found
 
+    def has_told(self, words: str) -> bool:
+        """Whether an event says this; they are told after the status."""
+        return any(words in message for messages in self.events().values() for message in messages)
+
     def restart(self, when: str) -> None:
         """As ``kubectl streamsapp restart`` does."""
         self.api.kubectl(

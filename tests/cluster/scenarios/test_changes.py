@@ -79,7 +79,7 @@ def test_a_topology_whose_state_would_be_read_by_others_is_refused_and_nothing_i
     assert "Recreate" in degraded["message"], "the way out is named"
     assert wordcount.app.uids() == before
     wordcount.load.wait_for_counts()
-    assert wordcount.observer.told("TopologyRefused")
+    wordcount.app.wait(lambda: wordcount.observer.told("TopologyRefused"), "an event")
 
 
 def test_an_upgrade_of_the_operator_and_its_resource_definition_leaves_applications_alone(wordcount: Running) -> None:

@@ -49,7 +49,7 @@ def test_code_that_raises_is_quoted_and_what_runs_goes_on(wordcount: Running) ->
     assert "wordcount.py:" in told["message"], "the user's own line is named"
     assert wordcount.app.uids() == before
     wordcount.load.wait_for_counts()
-    assert wordcount.observer.told("CheckFailed")
+    wordcount.app.wait(lambda: wordcount.observer.told("CheckFailed"), "an event")
 
 
 def test_the_last_pod_that_the_spec_asks_for_makes_the_application_ready_again_after_a_mistake_is_mended(

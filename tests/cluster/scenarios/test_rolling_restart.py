@@ -43,7 +43,9 @@ def test_a_pod_whose_standby_does_not_answer_is_not_restarted_until_it_does(word
     assert condition["status"] == "False"
     reasons = [it["reason"] for it in blockers if it["pod"] == asleep]
     assert any(reason.startswith(("Unreachable: ", "NotReady: ")) for reason in reasons), blockers
-    assert any(asleep in event.message for event in wordcount.observer.told("RolloutBlocked"))
+    wordcount.app.wait(
+        lambda: any(asleep in event.message for event in wordcount.observer.told("RolloutBlocked")), "an event"
+    )
 
     assert wordcount.app.wait_replaced(before)["rollout"]["phase"] == "Complete"
     wordcount.load.check()

@@ -54,7 +54,7 @@ def test_an_application_that_is_deleted_drains_and_leaves_nothing_behind(snapsho
         return snapshots.world.kubectl("get", kinds, where, selector, "--output=name").split()
 
     snapshots.app.wait(lambda: not left(), "nothing")
-    assert snapshots.observer.told("Draining")
+    snapshots.app.wait(lambda: snapshots.observer.told("Draining"), "an event")
     snapshots.app.apply(snapshots.world.snapshots_manifest())
     snapshots.app.wait_settled()
     snapshots.load.check()

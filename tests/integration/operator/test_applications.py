@@ -42,7 +42,9 @@ def test_makes_everything_an_application_needs_and_owns_it(world: World) -> None
         assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [uid]
     assert world.app()["metadata"]["finalizers"] == ["streamsapp.dev/drain"]
     assert world.status()["inputLag"] == 28
-    assert set(world.events()) == {"CheckStarted", "RolloutStarted", "RolloutComplete"}
+    wanted = {"CheckStarted", "RolloutStarted", "RolloutComplete"}
+    until(lambda: set(world.events()) >= wanted, "every event")  # told after the status
+    assert set(world.events()) == wanted
 
 
 def test_asks_pods_with_the_token_that_it_wrote_for_them(world: World) -> None:
@@ -69,7 +71,7 @@ def test_touches_nothing_for_a_spec_that_cannot_be_used_and_says_why(world: Worl
     until(lambda: world.condition("Ready").get("observedGeneration") == 2, "the new generation was seen")
     told = json.dumps(world.status()["conditions"])
     assert "there is no ConfigMap 'not-there'" in told
-    assert any("not-there" in message for messages in world.events().values() for message in messages)
+    until(lambda: world.has_told("not-there"), "an event")
     assert (world.stateful_set()["metadata"]["generation"], world.pods()) == (before, pods)
     # What was missing comes: no change of the application is needed.
     world.api.kubectl(
@@ -97,7 +99,7 @@ def test_a_topology_that_does_not_load_starts_nothing_and_its_faults_are_told(wo
     world.apply()
     until(lambda: fault in json.dumps(world.status().get("conditions")), "the fault is in a condition")
     assert world.client.get(STATEFUL_SET, world.namespace, APP) is None
-    assert any(fault in message for messages in world.events().values() for message in messages)
+    until(lambda: world.has_told(fault), "an event")
     until(lambda: not world.client.list(POD, world.namespace), "the check pod is gone")
 
 
