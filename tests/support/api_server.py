@@ -106,6 +106,16 @@ class ApiServer:
             client.CoreV1Api(api).create_namespace(client.V1Namespace(metadata=metadata))
         return unique
 
+    def define(self, resource: Path) -> None:
+        """Make a resource known, and wait until its objects can be made; ``kubectl wait`` fails while the definition
+        has no condition yet."""
+        self.kubectl("apply", "--server-side", "-f", str(resource))
+        established = "-o=jsonpath={.status.conditions[?(@.type=='Established')].status}"
+        deadline = time.monotonic() + _START_SECONDS
+        while self.kubectl("get", "-f", str(resource), established) != "True":
+            assert time.monotonic() < deadline, f"{resource.name} was not established"
+            time.sleep(0.05)
+
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """What ``kubectl`` prints; raises with what it complained of when it fails."""
         command = [str(binaries.executable("kubectl")), f"--kubeconfig={self.kubeconfig}", *arguments]

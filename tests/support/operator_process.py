@@ -31,10 +31,7 @@ T = TypeVar("T")
 
 def prepare(api: ApiServer) -> str:
     """A namespace in which an operator can work: the resource is known, and the operator's role bound."""
-    api.kubectl("apply", "--server-side", "-f", str(CRD))
-    deadline = time.monotonic() + 20
-    while "True" not in api.kubectl("get", "crd", "streamsapps.streamsapp.dev", "-o=jsonpath={.status.conditions}"):
-        assert time.monotonic() < deadline, "the resource was not established"
+    api.define(CRD)
     namespace = api.namespace("apps", labels={"pod-security.kubernetes.io/enforce": "restricted"})
     metadata = {"name": "operator", "namespace": namespace}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": chart_rules()}

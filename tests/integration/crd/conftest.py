@@ -17,8 +17,7 @@ CRD = ROOT / "crds" / "streamsapps.yaml"
 @pytest.fixture(scope="session")
 def cluster(api_server: ApiServer) -> ApiServer:
     """With the CRD, and with its validation at work."""
-    api_server.kubectl("apply", "--server-side", "-f", str(CRD))
-    api_server.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/streamsapps.streamsapp.dev")
+    api_server.define(CRD)
     return api_server
 
 

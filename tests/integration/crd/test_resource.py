@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from api_server import ApiServer
+from operator_process import until
 from stream_apps import Applications, document, refusal
 from streamsapp.manifest import decode
 from streamsapp.manifest.model import Bootstrap
@@ -153,7 +155,12 @@ def test_kubectl_tells_every_fault_at_once(cluster: ApiServer, namespace: str) -
 
 
 def test_kubectl_explains_the_fields(cluster: ApiServer) -> None:
-    assert "Immutable once it is set" in cluster.kubectl("explain", "streamsapp.spec.remoteState.url")
+    def explained() -> str:
+        with suppress(RuntimeError):  # the server publishes its documentation some time after the resource
+            return cluster.kubectl("explain", "streamsapp.spec.remoteState.url")
+        return ""
+
+    until(lambda: "Immutable once it is set" in explained(), "the documentation")
 
 
 @pytest.mark.parametrize("manifest", sorted(EXAMPLES.glob("*/streamsapp.yaml")), ids=lambda path: path.parent.name)

@@ -24,8 +24,7 @@ EXAMPLE = ROOT / "examples" / "wordcount" / "streamsapp.yaml"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """Of these tests alone, with StreamsApps."""
     with ApiServer(tmp_path_factory.mktemp("api-server")) as running:
-        running.kubectl("apply", "--server-side", "-f", str(CRD))
-        running.kubectl("wait", "--for=condition=Established", "crd/streamsapps.streamsapp.dev")
+        running.define(CRD)
         yield running
 
 
