@@ -24,6 +24,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.history import LATEST
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Begun, Bootstrap, Bootstraps, Done, Range
@@ -41,7 +42,7 @@ from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.until import LATEST, Bounds, ranges
+from streamsapp_spark.until import Bounds, ranges
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +101,8 @@ class _Command:
         stages.in_order  # noqa: B018 - raises where there is no order
         name = f"streamsapp bootstrap {self._id}"
         kafka = KafkaHistory() if self._options.source == KAFKA else None
-        work = (
-            None if kafka is None else self._work_on(before, layout, kafka)
-        )  # what is wrong is told before Spark starts
+        # With Kafka, what is wrong is told before Spark starts.
+        work = None if kafka is None else self._work_on(before, layout, kafka)
         with session(name, self._options.master, self._options.conf) as spark:
             history = kafka or open_parquet(spark, self._options.source)
             self._replay(spark, history, stages, work or self._work_on(before, layout, history))

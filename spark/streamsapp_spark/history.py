@@ -17,12 +17,13 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import LongType
 
 from streamsapp.errors import ManifestError
+from streamsapp.manifest.history import LATEST
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Range
 from streamsapp_spark.rows import SOURCE, SQL_SCHEMA
 from streamsapp_spark.session import reason
 from streamsapp_spark.task_run import Work
-from streamsapp_spark.until import LATEST, Bounds, ranges
+from streamsapp_spark.until import Bounds, ranges
 
 KAFKA = "kafka"
 _PARQUET = "parquet:"

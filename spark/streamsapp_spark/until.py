@@ -1,7 +1,7 @@
 """Which part of the topics is history: from the first record that there is up to offsets that are fixed once.
 
-Runs on the driver. ``--until`` is ``latest`` or a file in the form of Spark's Kafka connector:
-``{"topic": {"0": 1200, "1": -1}}``, -1 for the end, -2 for the beginning.
+Runs on the driver. ``--until`` is ``latest``, or JSON or a file of it, in the form of Spark's
+Kafka connector: ``{"topic": {"0": 1200, "1": -1}}``, -1 for the end, -2 for the beginning.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import ManifestError, TopicError
 from streamsapp.kafka.log import client_log
 from streamsapp.kafka.retry import repeated
+from streamsapp.manifest.history import BEGINNING, END, LATEST
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Range
 
-LATEST = "latest"
-_END, _BEGINNING = -1, -2
 _TIMEOUT = 30.0
 
 log = client_log(__name__)
@@ -59,12 +58,12 @@ class Bounds:
 
 def ranges(bounds: Bounds, until: str) -> tuple[Range, ...]:
     """What is history of each partition; everything in ``until`` that does not fit is told."""
-    wanted = {} if until == LATEST else _wanted(Path(until), bounds.highs)
+    wanted = {} if until == LATEST else _wanted(until, bounds.highs)
     made = []
     for partition, high in sorted(bounds.highs.items()):
         low = bounds.lows[partition]
-        end = wanted.get(partition, _END)
-        end = high if end == _END else low if end == _BEGINNING else end
+        end = wanted.get(partition, END)
+        end = high if end == END else low if end == BEGINNING else end
         if not low <= end <= high:
             raise ManifestError(
                 [f"--until: {end} is not an offset of {partition}, which has the offsets {low} to {high}"]
@@ -73,12 +72,13 @@ def ranges(bounds: Bounds, until: str) -> tuple[Range, ...]:
     return tuple(made)
 
 
-def _wanted(path: Path, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _wanted(until: str, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     try:
-        document: Any = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, int]])
+        text = until.encode() if until.lstrip().startswith("{") else Path(until).read_bytes()
+        document: Any = msgspec.json.decode(text, type=dict[str, dict[str, int]])
     except (OSError, msgspec.MsgspecError) as error:
         raise ManifestError(
-            [f'--until: expected \'latest\' or a file such as {{"topic": {{"0": 1200}}}}; {path}: {error}']
+            [f'--until: expected \'latest\' or a file such as {{"topic": {{"0": 1200}}}}; {until}: {error}']
         ) from error
     found = {
         TopicPartition(topic, int(number)): offset

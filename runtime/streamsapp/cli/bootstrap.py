@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from streamsapp.cli.arguments import add_manifest, new_command
@@ -62,8 +59,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _bootstrap(options: argparse.Namespace) -> int:
     app = load(options.file)
-    with _as_option(options.until or _until_of(app)) as options.until:
-        return _in_spark(options) if options.report is None else _reported(app, options)
+    options.until = options.until or _until_of(app)
+    return _in_spark(options) if options.report is None else _reported(app, options)
 
 
 def _reported(app: StreamsApp, options: argparse.Namespace) -> int:
@@ -90,15 +87,3 @@ def _was_done(app: StreamsApp) -> bool:
 
 def _until_of(app: StreamsApp) -> str:
     return LATEST if app.spec.bootstrap is None else until_text(app.spec.bootstrap.until)
-
-
-@contextmanager
-def _as_option(until: str) -> Iterator[str]:
-    """``latest`` or the name of a file, as the Spark package takes it."""
-    if not until.lstrip().startswith("{"):
-        yield until
-        return
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        file.write(until)
-        file.flush()
-        yield file.name

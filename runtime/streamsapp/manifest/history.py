@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 LATEST: Literal["latest"] = "latest"
-_END, _BEGINNING = -1, -2
+END, BEGINNING = -1, -2
 
 
 def until_fault(until: object) -> str | None:
@@ -25,7 +25,7 @@ def until_fault(until: object) -> str | None:
     wrong = [offset for offset in offsets if not _is_offset(offset)]
     if not wrong:
         return None
-    return f"expected offsets, {_END} for the end of a partition or {_BEGINNING} for its beginning, got {wrong[0]!r}"
+    return f"expected offsets, {END} for the end of a partition or {BEGINNING} for its beginning, got {wrong[0]!r}"
 
 
 def _is_topic(name: object, offsets: object) -> bool:
@@ -33,7 +33,7 @@ def _is_topic(name: object, offsets: object) -> bool:
 
 
 def _is_offset(offset: object) -> bool:
-    return isinstance(offset, int) and not isinstance(offset, bool) and offset >= _BEGINNING
+    return isinstance(offset, int) and not isinstance(offset, bool) and offset >= BEGINNING
 
 
 Until: TypeAlias = Annotated[Literal["latest"] | dict[str, dict[str | int, int]], Meta(extra={"check": until_fault})]

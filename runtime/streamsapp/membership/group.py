@@ -243,11 +243,9 @@ class GroupMembership:
         if code == KafkaError.NO_ERROR or self._ended:
             return answer
         self._rejoin = self._rejoin or reason
-        if code == KafkaError.MEMBER_ID_REQUIRED:
-            return None
         if code == KafkaError.UNKNOWN_MEMBER_ID:
             self._lose("the coordinator does not know this member any more", keep_id=False)
-        else:
+        elif code != KafkaError.MEMBER_ID_REQUIRED:
             self._refused("join", code)
         return None
 

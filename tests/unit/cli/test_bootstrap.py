@@ -43,12 +43,13 @@ def manifest(tmp_path: Path) -> Callable[..., Path]:
 
 
 def until_of(monkeypatch: pytest.MonkeyPatch, path: Path, *more: str) -> Any:
-    """What the Spark package is told: a word, or what is in the file."""
+    """What the Spark package is told: a word, or the offsets."""
     told: list[Any] = []
 
     def run(options: argparse.Namespace) -> int:
         until = str(options.until)
-        told.append(json.loads(Path(until).read_text("utf-8")) if until.endswith(".json") else until)
+        text = Path(until).read_text("utf-8") if until.endswith(".json") else until
+        told.append(json.loads(text) if text.startswith("{") else text)
         return 0
 
     monkeypatch.setattr(bootstrap, "_in_spark", run)
