@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import ManifestError, TopicError
+from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.log import client_log
 from streamsapp.kafka.retry import repeated
 from streamsapp.manifest.history import BEGINNING, END, LATEST
@@ -32,7 +33,7 @@ class Bounds:
 
     def __init__(self, config: StreamsConfig, partitions: Collection[TopicPartition]) -> None:
         self._isolation = IsolationLevel.READ_COMMITTED if config.exactly_once else IsolationLevel.READ_UNCOMMITTED
-        self._admin = AdminClient(client_properties.admin(config), logger=log)
+        self._admin = Admin(client_properties.admin(config), logger=log)
         self.lows = self._ask(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         #: Up to where the application can read: under exactly once, before the first open transaction.
         self.highs = self._ask(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from application import PARTITIONS, TASK, WRITER, Json, Topics
+from streamsapp.kafka.admin import Admin
 from verification import Update
 
 #: The driver's own clients lose their broker on purpose and need not tell.
@@ -84,7 +84,7 @@ class Cluster:
     """Topics and their ends."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, **QUIET})
+        self._admin = Admin({"bootstrap.servers": bootstrap_servers, **QUIET})
 
     def create_topics(self, topics: Topics) -> None:
         """Input and sinks. The sinks' records get the broker's time: when they were written."""
@@ -108,14 +108,7 @@ class Cluster:
                 continue  # not created yet, or the broker is away
             if end >= 0:  # an answer that does not come in time may also be one without an offset
                 found[f"{partition.topic}-{partition.partition}"] = end
-        if len(found) < len(asked):
-            self._refresh(timeout)
         return found
-
-    def _refresh(self, timeout: float) -> None:
-        """The client asks with the leader epochs it knows, for ever, also when a broker has come back with others."""
-        with suppress(KafkaException):
-            self._admin.list_topics(timeout=timeout)
 
 
 def inputs_of(messages: Iterable[Message]) -> list[Json]:

@@ -20,11 +20,12 @@ from typing import Any
 
 import urllib3.exceptions
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from cluster_truth import Limits, Look, PodTruth, Removal, down, faults_of
+from streamsapp.kafka.admin import Admin
 
 _GROUP, _VERSION, _PLURAL = "streamsapp.dev", "v1alpha1", "streamsapps"
 _PORT = 8080
@@ -68,7 +69,7 @@ class Observer:
         self.most_down: list[str] = []
         self._core, self._apps = client.CoreV1Api(api), client.AppsV1Api(api)
         self._custom = client.CustomObjectsApi(api)
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        self._admin = Admin({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         self._snapshots = snapshots
         self._lock = threading.RLock()
         self._pods: dict[str, PodTruth] = {}

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.kafka import offsets
+from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition as StreamsPartition
 
@@ -21,7 +21,7 @@ class Kafka:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+        self.admin = Admin({"bootstrap.servers": bootstrap_servers})
 
     def unique(self, name: str) -> str:
         """A name for a topic, group or application."""

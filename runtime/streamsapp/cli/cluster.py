@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported, not declared so
+from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported, not declared so
 
 from streamsapp.cli.reset_plan import Bounds
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, TopicError
+from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 
@@ -34,7 +35,7 @@ class Cluster:
         properties = client_properties.admin(config)
         try:
             # Never polled, so what the client logs while it tries to connect stays out of the user's sight.
-            self._admin = AdminClient(properties, logger=log)
+            self._admin = Admin(properties, logger=log)
         except KafkaException as error:
             raise client_properties.client_error(error) or StreamsError(str(error)) from error
         self._servers = config.bootstrap_servers

@@ -76,7 +76,8 @@ def producer(
 
 def admin(config: StreamsConfig) -> ClientProperties:
     """Creates internal topics, deletes consumed records of repartition topics."""
-    return _client(config, "admin", {}, _identity(config, "admin"))
+    # Or asking for a topic that is missing would create it, where brokers do so.
+    return _client(config, "admin", {}, {**_identity(config, "admin"), "allow.auto.create.topics": False})
 
 
 def client_error(error: Exception) -> ConfigError | None:

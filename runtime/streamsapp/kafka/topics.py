@@ -8,21 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition as KafkaPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
-    ConfigResource,
-    ListOffsetsResultInfo,
-    OffsetSpec,
-)
+from confluent_kafka.admin import ConfigResource, ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.errors import StreamsError, TopicError
+from streamsapp.kafka.admin import Admin
 from streamsapp.record import TopicPartition
 from streamsapp.topology.internal_topics import InternalTopic
 
@@ -41,7 +36,7 @@ class TopicAdmin:
         try:
             # What it meets while it connects is told by ``wait_for_broker``, in words and not ten times a second.
             settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": self._on_error}
-            self._admin = AdminClient(settings)
+            self._admin = Admin(settings)
         except KafkaException as error:
             raise client_error(error) or error from error
         self._servers = properties.get("bootstrap.servers")
@@ -107,9 +102,7 @@ class TopicAdmin:
         whoever stands there misses nothing."""
         spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
         asked = {KafkaPartition(*partition): spec() for partition in partitions}
-        return OffsetRequest(
-            self._admin.list_offsets(asked, request_timeout=TIMEOUT) if asked else {}, self._forget_leaders
-        )
+        return OffsetRequest(self._admin.list_offsets(asked, request_timeout=TIMEOUT))
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The id of each topic, by which one that was deleted and created again differs from what it was."""
@@ -123,26 +116,22 @@ class TopicAdmin:
         policy: str = future.result(2 * TIMEOUT)["cleanup.policy"].value
         return policy == "compact"
 
-    def _forget_leaders(self) -> None:
-        """After a broker's restart the client asks leaders that are none any more until it reads the metadata again."""
-        with suppress(KafkaException):
-            self._admin.list_topics(timeout=ATTEMPT_TIMEOUT)
-
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged."""
         asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
         for partition, future in self._admin.delete_records(asked).items():
             future.add_done_callback(partial(_log_failure, partition))
 
+    def close(self) -> None:
+        """To be called when no thread uses it any more."""
+        self._admin.close()
+
 
 class OffsetRequest:
     """Offsets that were asked for."""
 
-    def __init__(
-        self, futures: Mapping[KafkaPartition, Future[ListOffsetsResultInfo]], on_failure: Callable[[], None]
-    ) -> None:
+    def __init__(self, futures: Mapping[KafkaPartition, Future[ListOffsetsResultInfo]]) -> None:
         self._futures = futures
-        self._on_failure = on_failure
 
     @property
     def done(self) -> bool:
@@ -151,14 +140,10 @@ class OffsetRequest:
 
     def result(self) -> dict[TopicPartition, int]:
         """Offset per partition; raises ``KafkaException`` if any is not to be had."""
-        try:
-            return {
-                TopicPartition(asked.topic, asked.partition): _known(future.result(2 * TIMEOUT).offset)
-                for asked, future in self._futures.items()
-            }
-        except KafkaException:
-            self._on_failure()
-            raise
+        return {
+            TopicPartition(asked.topic, asked.partition): _known(future.result(2 * TIMEOUT).offset)
+            for asked, future in self._futures.items()
+        }
 
 
 def _known(offset: int) -> int:

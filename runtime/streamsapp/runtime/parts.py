@@ -65,7 +65,7 @@ class Parts:
     ) -> None:
         self.state = state
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
-        admin = TopicAdmin(client_properties.admin(config))
+        self._admin = admin = TopicAdmin(client_properties.admin(config))
         self.stores = StateParts(
             topology, config, clock, plugins, admin, self.failures,
             lambda: clock.monotonic() < self.membership.safe_until,
@@ -169,6 +169,8 @@ class Parts:
             self.global_thread.stop()
             _join(self.global_thread)
         self.consumer.close()
+        if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
+            self._admin.close()
         self.stores.release()
         garbage.restore()
         if self.life.error is None:

@@ -65,7 +65,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     def make(properties: Any) -> FakeAdmin:
         return fake
 
-    monkeypatch.setattr(module, "AdminClient", make)
+    monkeypatch.setattr(module, "Admin", make)
     monkeypatch.setattr(module, "TIMEOUT", 0.01)
     return fake
 
