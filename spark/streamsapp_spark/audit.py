@@ -35,7 +35,7 @@ from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.rows import NOBODY
-from streamsapp_spark.session import session
+from streamsapp_spark.session import Java, session
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.until import Bounds
 
@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
     config = to_config(app)
     if config.remote_state is None:
         raise ManifestError(["spec.remoteState: is not set, so there are no snapshots to audit"])
-    return _Command(options, app, topology, config, open_store(config.remote_state)).run()
+    java = Java(f"streamsapp audit {config.application_id}", options.master, options.conf)
+    return _Command(options, app, topology, config, open_store(config.remote_state), java).run()
 
 
 @dataclass
@@ -69,6 +70,7 @@ class _Command:
         topology: Topology,
         config: StreamsConfig,
         objects: ObjectStore,
+        java: Java,
     ) -> None:
         self._options = options
         self._app = app
@@ -76,6 +78,7 @@ class _Command:
         self._config = replace(config, client_id=f"{config.application_id}-audit")
         self._id = config.application_id
         self._objects = objects
+        self._java = java
         self._json = options.output == "json"
         self._partitions = TopicAdmin(client_properties.admin(config)).partition_counts()
 
@@ -86,7 +89,7 @@ class _Command:
         plan = Planner(stages, self._known(layout), self._options.store).plan()
         totals = _Totals(set(), set())
         if plan.parts:
-            with session(f"streamsapp audit {self._id}", self._options.master, self._options.conf) as spark:
+            with session(self._java) as spark:
                 for finding in self._findings(spark, stages, plan):
                     self._take(finding, totals)
         self._conclude(plan, totals)

@@ -40,7 +40,7 @@ from streamsapp_spark.history import KAFKA, History, KafkaHistory, open_parquet
 from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
-from streamsapp_spark.session import session
+from streamsapp_spark.session import Java, session
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.until import Bounds, ranges
 
@@ -55,9 +55,10 @@ def run(options: argparse.Namespace) -> int:
         raise ManifestError(
             ["spec.remoteState: is required, for that is where a bootstrap puts its state; set its url"]
         )
+    java = Java(f"streamsapp bootstrap {config.application_id}", options.master, options.conf)
     objects = open_store(config.remote_state)
     objects.probe()
-    return _Command(options, app, topology, config, objects).run()
+    return _Command(options, app, topology, config, objects, java).run()
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class _Command:
         topology: Topology,
         config: StreamsConfig,
         objects: ObjectStore,
+        java: Java,
     ) -> None:
         self._options = options
         self._app = app
@@ -86,6 +88,7 @@ class _Command:
         self._config = config
         self._id = config.application_id
         self._objects = objects
+        self._java = java
         self._cluster = Cluster(config)
         self._bootstraps = Bootstraps(objects, self._id)
         self._admin = TopicAdmin(client_properties.admin(config))
@@ -99,11 +102,10 @@ class _Command:
         stages = Stages(layout)
         stages.refuse_feedback()
         stages.in_order  # noqa: B018 - raises where there is no order
-        name = f"streamsapp bootstrap {self._id}"
         kafka = KafkaHistory() if self._options.source == KAFKA else None
-        # With Kafka, what is wrong is told before Spark starts.
+        # With Kafka, what is wrong is told before Spark has started.
         work = None if kafka is None else self._work_on(before, layout, kafka)
-        with session(name, self._options.master, self._options.conf) as spark:
+        with session(self._java) as spark:
             history = kafka or open_parquet(spark, self._options.source)
             self._replay(spark, history, stages, work or self._work_on(before, layout, history))
         return 0

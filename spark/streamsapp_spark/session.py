@@ -6,10 +6,15 @@ import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.errors import ManifestError, StreamsError
@@ -42,24 +47,44 @@ _SETTINGS = {
 }
 
 
+class Java:
+    """Spark's Java process. It is started while the driver finds out what there is to do, and ends with the driver,
+    which does not exit before it has started, used or not."""
+
+    def __init__(self, name: str, master: str, settings: Sequence[str]) -> None:
+        """``settings`` are ``key=value`` and win over ours; raises ``ManifestError`` if one is not."""
+        local = _LOCAL.fullmatch(master)
+        own = dict(_SETTINGS)
+        if local:
+            master = f"local[{local[1] or 1},{_TRIES}]"
+            own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if master.startswith("local"):
+            # Without it workers start whichever Python is first on the path.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        logging.getLogger("py4j").setLevel(logging.WARNING)
+        self.conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
+        self.conf.setAll(list((own | _parsed(settings)).items()))
+        self._gateway: Future[Any] = Future()
+        threading.Thread(target=self._start, name="java").start()
+
+    def _start(self) -> None:
+        try:
+            self._gateway.set_result(launch_gateway(self.conf))  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._gateway.set_exception(error)
+
+    def context(self) -> SparkContext:
+        """Raises what starting it raised."""
+        return SparkContext(conf=self.conf, gateway=self._gateway.result())
+
+
 @contextmanager
-def session(name: str, master: str, settings: Sequence[str]) -> Iterator[SparkSession]:
-    """A session that ends with the block; ``settings`` are ``key=value`` and win over ours."""
-    local = _LOCAL.fullmatch(master)
-    own = dict(_SETTINGS)
-    if local:
-        master = f"local[{local[1] or 1},{_TRIES}]"
-        own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    if master.startswith("local"):
-        # Without it workers start whichever Python is first on the path.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    builder = SparkSession.builder.appName(name).master(master)
-    for key, value in (own | _parsed(settings)).items():
-        builder = builder.config(key, value)
+def session(java: Java) -> Iterator[SparkSession]:
+    """A session that ends with the block."""
     try:
-        spark = builder.getOrCreate()
+        spark = SparkSession(java.context())
     except Exception as error:
+        master = java.conf.get("spark.master")
         raise StreamsError(
             f"Spark does not start with master {master}: {reason(error)}; it needs Java 17 or newer"
         ) from error

@@ -94,7 +94,9 @@ def test_a_service_is_known_by_its_name_and_reaches_its_own_pod(kubectl: Kubectl
     kubectl.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
     program = """
 import http.server, threading, time, urllib.request
-server = http.server.ThreadingHTTPServer(("", 8080), http.server.SimpleHTTPRequestHandler)
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *told): pass
+server = http.server.ThreadingHTTPServer(("", 8080), Quiet)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 for attempt in range(100):
     try:
@@ -104,4 +106,4 @@ for attempt in range(100):
         time.sleep(0.1)
 """
     wanted = pod("itself", RUNTIME_IMAGE, "python3", "-c", program)
-    assert output_of(kubectl, namespace, wanted, app="itself").endswith("\n200")
+    assert output_of(kubectl, namespace, wanted, app="itself") == "200"
