@@ -14,40 +14,30 @@ import msgspec
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 
-from streamsapp.cli.arguments import read_app
 from streamsapp.cli.cluster import Cluster
-from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.config import client_properties
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, Range
-from streamsapp.remote.objects import ObjectStore
-from streamsapp.remote.open import open_store
 from streamsapp.runtime.layout import Layout, lay_out
-from streamsapp.topology.builder import Topology
 from streamsapp_spark.audit_plan import AuditPlan, Known, Planner
 from streamsapp_spark.audit_task import Audited, AuditWork, Finding, audited_stores, auditing, decoded
+from streamsapp_spark.command import Command
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.history import KafkaHistory
 from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.rows import NOBODY
-from streamsapp_spark.session import Java, session
+from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.until import Bounds
 
 
 def run(options: argparse.Namespace) -> int:
     """The command; returns its exit code."""
-    app, topology = read_app(options.file)
-    config = to_config(app)
-    if config.remote_state is None:
-        raise ManifestError(["spec.remoteState: is not set, so there are no snapshots to audit"])
-    java = Java(f"streamsapp audit {config.application_id}", options.master, options.conf)
-    return _Command(options, app, topology, config, open_store(config.remote_state), java).run()
+    return _Audit(options).run()
 
 
 @dataclass
@@ -60,27 +50,14 @@ class _Totals:
     differences: int = 0
 
 
-class _Command:
+class _Audit(Command):
     """One call of the command."""
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        app: StreamsApp,
-        topology: Topology,
-        config: StreamsConfig,
-        objects: ObjectStore,
-        java: Java,
-    ) -> None:
-        self._options = options
-        self._app = app
-        self._topology = topology
-        self._config = replace(config, client_id=f"{config.application_id}-audit")
-        self._id = config.application_id
-        self._objects = objects
-        self._java = java
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options, "audit", "is not set, so there are no snapshots to audit")
+        self._config = replace(self._config, client_id=f"{self._id}-audit")
         self._json = options.output == "json"
-        self._partitions = TopicAdmin(client_properties.admin(config)).partition_counts()
+        self._partitions = TopicAdmin(client_properties.admin(self._config)).partition_counts()
 
     def run(self) -> int:
         layout, _ = lay_out(self._topology, self._config, self._partitions, _missing)

@@ -16,31 +16,26 @@ from functools import reduce
 from confluent_kafka import KafkaException
 from pyspark.sql import DataFrame, SparkSession
 
-from streamsapp.cli.arguments import read_app
 from streamsapp.cli.cluster import Cluster
 from streamsapp.clock import SystemClock
-from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.config import client_properties
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.history import LATEST
-from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Begun, Bootstrap, Bootstraps, Done, Range
-from streamsapp.remote.objects import ObjectStore
-from streamsapp.remote.open import open_store
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.layout import Layout, fingerprint, make_layout
-from streamsapp.topology.builder import Topology
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
+from streamsapp_spark.command import Command
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.guard import INSTEAD, has_gone_on, refuse_running, refuse_used
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, open_parquet
 from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
-from streamsapp_spark.session import Java, session
+from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.until import Bounds, ranges
 
@@ -49,16 +44,7 @@ log = logging.getLogger(__name__)
 
 def run(options: argparse.Namespace) -> int:
     """The command; returns its exit code."""
-    app, topology = read_app(options.file)
-    config = to_config(app)
-    if config.remote_state is None:
-        raise ManifestError(
-            ["spec.remoteState: is required, for that is where a bootstrap puts its state; set its url"]
-        )
-    java = Java(f"streamsapp bootstrap {config.application_id}", options.master, options.conf)
-    objects = open_store(config.remote_state)
-    objects.probe()
-    return _Command(options, app, topology, config, objects, java).run()
+    return _Bootstrap(options).run()
 
 
 @dataclass(frozen=True)
@@ -70,28 +56,15 @@ class _Begun:
     internal: tuple[Range, ...]
 
 
-class _Command:
+class _Bootstrap(Command):
     """One call of the command."""
 
-    def __init__(
-        self,
-        options: argparse.Namespace,
-        app: StreamsApp,
-        topology: Topology,
-        config: StreamsConfig,
-        objects: ObjectStore,
-        java: Java,
-    ) -> None:
-        self._options = options
-        self._app = app
-        self._topology = topology
-        self._config = config
-        self._id = config.application_id
-        self._objects = objects
-        self._java = java
-        self._cluster = Cluster(config)
-        self._bootstraps = Bootstraps(objects, self._id)
-        self._admin = TopicAdmin(client_properties.admin(config))
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(options, "bootstrap", "is required, for that is where a bootstrap puts its state; set its url")
+        self._objects.probe()
+        self._cluster = Cluster(self._config)
+        self._bootstraps = Bootstraps(self._objects, self._id)
+        self._admin = TopicAdmin(client_properties.admin(self._config))
 
     def run(self) -> int:
         refuse_running(self._cluster, self._id)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,9 @@ from streamsapp_operator.children.pod_template import pod_template
 from streamsapp_operator.children.settings import RenderSettings
 
 _DIGITS = 10
+
+#: Properties of Kafka's clients whose value is a secret.
+_SECRET = re.compile(r"password|passphrase|secret|jaas|key\.pem$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Revision:
 
 def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> Revision:
     """What the manifest asks for now; raises ``ManifestError`` with every fault that only a cluster finds."""
-    faults = [*name_faults(app.metadata.name), *size_faults(code)]
+    faults = [*name_faults(app.metadata.name), *size_faults(code), *_secret_faults(app)]
     try:
         nameless = pod_template(app, settings, code, revision="")
     except ManifestError as error:
@@ -64,6 +68,15 @@ def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> R
     revision = _hash([nameless, texts, binaries])
     template = json.dumps(pod_template(app, settings, code, revision), sort_keys=True)
     return Revision(revision, texts | {TEMPLATE_KEY: template}, binaries)
+
+
+def _secret_faults(app: StreamsApp) -> Iterator[str]:
+    """The API server cannot find them: it has no rules about maps whose values are of any type."""
+    for key in sorted(filter(_SECRET.search, app.spec.kafka.properties)):
+        yield (
+            f"spec.kafka.properties.{key}: all who may read the resource can read it; put it into the Secret of"
+            f" spec.kafka.secretRef, as a file named {key}"
+        )
 
 
 def recorded_revision(config_map: Mapping[str, Any]) -> Revision:

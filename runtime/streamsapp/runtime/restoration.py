@@ -19,14 +19,12 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
 
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
-from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.remote.rates import MeasuredRate
@@ -36,7 +34,7 @@ from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Prepared, Preparer
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents
-from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.runtime.standing import Offsets, ends, locate, read_committed
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
@@ -52,9 +50,6 @@ RESTORE_WAIT, FOLLOW_WAIT, PATIENCE = 0.1, 0.02, 0.1
 REQUESTS_SLICE = 0.02
 #: Records in a batch that shows how fast restoring is.
 MEASURABLE = 1000
-
-
-Offsets: TypeAlias = dict[TopicPartition, int]
 
 
 class RestorationThread(threading.Thread):
@@ -273,9 +268,10 @@ class RestorationThread(threading.Thread):
         arrived, self._arrived = self._arrived, []
         if not arrived:
             return
-        self._read_committed([task for task in arrived if task.role is TaskRole.ACTIVE or task.plan.source_changelogs])
+        active_or_shared = [task for task in arrived if task.role is TaskRole.ACTIVE or task.plan.source_changelogs]
+        read_committed(self._consumer, active_or_shared, self._inputs)
         try:
-            lows, highs = self._ends([each for task in arrived for each in task.plan.all_changelogs.values()])
+            lows, highs = ends(self._admin, [each for task in arrived for each in task.plan.all_changelogs.values()])
         except KafkaException:
             if len(arrived) > 1:
                 log.info("the broker does not tell where all changelogs end; asking for each task alone")
@@ -285,48 +281,22 @@ class RestorationThread(threading.Thread):
         for task in arrived:
             self._guarded(task, partial(self._start, task, lows, highs))
 
-    def _read_committed(self, tasks: Sequence[StreamTask]) -> None:
-        """Where active tasks go on, and how far replicas of tables may go: offset and partition time as committed."""
-        committed = self._consumer.committed([each for task in tasks for each in task.plan.inputs])
-        for task in tasks:
-            known = {
-                each: ConsumedOffset(committed[each][0], OffsetMetadata.decode(committed[each][1]).partition_time)
-                for each in task.plan.inputs
-                if each in committed
-            }
-            snapshot = {each: at for each, at in self._inputs.get(task.id, {}).items() if each in task.plan.inputs}
-            task.start_offsets = {**snapshot, **known}
-            if adopted := sorted(snapshot.keys() - known.keys()):
-                named = ", ".join(map(str, adopted))
-                log.info(
-                    "task %s: the group has no offsets of %s; it goes on where its snapshot stands", task.id, named
-                )
-
     def _start_alone(self, task: StreamTask) -> None:
         try:
-            lows, highs = self._ends(list(task.plan.all_changelogs.values()))
+            lows, highs = ends(self._admin, list(task.plan.all_changelogs.values()))
         except KafkaException as error:
             raise StateStoreError(
                 f"the broker does not tell where the changelogs of task {task.id} end: {error.args[0].str()}"
             ) from error
         self._start(task, lows, highs)
 
-    def _ends(self, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
-        def ask() -> tuple[Offsets, Offsets]:
-            low = self._admin.request_offsets(changelogs, earliest=True)
-            # Open transactions too: the former owner's last one is committed, but its control records may not be there.
-            high = self._admin.request_offsets(changelogs)
-            return low.result(), high.result()
-
-        return repeated(ask, "looking up where changelogs begin and end")
-
     def _start(self, task: StreamTask, lows: Offsets, highs: Offsets) -> None:
         try:
-            found = self._locate(task, lows, highs)
+            found = locate(task, lows, highs)
         except TaskCorruptedError as error:
             if not self._wipe(task, error):
                 return
-            found = self._locate(task, lows, highs)
+            found = locate(task, lows, highs)
         for reader in found:
             task.changelog_positions[reader.store] = max(reader.position, reader.end or 0)
         wanted = {reader.partition: reader for reader in found if reader.follows or reader.remaining}
@@ -336,28 +306,6 @@ class RestorationThread(threading.Thread):
         self.readers.update(wanted)
         for reader in wanted.values():
             self._events.started(reader)
-
-    def _locate(self, task: StreamTask, lows: Offsets, highs: Offsets) -> list[ChangelogReader]:
-        """Where each store of a task stands and where its changelog ends."""
-        found = []
-        for store, partition in task.plan.all_changelogs.items():
-            low, high = lows[partition], highs[partition]
-            shared = store in task.plan.source_changelogs
-            if shared:
-                consumed = task.start_offsets.get(partition)
-                high = low if consumed is None else min(high, consumed.offset)
-            stored = task.stores.changelog_offset(store)
-            if stored is not None and not low <= stored <= max(high, low):
-                raise TaskCorruptedError(
-                    f"store {store} stands at offset {stored} of {partition}, which has offsets {low} to {high}"
-                )
-            # A replica knows of control records that its store does not.
-            position = max(low if stored is None else stored, task.changelog_positions.get(store, 0))
-            if task.role is TaskRole.ACTIVE:
-                found.append(ChangelogReader(task, store, partition, position, end=high))
-            else:
-                found.append(ChangelogReader(task, store, partition, position, limit=high if shared else None))
-        return found
 
     def _wipe(self, task: StreamTask, error: TaskCorruptedError) -> bool:
         log.warning("task %s: %s; its local state is wiped and restored", task.id, error)

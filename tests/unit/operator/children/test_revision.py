@@ -180,3 +180,26 @@ def test_every_fault_is_told_at_once() -> None:
         "spec.podTemplate.spec.hostname",
         "spec.podTemplate.spec.subdomain",
     ]
+
+
+@pytest.mark.parametrize("key", ["sasl.password", "producer.ssl.key.password", "sasl.oauthbearer.client.secret"])
+def test_a_secret_in_the_resource_is_refused_with_where_to_put_it(key: str) -> None:
+    given = app(kafka={"bootstrapServers": "kafka:9092", "properties": {key: "hush", "sasl.username": "anna"}})
+
+    (fault,) = faults(lambda: revision(given))
+
+    assert fault.startswith(f"spec.kafka.properties.{key}: ")
+    assert fault.endswith(f"put it into the Secret of spec.kafka.secretRef, as a file named {key}")
+    assert "hush" not in fault
+
+
+def test_who_says_it_and_where_its_keys_are_is_no_secret() -> None:
+    properties = {
+        "sasl.username": "anna",
+        "sasl.mechanism": "PLAIN",
+        "ssl.ca.location": "/ca.crt",
+        "ssl.key.location": "/tls.key",
+        "sasl.oauthbearer.token.endpoint.url": "https://sso/token",
+    }
+
+    assert revision(app(kafka={"bootstrapServers": "kafka:9092", "properties": properties})).id

@@ -1,0 +1,81 @@
+"""Where the stores of new tasks stand, where their changelogs begin and end, and where their inputs go on.
+
+Called on the restoration thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from streamsapp.errors import TaskCorruptedError
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.retry import repeated
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.changelogs import ChangelogReader
+from streamsapp.serdes.offset_metadata import OffsetMetadata
+from streamsapp.tasks.states import TaskRole
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+
+log = logging.getLogger(__name__)
+
+Offsets: TypeAlias = dict[TopicPartition, int]
+
+
+def ends(admin: TopicAdmin, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+    """Where changelogs begin and end; raises ``KafkaException`` when the broker does not tell for long."""
+
+    def ask() -> tuple[Offsets, Offsets]:
+        low = admin.request_offsets(changelogs, earliest=True)
+        # Open transactions too: the former owner's last one is committed, but its control records may not be there.
+        high = admin.request_offsets(changelogs)
+        return low.result(), high.result()
+
+    return repeated(ask, "looking up where changelogs begin and end")
+
+
+def read_committed(
+    consumer: PartitionConsumer,
+    tasks: Sequence[StreamTask],
+    snapshots: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]],
+) -> None:
+    """Where active tasks go on, and how far replicas of tables may go: offset and partition time as committed. For
+    inputs of which the group knows nothing, where the task's snapshot stands."""
+    committed = consumer.committed([each for task in tasks for each in task.plan.inputs])
+    for task in tasks:
+        known = {
+            each: ConsumedOffset(committed[each][0], OffsetMetadata.decode(committed[each][1]).partition_time)
+            for each in task.plan.inputs
+            if each in committed
+        }
+        snapshot = {each: at for each, at in snapshots.get(task.id, {}).items() if each in task.plan.inputs}
+        task.start_offsets = {**snapshot, **known}
+        if adopted := sorted(snapshot.keys() - known.keys()):
+            named = ", ".join(map(str, adopted))
+            log.info("task %s: the group has no offsets of %s; it goes on where its snapshot stands", task.id, named)
+
+
+def locate(task: StreamTask, lows: Offsets, highs: Offsets) -> list[ChangelogReader]:
+    """Where each store of a task stands and where its changelog ends; ``TaskCorruptedError`` for a store that stands
+    where its changelog is not."""
+    found = []
+    for store, partition in task.plan.all_changelogs.items():
+        low, high = lows[partition], highs[partition]
+        shared = store in task.plan.source_changelogs
+        if shared:
+            consumed = task.start_offsets.get(partition)
+            high = low if consumed is None else min(high, consumed.offset)
+        stored = task.stores.changelog_offset(store)
+        if stored is not None and not low <= stored <= max(high, low):
+            raise TaskCorruptedError(
+                f"store {store} stands at offset {stored} of {partition}, which has offsets {low} to {high}"
+            )
+        # A replica knows of control records that its store does not.
+        position = max(low if stored is None else stored, task.changelog_positions.get(store, 0))
+        if task.role is TaskRole.ACTIVE:
+            found.append(ChangelogReader(task, store, partition, position, end=high))
+        else:
+            found.append(ChangelogReader(task, store, partition, position, limit=high if shared else None))
+    return found

@@ -1,0 +1,26 @@
+"""What the commands that have Spark do the work read before anything is touched. Runs on the driver's main thread."""
+
+from __future__ import annotations
+
+import argparse
+
+from streamsapp.cli.arguments import read_app
+from streamsapp.errors import ManifestError
+from streamsapp.manifest.to_config import to_config
+from streamsapp.remote.open import open_store
+from streamsapp_spark.session import Java
+
+
+class Command:
+    """One call of a command. From its beginning Java starts in the background."""
+
+    def __init__(self, options: argparse.Namespace, name: str, without_remote_state: str) -> None:
+        """``without_remote_state`` says what is wrong with a manifest that has none; raises ``ManifestError``."""
+        self._options = options
+        self._app, self._topology = read_app(options.file)
+        self._config = to_config(self._app)
+        self._id = self._config.application_id
+        if self._config.remote_state is None:
+            raise ManifestError([f"spec.remoteState: {without_remote_state}"])
+        self._java = Java(f"streamsapp {name} {self._id}", options.master, options.conf)
+        self._objects = open_store(self._config.remote_state)
