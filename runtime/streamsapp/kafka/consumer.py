@@ -37,6 +37,8 @@ END: int = OFFSET_END
 
 #: How long a request to the broker may take, in seconds.
 REQUEST_TIMEOUT = 30.0
+#: How long to wait for the leaders of a topic, in seconds; the client finds them by itself, a little later.
+LEADERS_PATIENCE = 0.2
 
 _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
@@ -64,6 +66,8 @@ class PartitionConsumer:
 
     def __init__(self, properties: ClientProperties) -> None:
         self._description = str(properties.get("client.id", "consumer"))
+        #: Topics whose leaders the client has looked up.
+        self._known: set[str] = set()
         try:
             self._consumer = Consumer({**properties, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
@@ -74,7 +78,18 @@ class PartitionConsumer:
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Start fetching these partitions at these offsets, beside those assigned already."""
         if positions:
+            self._find_leaders({each.topic for each in positions} - self._known)
             self._consumer.incremental_assign([KafkaPartition(*each, offset) for each, offset in positions.items()])
+
+    def _find_leaders(self, topics: Iterable[str]) -> None:
+        """By itself the client looks for the leaders of a topic that is new to it once a second."""
+        for topic in topics:
+            try:
+                self._consumer.list_topics(topic, LEADERS_PATIENCE)
+            except KafkaException as error:
+                log.debug("%s: the leaders of %s are not known yet: %s", self._description, topic, error)
+                return
+            self._known.add(topic)
 
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop fetching; nothing of these partitions is delivered any more."""

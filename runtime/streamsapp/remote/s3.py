@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 MIB = 1024 * 1024
 
-#: At the same time, of all transfers together: one connection to S3 carries some 100 MB/s.
-_CONNECTIONS = 8
+#: At the same time, of all transfers together: one connection to S3 carries some 100 MB/s, one core takes in some 200.
+_CONNECTIONS = min(8, max(4, 2 * len(os.sched_getaffinity(0))))
 _RANGE = 16 * MIB
 #: Larger blocks are not faster, and come from fresh pages each time.
 _BLOCK = 256 * 1024

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 #: Records per fetch: large batches are what makes restoring fast.
 BATCH = 10_000
 #: How long to wait for records while restoring, for records of replicas, and for work when there is none, in seconds. A
-#: replica that is to be promoted waits for the fetch under way.
+#: replica that is to be promoted, or a task that has been prepared, waits for the fetch under way.
 RESTORE_WAIT, FOLLOW_WAIT, PATIENCE = 0.1, 0.02, 0.1
 #: How long requests are worked on before records are, in seconds: opening a store takes milliseconds.
 REQUESTS_SLICE = 0.02
@@ -164,7 +164,7 @@ class RestorationThread(threading.Thread):
 
     def _read(self, restoring: bool) -> None:
         began = self._clock.monotonic()
-        fetched = self._consumer.poll(BATCH, RESTORE_WAIT if restoring else FOLLOW_WAIT)
+        fetched = self._consumer.poll(BATCH, RESTORE_WAIT if restoring and not self.preparing else FOLLOW_WAIT)
         self._apply(fetched)
         count = sum(len(records) for _, records in fetched.records)
         if count >= MEASURABLE:

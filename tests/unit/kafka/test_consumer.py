@@ -63,6 +63,7 @@ class FakeClient:
     assigned: dict[TopicPartition, int] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     resumed: list[TopicPartition] = field(default_factory=list)
+    away: bool = False
 
     def poll(self, timeout: float) -> FakeMessage | None:
         return self.messages.pop(0) if self.messages else None
@@ -70,6 +71,11 @@ class FakeClient:
     def consume(self, limit: int, timeout: float) -> list[FakeMessage]:
         taken, self.messages = self.messages[:limit], self.messages[limit:]
         return taken
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self.calls.append(f"look up {topic}")
+        if self.away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def incremental_assign(self, partitions: list[KafkaPartition]) -> None:
         self.assigned |= {TopicPartition(each.topic, each.partition): each.offset for each in partitions}
@@ -237,7 +243,22 @@ def test_a_new_position_replaces_the_old_assignment(client: FakeClient, consumer
     consumer.reposition({A: 9})
 
     assert client.assigned == {A: 9, B: 4}
-    assert client.calls == ["assign", "unassign", "assign"]
+    assert client.calls[-3:] == ["assign", "unassign", "assign"]
+
+
+def test_the_leaders_of_a_topic_are_looked_up_once(client: FakeClient, consumer: PartitionConsumer) -> None:
+    consumer.assign({A: 3})
+    consumer.reposition({A: 9})
+
+    assert client.calls == [f"look up {A.topic}", "assign", "unassign", "assign"]
+
+
+def test_partitions_are_assigned_while_the_broker_is_away(client: FakeClient, consumer: PartitionConsumer) -> None:
+    client.away = True
+
+    consumer.assign({A: 3})
+
+    assert client.assigned == {A: 3}
 
 
 # ---- positions -----------------------------------------------------------------------------------------------------
