@@ -40,8 +40,6 @@ class Bounds:
 
     def _ask(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         asked = {KafkaPartition(*each): spec for each in partitions}
-        if not asked:
-            return {}
 
         def request() -> dict[TopicPartition, int]:
             answers = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=_TIMEOUT)

@@ -139,8 +139,6 @@ class Cluster:
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         """Partitions in which nothing fits the time are left out."""
         request = {KafkaPartition(topic, number): spec for topic, number in partitions}
-        if not request:
-            return {}
         answers = self._admin.list_offsets(request)
         found = {}
         for partition, future in answers.items():

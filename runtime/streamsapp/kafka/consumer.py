@@ -83,7 +83,7 @@ class PartitionConsumer:
 
     def _find_leaders(self, topics: Iterable[str]) -> None:
         """By itself the client looks for the leaders of a topic that is new to it once a second."""
-        for topic in topics:
+        for topic in sorted(topics):
             try:
                 self._consumer.list_topics(topic, LEADERS_PATIENCE)
             except KafkaException as error:
