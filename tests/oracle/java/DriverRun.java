@@ -24,6 +24,8 @@ import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.test.TestRecord;
 
 /** One program and its events through a TopologyTestDriver: every output topic's records, every store's content. */
@@ -128,13 +130,20 @@ final class DriverRun {
     private static void stores(TopologyTestDriver driver, ObjectNode stores) {
         for (Map.Entry<String, StateStore> entry : new TreeMap<>(driver.getAllStateStores()).entrySet()) {
             if (entry.getValue() instanceof KeyValueStore<?, ?> store) {
-                ArrayNode entries = stores.putArray(entry.getKey());
-                try (KeyValueIterator<?, ?> iterator = store.all()) {
-                    while (iterator.hasNext()) {
-                        KeyValue<?, ?> next = iterator.next();
-                        entries.addArray().add(SerdeTable.json(next.key)).add(SerdeTable.json(next.value));
-                    }
-                }
+                entries(store.all(), stores.putArray(entry.getKey()));
+            } else if (entry.getValue() instanceof WindowStore<?, ?> store) {
+                entries(store.all(), stores.putArray(entry.getKey()));
+            } else if (entry.getValue() instanceof SessionStore<?, ?> store) {
+                entries(store.fetch(null, null), stores.putArray(entry.getKey()));
+            }
+        }
+    }
+
+    private static void entries(KeyValueIterator<?, ?> all, ArrayNode entries) {
+        try (all) {
+            while (all.hasNext()) {
+                KeyValue<?, ?> next = all.next();
+                entries.addArray().add(SerdeTable.json(next.key)).add(SerdeTable.json(next.value));
             }
         }
     }

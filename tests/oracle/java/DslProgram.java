@@ -12,6 +12,7 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.KGroupedStream;
@@ -21,6 +22,14 @@ import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
+import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
+import org.apache.kafka.streams.kstream.SessionWindowedKStream;
+import org.apache.kafka.streams.kstream.TimeWindowedCogroupedKStream;
+import org.apache.kafka.streams.kstream.TimeWindowedKStream;
+import org.apache.kafka.streams.kstream.ValueMapperWithKey;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
+import org.apache.kafka.streams.processor.ProcessorContext;
 import org.apache.kafka.streams.state.KeyValueStore;
 
 /** A program of the DSL: each step makes one stream, table or grouping, and later steps name it by its id. */
@@ -60,6 +69,16 @@ final class DslProgram {
                 result = table(step, of(step, "of"));
             } else if (of instanceof KGroupedStream<?, ?>) {
                 result = grouped(step, of(step, "of"));
+            } else if (of instanceof CogroupedKStream<?, ?>) {
+                result = WindowSteps.cogrouped(step, of(step, "of"), step.hasNonNull("with") ? of(step, "with") : null);
+            } else if (of instanceof TimeWindowedKStream<?, ?>) {
+                result = WindowSteps.timeWindowed(step, of(step, "of"));
+            } else if (of instanceof SessionWindowedKStream<?, ?>) {
+                result = WindowSteps.sessionWindowed(step, of(step, "of"));
+            } else if (of instanceof TimeWindowedCogroupedKStream<?, ?>) {
+                result = WindowSteps.timeCogrouped(step, of(step, "of"));
+            } else if (of instanceof SessionWindowedCogroupedKStream<?, ?>) {
+                result = WindowSteps.sessionCogrouped(step, of(step, "of"));
             } else {
                 result = groupedTable(step, of(step, "of"));
             }
@@ -77,11 +96,8 @@ final class DslProgram {
             case "global_table" -> {
                 Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
                 String topic = step.get("topic").asText();
-                if (materialized == null) {
-                    builder.globalTable(topic, Options.consumed(step));
-                } else {
-                    builder.globalTable(topic, Options.consumed(step), materialized);
-                }
+                return materialized == null ? builder.globalTable(topic, Options.consumed(step))
+                    : builder.globalTable(topic, Options.consumed(step), materialized);
             }
             case "stream" -> {
                 return source(step);
@@ -155,6 +171,10 @@ final class DslProgram {
                 return null;
             case "merge":
                 return named == null ? stream.merge(of(step, "with")) : stream.merge(of(step, "with"), named);
+            case "join":
+            case "left_join":
+            case "outer_join":
+                return JoinSteps.stream(step, stream, of(step, "with"));
             case "split":
                 split(step, named == null ? stream.split() : stream.split(named));
                 return null;
@@ -262,6 +282,14 @@ final class DslProgram {
                 }
                 return named == null ? table.mapValues(Functions.valueMapper(fn), materialized)
                     : table.mapValues(Functions.valueMapper(fn), named, materialized);
+            case "join":
+            case "left_join":
+            case "outer_join":
+                return JoinSteps.tables(step, table, of(step, "with"));
+            case "suppress":
+                return WindowSteps.suppress(step, table);
+            case "transform_values":
+                return transformValues(step, table);
             case "to_stream":
                 if (fn != null) {
                     return named == null ? table.toStream(Functions.keySelector(fn))
@@ -278,8 +306,42 @@ final class DslProgram {
         }
     }
 
+    /** Runs a value mapper with key as a transformer, so that only what is particular to transformValues differs. */
+    private Object transformValues(JsonNode step, KTable<Object, Object> table) {
+        Named named = Options.named(step);
+        Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
+        ValueTransformerWithKeySupplier<Object, Object, Object> supplier =
+            () -> new Transformer(Functions.valueMapperWithKey(step.get("fn").asText()));
+        String[] stores = names(step, "stores");
+        if (materialized == null) {
+            return named == null ? table.transformValues(supplier, stores) : table.transformValues(supplier, named, stores);
+        }
+        return named == null ? table.transformValues(supplier, materialized, stores)
+            : table.transformValues(supplier, materialized, named, stores);
+    }
+
+    private record Transformer(ValueMapperWithKey<Object, Object, Object> mapper)
+        implements ValueTransformerWithKey<Object, Object, Object> {
+        @Override
+        public void init(ProcessorContext context) { }
+
+        @Override
+        public Object transform(Object key, Object value) {
+            return mapper.apply(key, value);
+        }
+
+        @Override
+        public void close() { }
+    }
+
     private Object grouped(JsonNode step, KGroupedStream<Object, Object> grouped) {
         String fn = Options.text(step, "fn");
+        if (step.get("op").asText().equals("windowed_by")) {
+            return WindowSteps.windowedBy(step, grouped);
+        }
+        if (step.get("op").asText().equals("cogroup")) {
+            return grouped.cogroup(Functions.aggregator(fn));
+        }
         Named named = Options.named(step);
         Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> materialized = Options.materialized(step);
         switch (step.get("op").asText()) {

@@ -6,8 +6,11 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.Aggregator;
 import org.apache.kafka.streams.kstream.Initializer;
 import org.apache.kafka.streams.kstream.KeyValueMapper;
+import org.apache.kafka.streams.kstream.Merger;
 import org.apache.kafka.streams.kstream.Predicate;
 import org.apache.kafka.streams.kstream.Reducer;
+import org.apache.kafka.streams.kstream.ValueJoiner;
+import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
 import org.apache.kafka.streams.kstream.ValueMapper;
 import org.apache.kafka.streams.kstream.ValueMapperWithKey;
 import org.apache.kafka.streams.processor.RecordContext;
@@ -147,6 +150,22 @@ final class Functions {
         "unjoin", (k, v, a) -> clip(text(a) + "-" + text(k) + "=" + text(v)),
         "null_if_odd", (k, v, a) -> even(v) ? num(a) + num(v) : null);
 
+    private static final Map<String, Merger<Object, Object>> MERGERS = Map.of(
+        "sum", (k, a, b) -> num(a) + num(b),
+        "join", (k, a, b) -> clip(text(a) + "|" + text(b)),
+        "null_if_odd_sum", (k, a, b) -> Math.floorMod(num(a) + num(b), 2L) == 0 ? num(a) + num(b) : null);
+
+    private static final Map<String, ValueJoiner<Object, Object, Object>> JOINERS = Map.of(
+        "both", (a, b) -> clip(text(a) + "/" + text(b)),
+        "left", (a, b) -> a,
+        "right", (a, b) -> b,
+        "total", (a, b) -> num(a) + num(b),
+        "null_if_odd_total", (a, b) -> Math.floorMod(num(a) + num(b), 2L) == 0 ? num(a) + num(b) : null);
+
+    private static final Map<String, ValueJoinerWithKey<Object, Object, Object, Object>> JOINERS_WITH_KEY = Map.of(
+        "all", (k, a, b) -> clip(text(k) + ":" + text(a) + "/" + text(b)),
+        "total", (k, a, b) -> num(k) + num(a) + num(b));
+
     private static final Map<String, TimestampExtractor> EXTRACTORS = Map.of(
         "value_times_ten", (r, partitionTime) -> num(r.value()) * 10,
         "negative_if_odd", (r, partitionTime) -> even(r.value()) ? r.timestamp() : -1,
@@ -223,6 +242,18 @@ final class Functions {
 
     static Aggregator<Object, Object, Object> aggregator(String name) {
         return named("aggregator", AGGREGATORS, name);
+    }
+
+    static Merger<Object, Object> merger(String name) {
+        return named("session merger", MERGERS, name);
+    }
+
+    static ValueJoiner<Object, Object, Object> joiner(String name) {
+        return named("joiner", JOINERS, name);
+    }
+
+    static ValueJoinerWithKey<Object, Object, Object, Object> joinerWithKey(String name) {
+        return named("joiner with key", JOINERS_WITH_KEY, name);
     }
 
     static TimestampExtractor extractor(String name) {

@@ -98,6 +98,9 @@ final class Options {
         if (!options.path("logging").asBoolean(true)) {
             materialized = materialized.withLoggingDisabled();
         }
+        if (options.hasNonNull("retention")) {
+            materialized = materialized.withRetention(java.time.Duration.ofMillis(options.get("retention").asLong()));
+        }
         return options.path("caching").asBoolean(true) ? materialized : materialized.withCachingDisabled();
     }
 }
