@@ -13,13 +13,12 @@ import shutil
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import dropwhile, takewhile
 from operator import methodcaller
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, WriteBatch, WriteOptions
+from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
 from streamsapp.record import InputRecord
@@ -74,23 +73,43 @@ class TaskDatabase:
 
     def scan(self, family: str, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """Entries with ``start <= key < end`` as they are now; the view is taken before this returns."""
-        # No iterate bounds: in rocksdict 0.3.29 they point at memory that is already freed.
         with translated_errors(self._directory):
-            items: Any = self._families[family].items(reverse, end if reverse else start)
-        bounded: Iterator[tuple[bytes, bytes]] = items
-        if reverse:
-            bounded = takewhile(lambda item: item[0] >= start, dropwhile(lambda item: item[0] == end, items))
-        elif end is not None:
-            bounded = takewhile(lambda item: item[0] < end, items)
-        entries = _iterate(bounded, self._directory)
+            cursor = self._families[family].iter()
+            if not reverse:
+                cursor.seek(start)
+            elif end is None:
+                cursor.seek_to_last()
+            else:
+                cursor.seek_for_prev(end)
+        entries = self._entries(cursor, start, end, reverse)
         self._scans.add(entries)
         return entries
 
     def metadata(self) -> dict[bytes, bytes]:
         """All of it."""
         with translated_errors(self._directory):
-            items: Any = self._db.items()
-            return dict(items)
+            cursor = self._db.iter()
+            cursor.seek_to_first()
+        return dict(self._entries(cursor, b"", None, False))
+
+    def _entries(
+        self, cursor: RdictIter, start: bytes, end: bytes | None, reverse: bool
+    ) -> Generator[tuple[bytes, bytes], None, None]:
+        """What a cursor meets within the bounds. RocksDB's iterators end at what they cannot read as they end at the
+        last key; their status alone tells, so ``Rdict.items()``, which does not ask for it, is used nowhere."""
+        # No iterate bounds: in rocksdict 0.3.29 they point at memory that is already freed.
+        key_of, value_of, step = cursor.key, cursor.value, cursor.prev if reverse else cursor.next
+        with translated_errors(self._directory):
+            key = key_of()
+            if reverse and key is not None and key == end:
+                step()
+                key = key_of()
+            while key is not None and (start <= key if reverse else end is None or key < end):
+                yield key, value_of()
+                step()
+                key = key_of()
+            if key is None:
+                cursor.status()
 
     def property(self, family: str, name: str) -> int:
         """One of RocksDB's integer properties; 0 where it has none."""
@@ -240,11 +259,6 @@ def remove(directory: Path) -> None:
     with translated_errors(directory):
         if directory.exists():
             shutil.rmtree(directory)
-
-
-def _iterate(items: Iterator[tuple[bytes, bytes]], directory: Path) -> Generator[tuple[bytes, bytes], None, None]:
-    with translated_errors(directory):
-        yield from items
 
 
 @contextmanager
