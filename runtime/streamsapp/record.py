@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 #: Kafka's record headers: ordered, names may repeat, values may be null.
 Headers: TypeAlias = list[tuple[str, bytes | None]]
 
+#: Kafka's code for "the producer set the time".
+_CREATE_TIME = 1
+
 
 class TopicPartition(NamedTuple):
     """One partition of a topic."""
@@ -83,7 +86,7 @@ class RecordMetadata(NamedTuple):
 class InputRecord(Protocol):
     """A raw record as the consumer hands it over: the part of ``confluent_kafka.Message`` that tasks read.
 
-    The test driver brings its own implementation, so that the same task code runs without a broker.
+    Records that no broker sent are a :class:`RawRecord`, so that the same task code runs without one.
     """
 
     def topic(self) -> str: ...
@@ -94,3 +97,40 @@ class InputRecord(Protocol):
     def timestamp(self) -> tuple[int, int]: ...
     def headers(self) -> Headers | None: ...
     def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """An :class:`InputRecord` made from plain values; for whatever feeds tasks without a consumer."""
+
+    topic_name: str
+    partition_number: int
+    record_offset: int
+    key_bytes: bytes | None
+    value_bytes: bytes | None
+    timestamp_ms: int
+    header_list: Headers | None = None
+
+    def topic(self) -> str:
+        return self.topic_name
+
+    def partition(self) -> int:
+        return self.partition_number
+
+    def offset(self) -> int:
+        return self.record_offset
+
+    def key(self) -> bytes | None:
+        return self.key_bytes
+
+    def value(self) -> bytes | None:
+        return self.value_bytes
+
+    def timestamp(self) -> tuple[int, int]:
+        return (_CREATE_TIME, self.timestamp_ms)
+
+    def headers(self) -> Headers | None:
+        return self.header_list
+
+    def __len__(self) -> int:
+        return len(self.value_bytes or b"")

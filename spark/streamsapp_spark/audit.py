@@ -14,9 +14,9 @@ import msgspec
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 
-from streamsapp.cli.cluster import Cluster
 from streamsapp.config import client_properties
 from streamsapp.errors import ManifestError
+from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, Range
@@ -84,7 +84,7 @@ class _Audit(Command):
         return Known(
             self._config,
             self._objects,
-            Cluster(self._config).committed(self._id),
+            GroupAdmin(self._config).committed(),
             Bounds(self._config, {each for plan in layout.plans.values() for each in plan.inputs}),
             None if bootstrap is None else bootstrap.begun(),
             done,

@@ -16,11 +16,11 @@ from functools import reduce
 from confluent_kafka import KafkaException
 from pyspark.sql import DataFrame, SparkSession
 
-from streamsapp.cli.cluster import Cluster
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.manifest.history import LATEST
 from streamsapp.record import TaskId, TopicPartition
@@ -62,12 +62,12 @@ class _Bootstrap(Command):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options, "bootstrap", "is required, for that is where a bootstrap puts its state; set its url")
         self._objects.probe()
-        self._cluster = Cluster(self._config)
+        self._group = GroupAdmin(self._config)
         self._bootstraps = Bootstraps(self._objects, self._id)
         self._admin = TopicAdmin(client_properties.admin(self._config))
 
     def run(self) -> int:
-        refuse_running(self._cluster, self._id)
+        refuse_running(self._group, self._id)
         before = self._bootstraps.newest()
         if before is not None and before.is_done:
             return self._done_before(before)
@@ -94,7 +94,7 @@ class _Bootstrap(Command):
         bounds = Bounds(self._config, changelogs)
         records = {each: bounds.highs[each] - bounds.lows[each] for each in changelogs}
         records |= {each.of: each.until - each.start for each in internal}
-        refuse_used(self._cluster, self._id, self._objects, records)
+        refuse_used(self._group, self._id, self._objects, records)
         begun = Begun(
             VERSION,
             timestamp(SystemClock().now_ms()),
@@ -104,7 +104,7 @@ class _Bootstrap(Command):
         )
         bootstrap = self._bootstraps.begin(1, begun)
         try:  # who joined meanwhile may not have seen that it began
-            refuse_running(self._cluster, self._id)
+            refuse_running(self._group, self._id)
         except ManifestError:
             bootstrap.withdraw()
             raise
@@ -113,7 +113,7 @@ class _Bootstrap(Command):
     def _go_on(self, bootstrap: Bootstrap, layout: Layout) -> _Begun:
         begun = bootstrap.begun()
         differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
-        if self._cluster.committed(self._id):
+        if self._group.committed():
             raise ManifestError([f"{self._id} has run since its bootstrap began at {begun.begun_at}; {differs}"])
         if begun.fingerprints != _fingerprints(layout):
             raise ManifestError(
@@ -191,7 +191,7 @@ class _Bootstrap(Command):
 
     def _done_before(self, bootstrap: Bootstrap) -> int:
         done = bootstrap.done()
-        if has_gone_on(self._cluster, self._id, done):
+        if has_gone_on(self._group, done):
             raise ManifestError(
                 [f"{self._id} has run since its bootstrap was done at {done.done_at}: its state is kept; {INSTEAD}"]
             )

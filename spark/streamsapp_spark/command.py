@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from streamsapp.cli.arguments import read_app
 from streamsapp.errors import ManifestError
+from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.open import open_store
 from streamsapp_spark.session import Java

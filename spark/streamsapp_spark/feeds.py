@@ -14,9 +14,8 @@ from typing import IO, TypeAlias
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.record import InputRecord, RawRecord, TopicPartition
 from streamsapp.remote.bootstraps import Range
-from streamsapp.testing.raw_record import RawRecord
 from streamsapp_spark.rows import InputRows
 
 #: A partition's records, some at a time.

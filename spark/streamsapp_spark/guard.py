@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamsapp.cli.cluster import Cluster
 from streamsapp.errors import ManifestError
+from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Done
 from streamsapp.remote.chain import chains_of
@@ -19,18 +19,18 @@ from streamsapp_spark.publishing import WRITER
 INSTEAD = "stop every instance and run `streamsapp reset` to make the state anew, or give it another application id"
 
 
-def refuse_running(cluster: Cluster, application_id: str) -> None:
+def refuse_running(group: GroupAdmin, application_id: str) -> None:
     """Its group has members."""
-    reason = cluster.activity(application_id)
+    reason = group.activity()
     if reason is not None:
         raise ManifestError([f"{application_id} is running: {reason}; {INSTEAD}"])
 
 
 def refuse_used(
-    cluster: Cluster, application_id: str, objects: ObjectStore, internal: Mapping[TopicPartition, int]
+    group: GroupAdmin, application_id: str, objects: ObjectStore, internal: Mapping[TopicPartition, int]
 ) -> None:
     """It has state already. ``internal`` has the records of its internal topics."""
-    if cluster.committed(application_id):
+    if group.committed():
         raise ManifestError([f"{application_id} has run before: it has committed offsets; {INSTEAD}"])
     for partition, records in sorted(internal.items()):
         if records:
@@ -42,7 +42,7 @@ def refuse_used(
             raise ManifestError([f"{application_id} has run before: {wrote}; {INSTEAD}"])
 
 
-def has_gone_on(cluster: Cluster, application_id: str, done: Done) -> bool:
+def has_gone_on(group: GroupAdmin, done: Done) -> bool:
     """Whether the application has run since its bootstrap."""
     adopted = {TopicPartition(each.topic, each.partition): each.offset for task in done.tasks for each in task.inputs}
-    return any(adopted.get(partition) != offset for partition, offset in cluster.committed(application_id).items())
+    return any(adopted.get(partition) != offset for partition, offset in group.committed().items())

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.record import InputRecord, RawRecord, TaskId, TopicPartition
 from streamsapp.tasks.output import OutputRecord
-from streamsapp.testing.raw_record import RawRecord
 from streamsapp_spark.packing import Packed, PackedRecord, in_order, pack
 from streamsapp_spark.placing import partition_of
 

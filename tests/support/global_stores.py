@@ -13,12 +13,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import StreamsConfig, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
+from streamsapp.record import RawRecord
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.runtime.global_.thread import GlobalThread
 from streamsapp.state.resources import StateResources
 from streamsapp.testing import MockClock
-from streamsapp.testing.raw_record import RawRecord
 from task_parts import config
 
 #: Longer than anything takes that works.

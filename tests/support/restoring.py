@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
+from streamsapp.record import RawRecord
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Preparer
@@ -27,7 +28,6 @@ from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
-from streamsapp.testing.raw_record import RawRecord
 from task_parts import config, raw, task_of, through
 
 

@@ -18,7 +18,7 @@ from confluent_kafka import Message
 
 from instances import Instances, end_offsets, eventually
 from streamsapp import StreamsRuntime, TaskId
-from streamsapp.cli.arguments import read_app
+from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.chain import Chain
 from streamsapp.remote.directory import DirectoryStore

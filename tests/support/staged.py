@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from streamsapp import StreamsConfig, TaskId, TopicPartition, Topology
 from streamsapp.clock import SystemClock
+from streamsapp.record import RawRecord
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.runtime.layout import lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.output import OutputRecord
-from streamsapp.testing.raw_record import RawRecord
 from streamsapp_spark.feeds import from_rows
 from streamsapp_spark.frames import slots_of
 from streamsapp_spark.replay import Replay

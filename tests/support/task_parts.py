@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsapp import Processor, ProcessorContext, Record, Serdes, StreamsConfig, TaskId, TopicPartition, Topology
 from streamsapp.clock import Clock
-from streamsapp.record import Headers
+from streamsapp.record import Headers, RawRecord
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
@@ -20,7 +20,6 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskPlan
 from streamsapp.testing import MockClock
-from streamsapp.testing.raw_record import RawRecord
 
 #: What a push function was given.
 Pushed = tuple[Any, Any, int, Headers | None]

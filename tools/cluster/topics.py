@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from streamsapp.cli.arguments import read_app
 from streamsapp.cli.topics import topics_of
+from streamsapp.manifest.entrypoint import read_app
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Arguments that several commands share. Pure but for reading the manifest."""
+"""Arguments that several commands share. Pure but for looking for a folder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from pathlib import Path
 import msgspec
 
 from streamsapp.config import RemoteStateConfig
-from streamsapp.errors import ManifestError, TopologyError
-from streamsapp.manifest import StreamsApp, load
-from streamsapp.manifest.entrypoint import load_topology, topology_field
+from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.model import RemoteState
 from streamsapp.manifest.to_config import to_remote_state
-from streamsapp.topology.builder import Topology
 
 
 def new_command(
@@ -57,13 +54,6 @@ def add_instance_options(parser: argparse.ArgumentParser, *, http_port: int) -> 
     )
 
 
-def read_app(path: Path) -> tuple[StreamsApp, Topology]:
-    """The manifest and the topology it names, checked."""
-    app = load(path)
-    topology = load_topology(app, path.parent)
-    return app, checked(topology, topology_field(app))
-
-
 def add_data_dir(parser: argparse.ArgumentParser, help: str) -> None:
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help=help)
 
@@ -92,11 +82,3 @@ def with_remote_state(app: StreamsApp, url: str | None) -> StreamsApp:
     if url is None:
         return app
     return msgspec.structs.replace(app, spec=msgspec.structs.replace(app.spec, remote_state=RemoteState(url=url)))
-
-
-def checked(topology: Topology, field: str) -> Topology:
-    """The topology if it is complete; what is wrong is told under the name of the field that names it."""
-    try:
-        return topology.validate()
-    except TopologyError as error:
-        raise ManifestError([f"{field}: {error}"]) from error

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from streamsapp.cli.arguments import add_manifest, read_app
+from streamsapp.cli.arguments import add_manifest
 from streamsapp.errors import ManifestError, StreamsAppError
+from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.division import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology

@@ -6,9 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from streamsapp.cli.arguments import add_manifest, checked, new_command, read_app
+from streamsapp.cli.arguments import add_manifest, new_command
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.entrypoint import load_entrypoint
+from streamsapp.manifest.entrypoint import checked, load_entrypoint, read_app
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
 

@@ -18,7 +18,6 @@ from streamsapp.cli.arguments import (
     add_manifest,
     local_data_dir,
     new_command,
-    read_app,
     snapshots_below,
     with_remote_state,
 )
@@ -30,6 +29,7 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.http import HttpServer
 from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.division import instances_of

@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamsapp.cli.arguments import add_data_dir, add_manifest, new_command, read_app, snapshots_of
+from streamsapp.cli.arguments import add_data_dir, add_manifest, new_command, snapshots_of
 from streamsapp.cli.cluster import Cluster
 from streamsapp.cli.reset_plan import ResetPlan, SnapshotsToDelete, Target, internal_topics, new_offset
 from streamsapp.cli.topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
+from streamsapp.kafka.groups import GroupAdmin
+from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.bootstraps import bootstrap_objects
 from streamsapp.remote.chain import objects_of
@@ -51,14 +53,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def reset(options: argparse.Namespace) -> int:
     app, topology = read_app(options.file)
     config = to_config(app, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
-    cluster = Cluster(config)
-    _refuse_while_running(cluster, config.application_id)
+    cluster, group = Cluster(config), GroupAdmin(config)
+    _refuse_while_running(group, config.application_id)
     remote_state = snapshots_of(app, options.data_dir)
     objects, snapshots = None, None
     if remote_state is not None:
         objects = open_store(remote_state)
         snapshots = _snapshots(objects, config.application_id, remote_state.url)
-    plan = replace(_make_plan(cluster, topology, config, options), snapshots=snapshots)
+    plan = replace(_make_plan(cluster, group, topology, config, options), snapshots=snapshots)
     lines = list(plan.lines()) or ["nothing to do"]
     print("\n".join(lines))
     if options.dry_run:
@@ -67,7 +69,7 @@ def reset(options: argparse.Namespace) -> int:
     if objects is not None and plan.snapshots is not None:
         objects.delete(plan.snapshots.keys)
     cluster.delete_topics(plan.delete_topics)
-    cluster.commit(plan.application_id, plan.offsets)
+    group.commit(plan.offsets)
     if plan.state_dir is not None:
         shutil.rmtree(plan.state_dir)
     print("done")
@@ -75,15 +77,15 @@ def reset(options: argparse.Namespace) -> int:
 
 
 def _make_plan(
-    cluster: Cluster, topology: Topology, config: StreamsConfig, options: argparse.Namespace
-) -> ResetPlan:  # fmt: skip
+    cluster: Cluster, group: GroupAdmin, topology: Topology, config: StreamsConfig, options: argparse.Namespace
+) -> ResetPlan:
     existing = cluster.partitions()
     topics = topics_of(topology, config.application_id, existing)
     asked_for = [name for name in options.internal_topics.split(",") if name]
     delete, unsure = internal_topics(config.application_id, topics.internal, asked_for, existing)
     target, amount = _target(options)
     inputs = {topic: existing[topic] for topic in topics.sources if topic in existing}
-    bounds = cluster.bounds(config.application_id, inputs, amount if target is Target.DATETIME else None)
+    bounds = cluster.bounds(inputs, group.committed(), amount if target is Target.DATETIME else None)
     state_dir = config.state_dir / config.application_id
     return ResetPlan(
         application_id=config.application_id,
@@ -116,8 +118,8 @@ def _target(options: argparse.Namespace) -> tuple[Target, int]:
     return Target.EARLIEST, 0
 
 
-def _refuse_while_running(cluster: Cluster, application_id: str) -> None:
-    reason = cluster.activity(application_id)
+def _refuse_while_running(group: GroupAdmin, application_id: str) -> None:
+    reason = group.activity()
     if reason is not None:
         raise ManifestError([f"{application_id} is running: {reason}; stop every instance, then reset"])
 

@@ -12,7 +12,7 @@ import socket
 import threading
 from contextlib import closing
 
-from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, read_app, with_remote_state
+from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, with_remote_state
 from streamsapp.cli.pod import (
     ALL_INTERFACES,
     PodSettings,
@@ -29,6 +29,7 @@ from streamsapp.errors import UserInputError
 from streamsapp.http import HttpServer, instance_routes
 from streamsapp.http.instance import Drain
 from streamsapp.manifest import load
+from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.division import cpu_limit, instances_of

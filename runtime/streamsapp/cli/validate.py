@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from streamsapp.cli.arguments import add_manifest, new_command, read_app
+from streamsapp.cli.arguments import add_manifest, new_command
+from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
 
 

@@ -1,6 +1,7 @@
 """Finds the topology of a manifest: one named ``module:attribute`` in the user's code, or one that is declared.
 
-Called by the command line. User code runs here: what it raises is told with the user's own line, without our frames.
+Called by the command line and by the Spark part. User code runs here: what it raises is told with the user's own line,
+without our frames.
 """
 
 from __future__ import annotations
@@ -18,10 +19,26 @@ from typing import Any, NoReturn
 
 from streamsapp.declared.build_graph import build_graph
 from streamsapp.declared.build_steps import build_steps
-from streamsapp.errors import ManifestError
+from streamsapp.errors import ManifestError, TopologyError
+from streamsapp.manifest.load import load
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR
 from streamsapp.topology.builder import Topology
+
+
+def read_app(path: Path) -> tuple[StreamsApp, Topology]:
+    """The manifest and the topology it names, checked."""
+    app = load(path)
+    topology = load_topology(app, path.parent)
+    return app, checked(topology, topology_field(app))
+
+
+def checked(topology: Topology, field: str) -> Topology:
+    """The topology if it is complete; what is wrong is told under the name of the field that names it."""
+    try:
+        return topology.validate()
+    except TopologyError as error:
+        raise ManifestError([f"{field}: {error}"]) from error
 
 
 def load_topology(app: StreamsApp, folder: Path) -> Topology:

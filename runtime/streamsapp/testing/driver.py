@@ -16,7 +16,7 @@ from typing import Any
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration
-from streamsapp.record import Headers, TaskId, TopicPartition
+from streamsapp.record import Headers, RawRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.resources import StateResources
@@ -27,7 +27,6 @@ from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan
 from streamsapp.testing.mock_clock import MockClock
-from streamsapp.testing.raw_record import RawRecord
 from streamsapp.testing.stores import ReadOnlyValues
 from streamsapp.testing.topics import TestInputTopic, TestOutputTopic
 from streamsapp.topology.builder import Topology

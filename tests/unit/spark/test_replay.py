@@ -14,9 +14,9 @@ from generate_dsl import dsl_program
 from programs import build, serde
 from staged import Staged
 from streamsapp import StreamsConfig, TopicPartition, Topology
+from streamsapp.record import RawRecord
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.output import OutputRecord
-from streamsapp.testing.raw_record import RawRecord
 
 EVENTS = 40
 
