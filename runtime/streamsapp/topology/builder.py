@@ -120,11 +120,15 @@ class Topology:
     # ---- stores ------------------------------------------------------------------------------------------------
 
     def add_state_store(self, builder: StoreBuilder, *processors: str) -> Topology:
-        """Adds a store and connects it to ``processors``; processors that share a store share a sub-topology."""
+        """Adds a store and connects it to ``processors``; processors that share a store share a sub-topology.
+
+        The same builder may be added again, for other processors; another one of that name, however alike, is refused
+        with a ``TopologyError``: both would write to one store.
+        """
         name = builder.name
         known = self._stores.get(name)
-        if known is not None and known.builder != builder:
-            raise TopologyError(f"a different state store has already been added with the name {name}")
+        if known is not None and known.builder is not builder:
+            raise TopologyError(_taken(name))
         if name in self._graph.global_stores:
             raise TopologyError(f"a different global state store has already been added with the name {name}")
         # As in Kafka Streams, adding a store again forgets which processors it tied together so far: sub-topology
@@ -169,7 +173,7 @@ class Topology:
             raise TopologyError(f"global store {builder.name}: its source and its processor are both named {source}")
         check_supplier(processor, supplier)
         if builder.name in self._stores or builder.name in self._graph.global_stores:
-            raise TopologyError(f"a different state store has already been added with the name {builder.name}")
+            raise TopologyError(_taken(builder.name))
         source_node = SourceNode(
             name=source,
             topics=(topic,),
@@ -307,6 +311,13 @@ class Topology:
                     raise TopologyError(
                         f"pattern {pattern.pattern} matches topic {topic}, which source {source.name} reads already"
                     )
+
+
+def _taken(name: str) -> str:
+    return (
+        f"a different state store has already been added with the name {name}; give each store a name of its own, or "
+        "the same store builder to all processors that share one"
+    )
 
 
 def _compiled(name: str, pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:

@@ -17,9 +17,9 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import StoreKind
+from streamsapp.state.api import StoreBuilder, StoreKind
 from streamsapp.state.builders import Stores
-from streamsapp.topology.nodes import SinkNode, SourceNode
+from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from task_parts import Each, forwards
 
 STRING = Serdes.string()
@@ -168,6 +168,60 @@ def test_building_twice_gives_the_same_topology() -> None:
     grouped.count(Materialized("again"))
     assert str(builder.build().describe()) == str(builder.build().describe())
     assert str(builder.build(optimize=True).describe()) == str(builder.build(optimize=True).describe())
+
+
+def same_store_twice(builder: StreamsBuilder) -> None:
+    grouped = stream(builder).group_by_key(Grouped(STRING, STRING))
+    options = Materialized[str, int]("c")
+    grouped.count(options)
+    grouped.count(options)
+
+
+def same_store_as_a_table(builder: StreamsBuilder) -> None:
+    builder.table("rows", Materialized("c", key_serde=STRING, value_serde=STRING))
+    stream(builder).group_by_key(Grouped(STRING, STRING)).count(Materialized("c"))
+
+
+def same_store_as_one_of_a_processor(builder: StreamsBuilder) -> None:
+    builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("c")))
+    builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("c")))
+
+
+@pytest.mark.parametrize("program", [same_store_twice, same_store_as_a_table, same_store_as_one_of_a_processor])
+def test_two_stores_of_one_name_are_refused(program: Callable[[StreamsBuilder], None]) -> None:
+    builder = StreamsBuilder()
+    program(builder)
+    with pytest.raises(TopologyError, match="a different state store has already been added with the name c; give"):
+        builder.build()
+
+
+class Sharing(Pass):
+    """Brings a store along that all processors of the kind share."""
+
+    STORE = Stores.key_value_store_builder(Stores.persistent_key_value_store("shared"), STRING, STRING)
+
+    @staticmethod
+    def stores() -> list[StoreBuilder]:
+        return [Sharing.STORE]
+
+
+def test_the_same_builder_serves_several_processors() -> None:
+    builder = StreamsBuilder()
+    builder.add_state_store(Sharing.STORE).add_state_store(Sharing.STORE)
+    stream(builder).process(Sharing, named=Named("first"))
+    builder.stream("other", Consumed(STRING, STRING)).process(Sharing, named=Named("second"))
+    nodes = {node.name: node for node in builder.build().nodes if isinstance(node, ProcessorNode)}
+    assert nodes["first"].stores == nodes["second"].stores == ("shared",)
+
+
+def test_a_table_keeps_its_one_store_however_many_operators_use_it() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("rows", Materialized("rows", key_serde=STRING, value_serde=STRING))
+    table.filter(lambda key, value: True).to_stream().to("kept")
+    table.map_values(str.upper, Materialized("upper", key_serde=STRING, value_serde=STRING)).to_stream().to("upper")
+    table.group_by(lambda key, value: (value, key), Grouped(STRING, STRING)).count(Materialized("c"))
+    stores = [store.name for part in builder.build().sub_topologies() for store in part.stores]
+    assert sorted(stores) == ["c", "rows", "upper"]
 
 
 def test_a_table_that_emits_at_the_commit_gets_a_store() -> None:

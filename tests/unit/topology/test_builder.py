@@ -232,6 +232,8 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda t: t.add_sink("x", "", "p"), "sink x: topic must be a name or a function"),
     (lambda t: t.add_sink("x", 5, "p"), "sink x: topic must be a name or a function"),
     (lambda t: t.add_state_store(store("s", StoreKind.TIMESTAMPED_KEY_VALUE)), "a different state store .* the name s"),
+    (lambda t: t.add_state_store(store("s")), "a different state store .* the name s"),
+    (lambda t: t.add_processor("q", Counting, "in").add_processor("r", Counting, "in"), "a different state store"),
     (lambda t: t.add_state_store(store("n"), "nowhere"), "processor nowhere is not added yet"),
     (lambda t: t.connect_processor_and_state_stores("p"), "processor p: name at least one state store"),
     (lambda t: t.connect_processor_and_state_stores("p", "n"), "state store n is not added yet"),

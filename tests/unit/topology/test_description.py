@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,9 @@ class IdleWithStores:
         return [store(name) for name in self.names]
 
 
+@cache
 def store(name: str) -> StoreBuilder:
+    """One builder per name: the same store may be added again, another one of its name may not."""
     return StoreBuilder(name, StoreKind.KEY_VALUE)
 
 
