@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from streamsapp.config.client_keys import check_client_keys
+from streamsapp.config.endpoint import is_endpoint
 from streamsapp.config.memory import MINIMUM_BYTES, MemoryBudget, available_memory
 from streamsapp.config.redaction import redact
 from streamsapp.config.remote_state import RemoteStateConfig
@@ -174,6 +175,10 @@ _INTEGERS = {
 }
 
 
+#: Of what an instance tells the others about itself; they believe no more.
+_LONGEST_NAME = 1000
+
+
 def _check_text(config: StreamsConfig) -> None:
     if not isinstance(config.application_id, str) or not _TOPIC_NAME.fullmatch(config.application_id):
         raise ConfigError(
@@ -188,6 +193,14 @@ def _check_text(config: StreamsConfig) -> None:
         raise ConfigError(
             f"processing_guarantee: expected '{EXACTLY_ONCE}' or '{AT_LEAST_ONCE}', got {config.processing_guarantee!r}"
         )
+    if config.application_server and not is_endpoint(config.application_server):
+        raise ConfigError(f"application_server: expected host:port, got {config.application_server!r}")
+    for name, text in (
+        ("host_id", config.host_id),
+        *(("client_tags", part) for tag in config.client_tags.items() for part in tag),
+    ):
+        if not isinstance(text, str) or len(text) > _LONGEST_NAME or not text.isprintable():
+            raise ConfigError(f"{name}: expected at most {_LONGEST_NAME} printable characters, got {text!r:.100}")
     topic = config.dead_letter_queue_topic
     if topic is not None and not _TOPIC_NAME.fullmatch(topic):
         raise ConfigError(f"dead_letter_queue_topic: {topic!r} is not a topic name; use letters, digits, '.', '_', '-'")

@@ -6,6 +6,7 @@ Pure but for the log; called on the membership's thread of the member that leads
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
@@ -53,7 +54,7 @@ class Reader:
             known = self._unpacked(said.definitions)
             state = MemberState(
                 host=said.host,
-                threads=max(1, said.threads),
+                threads=said.threads,
                 active=protocol.unpack(said.active),
                 lags=protocol.unpack_lags(said.lags),
                 on_disk=protocol.unpack(said.on_disk),
@@ -73,6 +74,58 @@ class Reader:
             tasks = protocol.unpack_definitions(definitions)
             self._known[key] = _Known(tasks, frozenset(task for task, info in tasks.items() if info.stateful))
         return self._known[key]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the leader tells each member."""
+
+    told: Mapping[str, bytes]
+    #: Whether it is to look again after a while.
+    follow_up: bool
+
+
+def decide(
+    members: Collection[str],
+    said: Mapping[str, Said],
+    assignor: TaskAssignor,
+    settings: AssignorSettings,
+    dead: Collection[str],
+) -> Decision:
+    """What each of ``members`` is told; ``said`` lacks those that could not be read.
+
+    A member with whom nothing can be decided is left out, as if it could not be read, and the others go on. It is found
+    by deciding for more and more of them, first for those whose topology most of them have. What the assignor raises
+    comes through if it cannot decide for anybody.
+    """
+    try:
+        return _decide(members, said, assignor, settings, dead)
+    except Exception as error:
+        log.exception("nothing can be decided for all %d members of the group; trying without some", len(said))
+        failure = error
+    alike = Counter(id(each.tasks) for each in said.values())
+    fit: dict[str, Said] = {}
+    for member in sorted(said, key=lambda name: (-alike[id(said[name].tasks)], name)):
+        try:
+            _decide(members, {**fit, member: said[member]}, assignor, settings, dead)
+        except Exception as error:
+            log.error("nothing can be decided with member %s (%s): it gets no task", member, error)
+        else:
+            fit[member] = said[member]
+    if not fit:
+        raise failure
+    return _decide(members, fit, assignor, settings, dead)
+
+
+def _decide(
+    members: Collection[str],
+    said: Mapping[str, Said],
+    assignor: TaskAssignor,
+    settings: AssignorSettings,
+    dead: Collection[str],
+) -> Decision:
+    decided = plan(said, assignor, settings)
+    return Decision(tell(members, said, decided, dead), decided.follow_up)
 
 
 def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:
@@ -97,13 +150,18 @@ def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSet
                 ", ".join(sorted(str(task) for task in share.active - allowed)),
             )
         taken |= allowed
-        members[member] = replace(share, active=frozenset(allowed))
+        known = state.definitions.keys()
+        members[member] = replace(
+            share, active=frozenset(allowed), standby=share.standby & known, warmup=share.warmup & known
+        )
     return replace(wanted, members=members)
 
 
 def tell(members: Collection[str], said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> dict[str, bytes]:
-    """What each of ``members`` is told; ``said`` lacks those that could not be read."""
+    """What each of ``members`` is told; ``said`` lacks those that could not be read. Raises ``MalformedError`` for what
+    they could not read."""
     group = _view(said, decided, dead).encode()
+    GroupView.decode(group)
     return {
         member: _share(said[member], decided.members[member], group) if member in said else _nothing(group)
         for member in members
@@ -140,9 +198,8 @@ def _nothing(group: bytes) -> bytes:
 def read_assignment(data: bytes) -> tuple[Share, GroupView]:
     """Raises ``MalformedError``."""
     try:
-        share = Share.decode(wire.user_data_of_assignment(data))
-    except MalformedError:
-        raise
+        user_data = wire.user_data_of_assignment(data)
     except Exception as error:  # kafka-python raises what it likes
         raise MalformedError(str(error)) from error
+    share = Share.decode(user_data)
     return share, GroupView.decode(share.group)

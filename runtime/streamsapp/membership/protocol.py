@@ -10,19 +10,38 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Self, TypeAlias
+from typing import Annotated, Self, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
+from streamsapp.config.endpoint import ENDPOINT
 from streamsapp.membership.api import TaskInfo
 from streamsapp.record import TaskId, TopicPartition
 
 #: The coordinator keeps what all members say in one record of a megabyte; nothing sensible comes near these.
-MAX_COMPRESSED, MAX_BYTES, MAX_TASKS = 1 << 20, 16 << 20, 200_000
+MAX_COMPRESSED, MAX_BYTES, MAX_TASKS = 1 << 20, 4 << 20, 50_000
+#: Partitions that all tasks of a member read together.
+MAX_READS = 200_000
+MAX_THREADS = 1024
 
+#: Kafka's own numbers have 32 bits.
+_END = 2**31
+_Number = Annotated[int, Meta(ge=0, lt=_END)]
+_Lag = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Nonce = Annotated[int, Meta(ge=0, lt=2**32)]
+#: Is shown in logs.
+_Text = Annotated[str, Meta(max_length=1000, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
+_Topic = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,249}\Z")]
+_Endpoint = Annotated[str, Meta(pattern=rf"\A(?:{ENDPOINT})?\Z")]
+
+_Runs: TypeAlias = Annotated[list[_Number], Meta(max_length=2 * MAX_TASKS)]
 #: Partitions of each sub-topology as runs: first, length, first, length, ...
-Tasks: TypeAlias = dict[int, list[int]]
-
+Tasks: TypeAlias = Annotated[dict[_Number, _Runs], Meta(max_length=MAX_TASKS)]
+#: By sub-topology: pairs of partition and lag.
+Lags: TypeAlias = Annotated[
+    dict[_Number, Annotated[list[tuple[_Number, _Lag | None]], Meta(max_length=MAX_TASKS)]], Meta(max_length=MAX_TASKS)
+]
 
 #: What tasks have in common that are told of together.
 _Alike: TypeAlias = tuple[
@@ -51,54 +70,53 @@ class Message(msgspec.Struct, array_like=True, frozen=True):
             if not unpacked.eof:
                 raise MalformedError("it does not end, or is larger than anything a member sends")
             return msgspec.msgpack.decode(raw, type=cls)
-        except (zlib.error, msgspec.DecodeError) as error:
+        except (zlib.error, msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise MalformedError(str(error)) from error
 
 
 class Definition(Message, frozen=True):
     """Tasks of one sub-topology that read the same topics."""
 
-    subtopology: int
-    fingerprint: str
+    subtopology: _Number
+    fingerprint: _Text
     stateful: bool
     #: Task ``n`` reads partition ``n`` of each.
-    topics: list[str]
+    topics: Annotated[list[_Topic], Meta(max_length=MAX_READS)]
     #: Runs of partitions.
-    tasks: list[int]
+    tasks: _Runs
     #: What a task reads instead, if the user groups partitions in a way of his own.
-    reads: list[tuple[str, int]] = []
+    reads: Annotated[list[tuple[_Topic, _Number]], Meta(max_length=MAX_READS)] = []
     #: Name and kind of each store.
-    stores: list[tuple[str, str]] | None = None
+    stores: Annotated[list[tuple[_Text, _Text]], Meta(max_length=MAX_TASKS)] | None = None
 
 
 class Subscription(Message, frozen=True):
     """What a member tells about itself when it joins."""
 
-    version: int
+    version: _Number
     #: Different at each join: the coordinator starts no rebalance for a member that says what it said before.
-    nonce: int
+    nonce: _Nonce
     #: Of its producer; empty under at least once.
-    transactional_id: str
-    endpoint: str
-    host: str
-    tags: dict[str, str]
-    threads: int
+    transactional_id: _Text
+    endpoint: _Endpoint
+    host: _Text
+    tags: Annotated[dict[_Text, _Text], Meta(max_length=100)]
+    threads: Annotated[int, Meta(ge=1, le=MAX_THREADS)]
     draining: bool
     #: All instances of the application are to stop.
     shutdown: bool
     active: Tasks
-    #: By sub-topology: pairs of partition and lag.
-    lags: dict[int, list[tuple[int, int | None]]]
+    lags: Lags
     on_disk: Tasks
-    definitions: list[Definition]
+    definitions: Annotated[list[Definition], Meta(max_length=MAX_TASKS)]
 
 
 class PeerEntry(Message, frozen=True):
     """A member as all are told about it."""
 
-    name: str
-    endpoint: str
-    transactional_id: str
+    name: _Text
+    endpoint: _Endpoint
+    transactional_id: _Text
     active: Tasks
     standby: Tasks
     draining: bool
@@ -107,10 +125,10 @@ class PeerEntry(Message, frozen=True):
 class GroupView(Message, frozen=True):
     """What all members are told alike."""
 
-    version: int
+    version: _Number
     peers: list[PeerEntry]
     #: Transactional ids of those that were members and are not any more.
-    dead: list[str]
+    dead: list[_Text]
     shutdown: bool
     #: Tasks that nobody gets.
     held_back: Tasks = {}
@@ -126,9 +144,9 @@ class Share(Message, frozen=True):
     group: bytes
     #: Of the subscription that this answers: a static member that comes back gets the answer to its predecessor's.
     #: 0 answers one that could not be read.
-    nonce: int
+    nonce: _Nonce
     #: Why the member does not get what it might expect.
-    notes: list[str] = []
+    notes: list[_Text] = []
 
 
 VERSION = 1
@@ -143,19 +161,20 @@ def pack(tasks: Iterable[TaskId]) -> Tasks:
 
 def unpack(tasks: Tasks) -> frozenset[TaskId]:
     """Raises ``MalformedError`` for more tasks than there can be: a few bytes may claim billions."""
-    if sum(sum(runs[1::2]) for runs in tasks.values()) > MAX_TASKS:
-        raise MalformedError("more tasks than any application has")
+    _refuse_more_than(MAX_TASKS, sum(map(_length, tasks.values())), "tasks")
     return frozenset(TaskId(subtopology, each) for subtopology, runs in tasks.items() for each in _partitions(runs))
 
 
-def pack_lags(lags: Mapping[TaskId, int | None]) -> dict[int, list[tuple[int, int | None]]]:
-    packed: dict[int, list[tuple[int, int | None]]] = {}
+def pack_lags(lags: Mapping[TaskId, int | None]) -> Lags:
+    packed: Lags = {}
     for task, lag in sorted(lags.items()):
         packed.setdefault(task.subtopology, []).append((task.partition, lag))
     return packed
 
 
-def unpack_lags(lags: Mapping[int, list[tuple[int, int | None]]]) -> dict[TaskId, int | None]:
+def unpack_lags(lags: Lags) -> dict[TaskId, int | None]:
+    """Raises ``MalformedError`` as ``unpack`` does."""
+    _refuse_more_than(MAX_TASKS, sum(map(len, lags.values())), "replicas")
     return {TaskId(subtopology, partition): lag for subtopology, pairs in lags.items() for partition, lag in pairs}
 
 
@@ -179,16 +198,26 @@ def _list(stores: tuple[tuple[str, str], ...] | None) -> list[tuple[str, str]] |
 
 
 def unpack_definitions(definitions: Iterable[Definition]) -> dict[TaskId, TaskInfo]:
-    tasks: dict[TaskId, TaskInfo] = {}
-    for each in definitions:
-        for task in unpack({each.subtopology: each.tasks}):
-            reads = [TopicPartition(topic, task.partition) for topic in each.topics]
-            reads += [TopicPartition(topic, partition) for topic, partition in each.reads]
-            stores = None if each.stores is None else frozenset(each.stores)
-            tasks[task] = TaskInfo(frozenset(reads), each.stateful, each.fingerprint, stores)
-        if len(tasks) > MAX_TASKS:
-            raise MalformedError("more tasks than any application has")
+    """Raises ``MalformedError`` for a task that is defined twice, and for more than there can be of anything: a
+    definition is multiplied by its tasks, so all are counted before the first is made."""
+    definitions = list(definitions)
+    counts = [_length(each.tasks) for each in definitions]
+    _refuse_more_than(MAX_TASKS, sum(counts), "tasks")
+    reads = (count * (len(each.topics) + len(each.reads)) for count, each in zip(counts, definitions, strict=True))
+    _refuse_more_than(MAX_READS, sum(reads), "partitions")
+    tasks = {task: info for each in definitions for task, info in _tasks_of(each)}
+    if len(tasks) < sum(counts):
+        raise MalformedError("a task is defined twice")
     return tasks
+
+
+def _tasks_of(definition: Definition) -> Iterator[tuple[TaskId, TaskInfo]]:
+    stores = None if definition.stores is None else frozenset(definition.stores)
+    special = [TopicPartition(topic, partition) for topic, partition in definition.reads]
+    for number in _partitions(definition.tasks):
+        reads = frozenset([*(TopicPartition(topic, number) for topic in definition.topics), *special])
+        info = TaskInfo(reads, definition.stateful, definition.fingerprint, stores)
+        yield TaskId(definition.subtopology, number), info
 
 
 def _runs(partitions: Iterable[int]) -> list[int]:
@@ -201,8 +230,20 @@ def _runs(partitions: Iterable[int]) -> list[int]:
     return runs
 
 
-def _partitions(runs: list[int]) -> Iterator[int]:
+def _length(runs: list[int]) -> int:
+    """How many partitions there are in runs; raises ``MalformedError`` for what are no runs."""
     if len(runs) % 2 or any(number < 0 for number in runs):
         raise MalformedError("runs of partitions are pairs of numbers that are not negative")
+    if any(first + length > _END for first, length in zip(runs[::2], runs[1::2], strict=True)):
+        raise MalformedError("no partition has a number of more than 31 bits")
+    return sum(runs[1::2])
+
+
+def _partitions(runs: list[int]) -> Iterator[int]:
     for first, length in zip(runs[::2], runs[1::2], strict=True):
         yield from range(first, first + length)
+
+
+def _refuse_more_than(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise MalformedError(f"it has {count} {what}, more than any application ({most})")

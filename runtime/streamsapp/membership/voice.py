@@ -62,6 +62,7 @@ class Voice:
         self._handover = handover
         self._holdings = holdings
         self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
+        self._tasks = frozenset(tasks)
         self._definitions = protocol.pack_definitions(tasks)
         self.group = GroupMembership(connection, settings, member_id, self, clock)
         self.draining = self.shutdown = False
@@ -108,7 +109,7 @@ class Voice:
             endpoint=self._config.application_server,
             host=self._config.host_id,
             tags=dict(self._config.client_tags),
-            threads=self._config.threads,
+            threads=min(self._config.threads, protocol.MAX_THREADS),
             draining=self.draining,
             shutdown=self.shutdown,
             active=protocol.pack(held.active),
@@ -128,21 +129,24 @@ class Voice:
             max_warmup_replicas=self._config.max_warmup_replicas,
             rack_tags=tuple(sorted(self._config.client_tags)),
         )
-        plan = leader.plan(said, self._assignor, settings)
+        dead = await self._dead(said, everybody=len(said) == len(members))
+        decision = leader.decide(members, said, self._assignor, settings, dead)
         due = self._clock.monotonic() + self._config.probing_rebalance_interval_ms / 1000
-        self._follow_up = due if plan.follow_up else math.inf
-        return leader.tell(members, said, plan, await self._dead(said, everybody=len(said) == len(members)))
+        self._follow_up = due if decision.follow_up else math.inf
+        return dict(decision.told)
 
     def assigned(self, identity: Identity, data: bytes) -> None:
         try:
             share, view = leader.read_assignment(data)
-            assignment = _assignment(identity, share, view)
+            assignment = self._read(identity, share, view)
         except MalformedError as error:
             log.error("the leader's assignment cannot be read: %s; joining again", error)
             self._connection.spawn(self._again)
             return
-        present = {peer.transactional_id for peer in view.peers if peer.transactional_id}
-        self._roll.call(present, view.dead, self._clock.monotonic())
+        # Whoever is called dead is fenced: a member that names somebody else's id must not do that to it.
+        ours = partial(fencing.belongs_to, self._config.application_id)
+        present = filter(ours, (peer.transactional_id for peer in view.peers))
+        self._roll.call(set(present), set(filter(ours, view.dead)), self._clock.monotonic())
         self._in_group = True
         self._handover.open(identity)
         log.info(
@@ -164,6 +168,27 @@ class Voice:
         elif view.shutdown and not self._asked_to_stop:
             self._asked_to_stop = True
             self._handover.put(ShutdownRequested(), self._transactional_id)
+
+    def _read(self, identity: Identity, share: Share, view: GroupView) -> Assignment:
+        assignment = Assignment(
+            active=protocol.unpack(share.active),
+            standby=protocol.unpack(share.standby),
+            warmup=protocol.unpack(share.warmup),
+            generation=identity.generation,
+            peers={
+                each.name: Peer(
+                    each.endpoint, protocol.unpack(each.active), protocol.unpack(each.standby), each.draining
+                )
+                for each in view.peers
+            },
+            notes=tuple(share.notes),
+            held_back=protocol.unpack(view.held_back),
+        )
+        unknown = (assignment.active | assignment.standby | assignment.warmup) - self._tasks
+        if unknown:
+            named = ", ".join(str(task) for task in sorted(unknown)[:10])
+            raise MalformedError(f"it has {len(unknown)} tasks that this application does not have ({named})")
+        return assignment
 
     def lost(self, reason: str) -> None:
         self._joins += 1
@@ -251,18 +276,3 @@ class Voice:
             failure = StreamsError(f"the membership failed: {error!r}")
             failure.__cause__ = error
             self.group.end(failure)
-
-
-def _assignment(identity: Identity, share: Share, view: GroupView) -> Assignment:
-    return Assignment(
-        active=protocol.unpack(share.active),
-        standby=protocol.unpack(share.standby),
-        warmup=protocol.unpack(share.warmup),
-        generation=identity.generation,
-        peers={
-            peer.name: Peer(peer.endpoint, protocol.unpack(peer.active), protocol.unpack(peer.standby), peer.draining)
-            for peer in view.peers
-        },
-        notes=tuple(share.notes),
-        held_back=protocol.unpack(view.held_back),
-    )

@@ -1,0 +1,19 @@
+"""How an endpoint is written, by which instances reach each other. Pure; used by whoever reads one.
+
+An endpoint becomes part of requests and of ``Location`` headers, and most of them come from other members: what is not
+exactly a host and a port is none.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HOST = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])"
+_PORT = r"(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+#: ``host:port``; the host is a name, an IPv4 address, or an IPv6 address in brackets.
+ENDPOINT = rf"{_HOST}:{_PORT}"
+
+
+def is_endpoint(text: str) -> bool:
+    """Whether a text is ``host:port`` and nothing else."""
+    return re.fullmatch(ENDPOINT, text) is not None
