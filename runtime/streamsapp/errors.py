@@ -46,8 +46,16 @@ class ManifestError(UserInputError):
     """A ``StreamsApp`` manifest is invalid; ``faults`` holds one line per fault, each with the field's path."""
 
     def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
+        self.faults = [_one_line(fault) for fault in faults]
+        super().__init__("\n".join(self.faults))
+
+
+def _one_line(text: str) -> str:
+    """What others wrote may be part of it: nothing that a terminal would obey, or could not show, is left."""
+    if text.isprintable():
+        return text
+    line = " ".join(text.split())
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in line)
 
 
 class StreamsError(StreamsAppError):

@@ -26,7 +26,7 @@ from cluster.processes import end
 from cluster_app import App, Kubectl, KubectlError
 from cluster_load import ExactLoad
 from cluster_observer import Observer
-from streamsapp.manifest.load import parse_yaml
+from streamsapp.manifest.yaml_text import parse_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "streamsapp"

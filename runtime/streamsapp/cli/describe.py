@@ -43,7 +43,7 @@ def describe(options: argparse.Namespace) -> int:
 
 def _topology(file: Path | None, entrypoint: str | None) -> Topology:
     if (file is None) == (entrypoint is None):
-        raise ManifestError(["describe: give either -f app.yaml or module:attribute"])
+        raise ManifestError(["--file: give either -f app.yaml or module:attribute"])
     if file is not None:
         return read_app(file)[1]
     return checked(load_entrypoint(str(entrypoint), [Path.cwd()], str(entrypoint)), str(entrypoint))

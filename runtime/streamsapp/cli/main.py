@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from streamsapp.cli import audit, bootstrap, check, describe, local, reset, run, snapshots, validate
@@ -55,11 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except UserInputError as error:
-        _tell(error)
+        _tell(error, getattr(options, "file", None))
         return WRONG_INPUT
     except StreamsAppError as error:
         log.debug("failed", exc_info=True)
-        _tell(error)
+        _tell(error, None)
         return FAILED
     except BrokenPipeError:
         # The reader has what it wanted (`| head`); the interpreter must not try to flush again.
@@ -93,10 +94,12 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tell(error: StreamsAppError) -> None:
+def _tell(error: StreamsAppError, manifest: Path | None) -> None:
+    """A line for each fault; those of the manifest begin with its file, those of the command line do not."""
     lines = error.faults if isinstance(error, ManifestError) else [str(error)]
+    named = isinstance(error, ManifestError) and manifest is not None
     for line in lines:
-        print(line, file=sys.stderr)
+        print(f"{manifest}: {line}" if named and not line.startswith("--") else line, file=sys.stderr)
 
 
 if __name__ == "__main__":

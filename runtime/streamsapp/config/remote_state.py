@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from streamsapp.errors import ConfigError
 
@@ -71,12 +71,19 @@ class RemoteStateConfig:
     @cached_property
     def location(self) -> Bucket | Path:
         """What ``url`` names: a bucket with a prefix, or a folder."""
-        parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
+        parts = _split("url", self.url) if isinstance(self.url, str) else urlsplit("")
         if "@" in parts.netloc:
             raise _fault("url", "must not carry credentials; put them into the secret's files")
         if parts.query or parts.fragment or parts.scheme not in ("s3", "file"):
             raise _fault("url", f"expected s3://bucket/prefix or file:///folder, got {self.url!r}")
         return _bucket(parts.netloc, parts.path.strip("/")) if parts.scheme == "s3" else _folder(self.url)
+
+
+def _split(name: str, url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise _fault(name, f"is no URL: {error}; correct it") from error
 
 
 def _bucket(name: str, prefix: str) -> Bucket:
@@ -97,7 +104,7 @@ def _folder(url: str) -> Path:
 def _check_endpoint(config: RemoteStateConfig) -> None:
     if config.endpoint is None:
         return
-    parts = urlsplit(config.endpoint)
+    parts = _split("endpoint", config.endpoint)
     if "@" in parts.netloc:
         raise _fault("endpoint", "must not carry credentials; put them into the secret's files")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):

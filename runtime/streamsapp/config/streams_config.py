@@ -35,6 +35,7 @@ AT_LEAST_ONCE = "at_least_once"
 AUTO = -1
 
 _COMMIT_INTERVAL_MS = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 30_000}
+_SERVER = re.compile(r"([A-Za-z_]+://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:(?P<port>[0-9]{1,5}))?")
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -187,8 +188,9 @@ def _check_text(config: StreamsConfig) -> None:
         )
     if config.application_id in (".", ".."):
         raise ConfigError(f"application_id: {config.application_id!r} names a directory; choose another name")
-    if not isinstance(config.bootstrap_servers, str) or not config.bootstrap_servers.strip():
-        raise ConfigError("bootstrap_servers: must not be empty; give one or more host:port, separated by commas")
+    fault = bootstrap_servers_fault(config.bootstrap_servers)
+    if fault is not None:
+        raise ConfigError(f"bootstrap_servers: {fault}")
     if config.processing_guarantee not in _COMMIT_INTERVAL_MS:
         raise ConfigError(
             f"processing_guarantee: expected '{EXACTLY_ONCE}' or '{AT_LEAST_ONCE}', got {config.processing_guarantee!r}"
@@ -206,6 +208,19 @@ def _check_text(config: StreamsConfig) -> None:
         raise ConfigError(f"dead_letter_queue_topic: {topic!r} is not a topic name; use letters, digits, '.', '_', '-'")
     if config.remote_state is not None and not isinstance(config.remote_state, RemoteStateConfig):
         raise ConfigError(f"remote_state: expected a RemoteStateConfig, got {config.remote_state!r}")
+
+
+def bootstrap_servers_fault(servers: object) -> str | None:
+    """Whether somebody can be asked at such an address is found by asking."""
+    if not isinstance(servers, str) or not servers.strip():
+        return "must not be empty; give one or more host:port, separated by commas"
+    if "@" in servers:
+        return "must not carry credentials; set sasl.username and sasl.password among the clients' properties"
+    for server in servers.split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if found is None or int(found["port"] or 9092) > 65_535:
+            return f"expected host:port, separated by commas, got {server.strip()[:100]!r}"
+    return None
 
 
 def _check_numbers(config: StreamsConfig) -> None:

@@ -8,9 +8,18 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Any
 
 from msgspec import inspect
+
+#: Of one document; who has more mends these first.
+MAX_FAULTS = 100
+#: Names that a misspelt one is compared with, and that are listed.
+_MAX_NAMES = 100
+
+#: ``user:password@`` in a URL.
+_CREDENTIALS = re.compile(r"//[^/@\s]*@")
 
 
 def faults_of(document: object, structure: type, path: str = "") -> list[str]:
@@ -19,7 +28,7 @@ def faults_of(document: object, structure: type, path: str = "") -> list[str]:
     A type annotated with ``Meta(extra={"check": function})`` is checked by that function alone, which returns the
     fault of a value or ``None``.
     """
-    return list(_check(document, inspect.type_info(structure), path))
+    return list(islice(_check(document, inspect.type_info(structure), path), MAX_FAULTS))
 
 
 def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
@@ -30,7 +39,7 @@ def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
             yield from _check_struct(value, expected, path)
         case inspect.DictType(value_type=value_type) if isinstance(value, dict):
             for key, item in value.items():
-                yield from _check(item, value_type, _join(path, str(key)))
+                yield from _check(item, value_type, join(path, str(key)))
         case inspect.ListType(item_type=item_type, min_length=shortest) if isinstance(value, list):
             if len(value) < (shortest or 0):
                 yield f"{path}: expected a list that is not empty"
@@ -42,7 +51,7 @@ def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
                 yield f"{path}: {fault}"
         case _:
             if not _fits(value, expected):
-                yield f"{path or 'the document'}: expected {_describe(expected)}, got {shown(value)}"
+                yield f"{path or 'the document'}: expected {_describe(expected, value)}, got {shown(value)}"
 
 
 def _check_union(value: object, types: tuple[inspect.Type, ...], path: str) -> Iterator[str]:
@@ -53,7 +62,7 @@ def _check_union(value: object, types: tuple[inspect.Type, ...], path: str) -> I
     if len(present) == 1:
         yield from _check(value, present[0], path)
     elif not any(_fits(value, member) for member in present):
-        descriptions = dict.fromkeys(map(_describe, present))
+        descriptions = dict.fromkeys(_describe(member) for member in present)
         if "a number" in descriptions:
             descriptions.pop("an integer", None)
         expected = " or ".join(descriptions)
@@ -64,20 +73,25 @@ def _check_struct(value: dict[Any, Any], expected: inspect.StructType, path: str
     fields = {field.encode_name: field for field in expected.fields}
     for key, item in value.items():
         if key in fields:
-            yield from _check(item, fields[key].type, _join(path, key))
+            yield from _check(item, fields[key].type, join(path, key))
         elif expected.forbid_unknown_fields:
-            yield f"{_join(path, str(key))}: unknown field{did_you_mean(str(key), list(fields))}"
+            yield f"{join(path, str(key))}: unknown field{did_you_mean(str(key), list(fields))}"
     for name, field in fields.items():
         if field.required and name not in value:
-            yield f"{_join(path, name)}: is required{_purpose(field.type)}"
+            yield f"{join(path, name)}: is required{_purpose(field.type)}"
 
 
 def _fits(value: object, expected: inspect.Type) -> bool:
     match expected:
         case inspect.Metadata(type=inner):
             return _fits(value, inner)
-        case inspect.IntType(ge=least):
-            return isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least)
+        case inspect.IntType(ge=least, le=most):
+            return (
+                isinstance(value, int)
+                and not isinstance(value, bool)
+                and (least is None or value >= least)
+                and (most is None or value <= most)
+            )
         case inspect.StrType(min_length=shortest, pattern=pattern):
             return (
                 isinstance(value, str)
@@ -98,10 +112,12 @@ def _fits(value: object, expected: inspect.Type) -> bool:
             return isinstance(expected, inspect.AnyType)
 
 
-def _describe(expected: inspect.Type) -> str:
+def _describe(expected: inspect.Type, value: object = None) -> str:
     match expected:
         case inspect.Metadata(extra_json_schema=schema) if schema:
             return str(schema["description"])
+        case inspect.IntType(le=most) if isinstance(value, int) and most is not None and value > most:
+            return f"an integer ≤ {most}"
         case inspect.IntType(ge=least):
             return "an integer" if least is None else f"an integer ≥ {least}"
         case inspect.StrType(min_length=shortest):
@@ -124,7 +140,8 @@ def _purpose(expected: inspect.Type) -> str:
 
 def did_you_mean(given: str, known: Collection[str], what: str = "known fields") -> str:
     """The end of a message about a name that is none of ``known``."""
-    close = difflib.get_close_matches(given, known, n=1)
+    known = list(islice(known, _MAX_NAMES))
+    close = difflib.get_close_matches(given[:_MAX_NAMES], known, n=1)
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; {what} are {', '.join(known)}" if known else ""
@@ -137,12 +154,14 @@ def shown(value: object) -> str:
             return "nothing"
         case dict():
             return "a mapping"
+        case int() if value.bit_length() > 64:  # there may be too many digits to write them
+            return "a number of more than 64 bits"
         case list():
             return "a list"
         case _:
-            text = repr(value)
+            text = _CREDENTIALS.sub("//[hidden]@", repr(value))
             return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _join(path: str, name: str) -> str:
+def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name

@@ -35,13 +35,18 @@ StoreType: TypeAlias = Literal["keyValue", "timestampedKeyValue"]
 _KINDS = {"keyValue": StoreKind.KEY_VALUE, "timestampedKeyValue": StoreKind.TIMESTAMPED_KEY_VALUE}
 
 
+_MAX_PATTERN = 1000
+
+
 def _pattern_fault(given: object) -> str | None:
     if not isinstance(given, str):
         return f"expected a regular expression, got {shown(given)}"
+    if len(given) > _MAX_PATTERN:
+        return f"has {len(given)} characters; a regular expression has at most {_MAX_PATTERN} here"
     try:
         re.compile(given)
-    except re.error as error:
-        return f"{given!r} is not a regular expression: {error}"
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        return f"{shown(given)} is not a regular expression: {error}"
     return None
 
 

@@ -7,12 +7,15 @@ beginning. YAML takes unquoted numbers for integers, so these are partitions, to
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
 LATEST: Literal["latest"] = "latest"
 END, BEGINNING = -1, -2
+
+_PARTITION = re.compile(r"[0-9]{1,9}")
 
 
 def until_fault(until: object) -> str | None:
@@ -29,11 +32,13 @@ def until_fault(until: object) -> str | None:
 
 
 def _is_topic(name: object, offsets: object) -> bool:
-    return isinstance(name, str) and isinstance(offsets, dict) and all(str(each).isdecimal() for each in offsets)
+    return (
+        isinstance(name, str) and isinstance(offsets, dict) and all(_PARTITION.fullmatch(str(each)) for each in offsets)
+    )
 
 
 def _is_offset(offset: object) -> bool:
-    return isinstance(offset, int) and not isinstance(offset, bool) and offset >= BEGINNING
+    return isinstance(offset, int) and not isinstance(offset, bool) and BEGINNING <= offset < 1 << 63
 
 
 Until: TypeAlias = Annotated[Literal["latest"] | dict[str, dict[str | int, int]], Meta(extra={"check": until_fault})]

@@ -5,81 +5,65 @@ Called by the command line (a file) and by the operator (an object of the API se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
-import yaml
 
 from streamsapp.config.client_keys import check_client_keys
-from streamsapp.declared.faults import faults_of
+from streamsapp.config.streams_config import bootstrap_servers_fault
+from streamsapp.declared.faults import MAX_FAULTS, faults_of
 from streamsapp.declared.flow import Flow
 from streamsapp.declared.graph import graph_faults
 from streamsapp.declared.roles import CODE_NAME
 from streamsapp.errors import ConfigError, ManifestError
+from streamsapp.manifest.document import MAX_BYTES, document_faults
 from streamsapp.manifest.model import (
     Autoscaling,
     Bootstrap,
     Code,
     Kafka,
     Quantities,
+    RemoteState,
     Resources,
     StreamsApp,
     TopologySource,
 )
 from streamsapp.manifest.quantity import parse_quantity
+from streamsapp.manifest.to_config import remote_state_config
+from streamsapp.manifest.yaml_text import parse_yaml
+
+#: ``https://user:password@host``.
+_CREDENTIALS = re.compile(r"//[^/@\s]*@")
+#: Of a path of ``spec.code.files``.
+_MAX_PATH = 253
 
 
 def load(path: Path) -> StreamsApp:
     """The manifest in a file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ManifestError([f"{path}: cannot be read: {reason}"]) from error
+        raise ManifestError([f"cannot be read: {reason}"]) from error
     return decode(parse_yaml(text))
 
 
 def decode(document: object) -> StreamsApp:
     """The manifest in a decoded document; all faults are found before any is raised."""
+    faults = document_faults(document)
+    if faults:
+        raise ManifestError(faults)
     faults = faults_of(document, StreamsApp)
-    faults = [*faults, *_faults_between_fields(document, faults)]
+    if len(faults) < MAX_FAULTS:
+        faults += islice(_faults_between_fields(document, faults), MAX_FAULTS)
     if faults:
         raise ManifestError(faults)
     return msgspec.convert(document, StreamsApp)
-
-
-def parse_yaml(text: str) -> object:
-    """The only document of a YAML text."""
-    try:
-        documents = list(yaml.load_all(text, _UniqueKeys))
-    except yaml.YAMLError as error:
-        raise ManifestError([_yaml_fault(error)]) from error
-    documents = [document for document in documents if document is not None]
-    if len(documents) != 1:
-        raise ManifestError([f"the document: expected one StreamsApp, found {len(documents)} documents"])
-    return documents[0]
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a key given twice, of which YAML would silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is given twice", key.start_mark
-                )
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
-        return super().construct_mapping(node, deep)
-
-
-def _yaml_fault(error: yaml.YAMLError) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {error.problem_mark.line + 1}: {error.problem or 'not YAML'}"
-    return f"the document is not YAML: {' '.join(str(error).split())}"
 
 
 def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]:
@@ -110,11 +94,24 @@ def _topology_faults(topology: TopologySource) -> Iterator[str]:
 
 
 def _kafka_faults(kafka: Kafka) -> Iterator[str]:
+    fault = None if kafka.bootstrap_servers is None else bootstrap_servers_fault(kafka.bootstrap_servers)
+    if fault is not None:
+        yield f"spec.kafka.bootstrapServers: {fault}"
+    for key, value in kafka.properties.items():
+        if _CREDENTIALS.search(str(value)):
+            yield f"spec.kafka.properties.{key}: must not carry credentials; put them into the Secret of secretRef"
     for key in kafka.properties:
         try:
             check_client_keys([key])
         except ConfigError as error:
             yield f"spec.kafka.properties.{key}: {error}"
+
+
+def _remote_state_faults(state: RemoteState | None) -> Iterator[str]:
+    try:
+        _ = state and remote_state_config(state, {})
+    except ManifestError as error:
+        yield from error.faults
 
 
 def _scaling_faults(scaling: Autoscaling) -> Iterator[str]:
@@ -126,9 +123,12 @@ def _scaling_faults(scaling: Autoscaling) -> Iterator[str]:
 
 
 def _code_faults(code: Code) -> Iterator[str]:
+    folders = {str(parent) for name in code.files for parent in PurePosixPath(name).parents}
     for name in code.files:
         if not _is_plain_path(name):
             yield f"spec.code.files.{name}: expected a relative path without '..', such as wordcount.py"
+        elif str(PurePosixPath(name)) in folders:
+            yield f"spec.code.files.{name}: is the folder of another file, too; rename one of them"
 
 
 def _bootstrap_faults(bootstrap: Bootstrap | None) -> Iterator[str]:
@@ -148,6 +148,7 @@ _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
     "engine": (str, _engine_faults),
     "topology": (TopologySource, _topology_faults),
     "kafka": (Kafka, _kafka_faults),
+    "remoteState": (RemoteState | None, _remote_state_faults),
     "autoscaling": (Autoscaling | None, lambda scaling: _scaling_faults(scaling) if scaling else iter(())),
     "code": (Code, _code_faults),
     "bootstrap": (Bootstrap | None, _bootstrap_faults),
@@ -157,4 +158,5 @@ _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
 
 def _is_plain_path(name: str) -> bool:
     path = PurePosixPath(name)
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\\" not in name
+    fits = len(name) <= _MAX_PATH and name.isprintable() and "\\" not in name
+    return fits and bool(path.parts) and not path.is_absolute() and ".." not in path.parts

@@ -16,8 +16,14 @@ from streamsapp.manifest.history import Until
 API_VERSION = "streamsapp.dev/v1alpha1"
 KIND = "StreamsApp"
 
-Positive: TypeAlias = Annotated[int, Meta(ge=1)]
-Natural: TypeAlias = Annotated[int, Meta(ge=0)]
+#: Numbers of things, and times: what fits into 32 bits, which is 24 days of milliseconds.
+_MOST = (1 << 31) - 1
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST)]
+Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST)]
+#: Numbers of bytes and of records.
+_MOST_RECORDS = (1 << 63) - 1
+PositiveLong: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_RECORDS)]
+NaturalLong: TypeAlias = Annotated[int, Meta(ge=0, le=_MOST_RECORDS)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 Property: TypeAlias = str | int | float | bool
 
@@ -46,7 +52,7 @@ class Reference(_Fields, frozen=True, kw_only=True):
 class Autoscaling(_Fields, frozen=True, kw_only=True):
     min_replicas: Positive = 1
     max_replicas: Positive
-    target_input_lag: Positive = 10_000
+    target_input_lag: PositiveLong = 10_000
 
 
 class TopologySource(_Fields, frozen=True, kw_only=True):
@@ -67,6 +73,7 @@ class Code(_Fields, frozen=True, kw_only=True):
 class Kafka(_Fields, frozen=True, kw_only=True):
     bootstrap_servers: str | None = None
     properties: dict[str, Property] = {}
+    #: Mounted as files, which hold what must not stand in ``properties``.
     secret_ref: Reference | None = None
 
 
@@ -76,7 +83,7 @@ class Processing(_Fields, frozen=True, kw_only=True):
     instances: Literal["auto"] | Positive = "auto"
     commit_interval_ms: Natural | None = None
     standby_replicas: Natural = 1
-    acceptable_recovery_lag: Natural = 10_000
+    acceptable_recovery_lag: NaturalLong = 10_000
     max_warmup_replicas: Positive = 2
 
 
@@ -89,13 +96,13 @@ class RemoteState(_Fields, frozen=True, kw_only=True):
     server_side_encryption: Literal["AES256", "aws:kms"] | None = None
     kms_key_id: str | None = None
     snapshot_interval_seconds: Positive = 60
-    upload_bytes_per_second: Positive | None = None
+    upload_bytes_per_second: PositiveLong | None = None
     retain: Positive = 3
-    max_unused_bytes: Positive | None = None
+    max_unused_bytes: PositiveLong | None = None
 
 
 class Rollout(_Fields, frozen=True, kw_only=True):
-    max_standby_lag: Natural = 1000
+    max_standby_lag: NaturalLong = 1000
     max_observation_age_seconds: Positive = 10
     max_restore_seconds: Natural = 60
     timeout_seconds: Positive = 3600

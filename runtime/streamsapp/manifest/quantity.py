@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2}|[KMGTPE]i|[numkMGTPE]|)")
+_MOST_CHARACTERS = 64
 _FACTORS = {
     "": Decimal(1),
     **{
@@ -18,7 +19,8 @@ _FACTORS = {
 
 def parse_quantity(quantity: str | float) -> Decimal | None:
     """The number a quantity stands for, or ``None`` if it is none or negative."""
-    match = _QUANTITY.fullmatch(str(quantity))
+    text = str(quantity)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
     if match is None:
         return None
     number, suffix = Decimal(match[1]), match[2]

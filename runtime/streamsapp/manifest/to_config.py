@@ -75,6 +75,11 @@ def to_remote_state(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR) -
     if folder is not None and not files:
         fault = f"the secret {folder} has neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY nor ca.crt; add them, or"
         raise ManifestError([f"spec.remoteState.secretRef.name: {fault} leave secretRef out"])
+    return remote_state_config(state, files)
+
+
+def remote_state_config(state: RemoteState, files: dict[str, Path]) -> RemoteStateConfig:
+    """With the files of its secret; a ``ManifestError`` names the field."""
     settings: dict[str, Any] = msgspec.structs.asdict(state) | files
     settings["snapshot_interval"] = float(settings.pop("snapshot_interval_seconds"))
     del settings["secret_ref"]

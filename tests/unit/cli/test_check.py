@@ -99,7 +99,7 @@ def test_a_fault_is_reported_and_told(
 
     assert code == 2
     assert fault in report["faults"][0]
-    assert capsys.readouterr().err == "".join(f"{line}\n" for line in report["faults"])
+    assert capsys.readouterr().err == "".join(f"{tmp_path / 'app.yaml'}: {line}\n" for line in report["faults"])
 
 
 def test_every_fault_of_a_manifest_is_reported(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_describe_takes_an_entrypoint_from_the_working_directory(tmp_path: Path)
 @pytest.mark.parametrize("arguments", [["describe"], ["describe", "a:b", "-f", "x.yaml"]])
 def test_describe_wants_one_topology(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
-    assert capsys.readouterr().err == "describe: give either -f app.yaml or module:attribute\n"
+    assert capsys.readouterr().err == "--file: give either -f app.yaml or module:attribute\n"
 
 
 def test_validate_says_ok(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,8 +92,8 @@ def test_validate_tells_every_fault_on_a_line_of_its_own(manifest: Path, capsys:
     edit(manifest, "spec:\n", "spec:\n  engine: spark\n  replicas: x\n")
     assert main(["validate", "-f", str(manifest)]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "spec.replicas: expected an integer ≥ 0, got 'x'",
-        "spec.engine: 'spark' is not available yet; use 'threads'",
+        f"{manifest}: spec.replicas: expected an integer ≥ 0, got 'x'",
+        f"{manifest}: spec.engine: 'spark' is not available yet; use 'threads'",
     ]
 
 
@@ -102,12 +102,12 @@ def test_a_topology_that_reads_nothing_is_a_fault_of_its_entrypoint(
 ) -> None:
     edit(manifest, "inline_topology:topology", "inline_topology:empty")
     assert main(["validate", "-f", str(manifest)]) == 2
-    assert capsys.readouterr().err.startswith("spec.topology.entrypoint: the topology reads nothing")
+    assert capsys.readouterr().err.startswith(f"{manifest}: spec.topology.entrypoint: the topology reads nothing")
 
 
 def test_run_without_a_broker_is_the_users_to_mend(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "-f", str(manifest)]) == 2
-    assert capsys.readouterr().err.startswith("spec.kafka.bootstrapServers: is required")
+    assert capsys.readouterr().err.startswith(f"{manifest}: spec.kafka.bootstrapServers: is required")
 
 
 @pytest.mark.parametrize("option", ["--replicas", "--partitions"])
@@ -122,7 +122,7 @@ def test_more_instances_than_there_is_memory_for_are_refused(
     text = manifest.read_text().replace("spec:\n", "spec:\n  processing: {instances: 100000}\n", 1)
     manifest.write_text(text)
     assert main(["run", "-f", str(manifest), "--bootstrap-servers", "none:9092"]) == 2
-    assert capsys.readouterr().err.startswith("spec.processing.instances: 100000 instances leave")
+    assert capsys.readouterr().err.startswith(f"{manifest}: spec.processing.instances: 100000 instances leave")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(manifest: Path) -> None:

@@ -260,4 +260,6 @@ def test_validate_tells_faults_without_a_traceback(tmp_path: Path, capsys: pytes
     )
     assert main(["validate", "-f", str(manifest)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("spec.topology.steps[1].filter.predicate: there is no module 'no_module_of_that_name'")
+    assert line.startswith(
+        f"{manifest}: spec.topology.steps[1].filter.predicate: there is no module 'no_module_of_that_name'"
+    )

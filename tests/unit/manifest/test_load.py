@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from streamsapp.cli.main import main
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode, load
-from streamsapp.manifest.load import parse_yaml
 from streamsapp.manifest.quantity import parse_quantity
+from streamsapp.manifest.yaml_text import parse_yaml
 
 FULL = """
 apiVersion: streamsapp.dev/v1alpha1
@@ -152,9 +153,19 @@ def test_a_key_given_twice_is_a_fault_with_its_line(tmp_path: Path) -> None:
         load(path)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"nowhere\.yaml: cannot be read: No such file"):
-        load(tmp_path / "nowhere.yaml")
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "nowhere.yaml"
+    assert main(["validate", "-f", str(path)]) == 2
+    assert capsys.readouterr().err == f"{path}: cannot be read: No such file or directory\n"
+
+
+def test_every_fault_is_told_with_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "app.yaml"
+    path.write_text("kind: StreamsApp\nspec: {replicas: -1, topology: {}}\n")
+    assert main(["validate", "-f", str(path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert f"{path}: spec.replicas: expected an integer ≥ 0, got -1" in lines
+    assert all(line.startswith(f"{path}: ") for line in lines)
 
 
 def test_yaml_that_is_none_tells_the_line() -> None:

@@ -48,7 +48,7 @@ def test_it_runs_the_command_on_the_manifest_of_the_revision_and_reports() -> No
 
 
 def test_the_end_of_history_is_passed_on_as_json() -> None:
-    made = job({"until": {"lines": {"0": 12, 1: -1}}})
+    made = job({"until": {"lines": {"0": 12, "1": -1}}})
     assert option(made, "--until") == '{"lines": {"0": 12, "1": -1}}'
 
 
