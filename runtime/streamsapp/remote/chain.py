@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from streamsapp.record import TaskId
 from streamsapp.remote.objects import ObjectDamagedError, ObjectInfo, ObjectMissingError, ObjectStore
@@ -24,6 +24,9 @@ from streamsapp.remote.snapshot import (
 log = logging.getLogger(__name__)
 
 _MANIFEST = re.compile(r"([0-9]{16})\.json")
+
+#: No chain of ours leaves out so many numbers: each would have been a snapshot, since deleted.
+_LONGEST_GAP = 10**9
 
 
 class Chain:
@@ -41,10 +44,18 @@ class Chain:
         return sorted(self.manifests(), reverse=True)
 
     def manifests(self) -> dict[int, ObjectInfo]:
-        """The manifests there are, whatever is in them, by number."""
+        """The manifests there are, whatever is in them, by number. One far above all others is none of ours: if it
+        counted, a single object could use up the numbers that there are."""
         prefix = f"{self.folder}manifests/"
         found = ((_MANIFEST.fullmatch(info.key.removeprefix(prefix)), info) for info in self.objects.list(prefix))
-        return {int(name[1]): info for name, info in found if name and int(name[1])}
+        named = {int(name[1]): info for name, info in found if name and int(name[1])}
+        believed = list(_without_gap(named))
+        if len(believed) < len(named):
+            foreign = min(named.keys() - set(believed))
+            log.warning(
+                "snapshot %d of task %s is none of ours: no chain gets so far; delete it", foreign, self.task_id
+            )
+        return {number: named[number] for number in believed}
 
     def read(self, number: int) -> Snapshot:
         """Raises ``SnapshotInvalidError`` for one that cannot be used, ``ObjectMissingError`` if there is none."""
@@ -82,6 +93,15 @@ class Chain:
 
     def file_key(self, file: SnapshotFile) -> str:
         return self.folder + file.object
+
+
+def _without_gap(numbers: Iterable[int]) -> Iterator[int]:
+    last = 0
+    for number in sorted(numbers):
+        if number - last > _LONGEST_GAP:
+            return
+        yield number
+        last = number
 
 
 def objects_of(objects: ObjectStore, application_id: str) -> Iterator[tuple[TaskId, ObjectInfo]]:

@@ -7,7 +7,9 @@ under its name in one step: it is written whole under ``~incoming`` and then lin
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -66,7 +68,7 @@ class DirectoryStore:
 
     def read(self, key: str, limit: int) -> bytes:
         try:
-            with self._path(key).open("rb") as file:
+            with self._open(key) as file:
                 size = os.fstat(file.fileno()).st_size
                 if size > limit:
                     raise ObjectDamagedError(f"{self}/{key} has {size} bytes, more than the {limit} it may have")
@@ -76,7 +78,7 @@ class DirectoryStore:
 
     def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
         try:
-            with self._path(key).open("rb") as source:
+            with self._open(key) as source:
                 found = os.fstat(source.fileno()).st_size
                 if found != size:
                     raise ObjectDamagedError(f"{self}/{key} has {found} bytes instead of {size}")
@@ -118,6 +120,14 @@ class DirectoryStore:
     def _path(self, key: str) -> Path:
         check_key(key)
         return self._root / key
+
+    @contextmanager
+    def _open(self, key: str) -> Iterator[BinaryIO]:
+        """An object to read. Others may have put anything here under its name: a pipe, whose writer never comes."""
+        with open(self._path(key), "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ObjectDamagedError(f"{self}/{key} is no file")
+            yield file
 
     def _check_root(self) -> None:
         """A volume that is not mounted must not look like a store without objects."""

@@ -12,6 +12,8 @@ from memory_objects import MemoryObjects
 from streamsapp.remote import chain as chain_module
 from streamsapp.remote.objects import ObjectExistsError, ObjectMissingError, ObjectStoreError
 from streamsapp.remote.snapshot import SnapshotInvalidError
+from streamsapp.remote.writer import SnapshotWriter
+from streamsapp.testing import MockClock
 
 
 def test_an_empty_chain_has_no_newest() -> None:
@@ -35,6 +37,20 @@ def test_other_keys_beside_the_manifests_are_none(name: str) -> None:
     objects.put_new(f"orders/0_3/manifests/{name}", b"rubbish")
 
     assert chain_of(objects).numbers() == []
+
+
+def test_a_number_that_no_chain_gets_to_does_not_use_up_the_numbers_there_are(caplog: pytest.LogCaptureFixture) -> None:
+    objects = MemoryObjects()
+    chain = chain_of(objects)
+    chain.append(a_snapshot(2))
+    for number in (9_999_999_999_999_999, 5_000_000_000):
+        objects.put_new(f"orders/0_3/manifests/{number:016}.json", b"rubbish")
+
+    claimed = SnapshotWriter(chain, "pod-1", MockClock()).claim()
+
+    assert claimed.number == 3
+    assert chain.numbers() == [3, 2]
+    assert "snapshot 5000000000 of task 0_3 is none of ours" in caplog.text
 
 
 def test_an_application_whose_name_starts_alike_has_a_chain_of_its_own() -> None:

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
+from streamsapp.remote.objects import (
+    ObjectDamagedError,
+    ObjectExistsError,
+    ObjectStoreError,
+    UnfitObjectStoreError,
+)
 
 #: Writes forty objects at the same time as others do, and prints those it was the one to write.
 RACER = """
@@ -112,3 +117,18 @@ def test_a_download_that_ends_too_early_leaves_nothing(store: DirectoryStore, tm
     with pytest.raises(ObjectStoreError, match=r"ended \d+ bytes too early"):
         store.download("a", tmp_path / "target", 3_000_000, shrink)
     assert not (tmp_path / "target").exists()
+
+
+def test_a_pipe_in_place_of_an_object_is_a_damaged_object_whose_writer_nobody_waits_for(
+    store: DirectoryStore, tmp_path: Path
+) -> None:
+    (tmp_path / "objects" / "a").mkdir()
+    os.mkfifo(tmp_path / "objects" / "a" / "pipe")
+
+    assert [info.key for info in store.list("a/")] == ["a/pipe"]
+    with pytest.raises(ObjectDamagedError, match="a/pipe is no file"):
+        store.read("a/pipe", 100)
+    with pytest.raises(ObjectDamagedError, match="a/pipe is no file"):
+        store.download("a/pipe", tmp_path / "target", 0)
+    with pytest.raises(ObjectExistsError):
+        store.put_new("a/pipe", b"x")
