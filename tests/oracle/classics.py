@@ -167,6 +167,17 @@ def _punctuated_store() -> Program:
     return _program(steps, {"rows": TEXTS}, [*_ROWS[:3], {"advance": 5}, {"advance": 30}, *_ROWS[3:], {"advance": 7}])
 
 
+def _scheduled_while_time_stands_still() -> Program:
+    steps: list[Step] = [
+        {"op": "stream", "id": "rows", "topics": ["rows"], "consumed": TEXTS},
+        {"op": "process", "id": "ticks", "of": "rows", "processor": "scheduling", "interval": 10},
+        {"op": "to", "of": "ticks", "topic": "ticks-out", "produced": TEXTS},
+    ]
+    times = [(105, "a"), (105, "b"), (90, "c"), (117, "d"), (117, "e")]
+    events: list[Step] = [{"topic": "rows", "key": "k", "value": value, "ts": ts} for ts, value in times]
+    return _program(steps, {"rows": TEXTS}, [{"advance": 5}, *events[:3], {"advance": 30}, *events[3:]])
+
+
 def _global_table_and_store() -> Program:
     store: Step = {"name": "kept", "kind": "kv", "logging": False, **TEXTS}
     extracted = {**TEXTS, "extractor": "value_times_ten"}
@@ -211,4 +222,5 @@ CLASSICS: dict[str, Program] = {
     "bytes that are no long": _bytes_that_are_no_long(),
     "global table and global store": _global_table_and_store(),
     "store punctuated by stream time, ticks by both times": _punctuated_store(),
+    "calls scheduled while stream time stands still": _scheduled_while_time_stands_still(),
 }

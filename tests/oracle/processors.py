@@ -186,11 +186,43 @@ class Ticking(OracleProcessor):
         self.context.forward(record.with_value(text(record.value)))
 
 
+class Scheduling(OracleProcessor):
+    """Every record, and the first call by wall clock, schedules two calls by stream time."""
+
+    made = 0
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.by_wall_clock = context.schedule(self.step["interval"], PunctuationType.WALL_CLOCK_TIME, self.began)
+
+    def began(self, timestamp: int) -> None:
+        self.by_wall_clock.cancel()
+        self.schedule_two()
+
+    def process(self, record: Record) -> None:
+        self.context.forward(record.with_value(text(record.value)))
+        self.schedule_two()
+
+    def schedule_two(self) -> None:
+        self.made += 1
+        number, calls = self.made, 0
+
+        def tick(timestamp: int) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                schedule.cancel()
+            self.context.forward(Record("tick", f"tick {calls} of {number}", timestamp))
+
+        schedule = self.context.schedule(self.step["interval"], PunctuationType.STREAM_TIME, tick)
+
+
 _OTHERS: dict[str, Callable[[Step], Processor]] = {
     "dump_stream_time": Dumping,
     "dump_wall_clock": Dumping,
     "tick_stream_time": Ticking,
     "tick_wall_clock": Ticking,
+    "scheduling": Scheduling,
     "swap": Swapping,
     "twice": Twice,
     "to_child": ToChild,

@@ -78,7 +78,7 @@ class ProcessingThread(threading.Thread):
         clock = self._clock
         ends = clock.monotonic() + TIME_SLICE
         if not (self._tasks.paused or task.retired):
-            task.punctuate_wall_clock()
+            task.punctuate()
             self._send(task)
         while True:
             if task.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:

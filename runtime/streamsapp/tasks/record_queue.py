@@ -146,13 +146,11 @@ class RecordQueue:
                     partition_time = timestamp
                     if timestamp > context.stream_time:
                         context.stream_time = timestamp
-                        push(key, value, timestamp, message.headers())
-                        done = message
-                        if timestamp >= stream_time_due.next_due:
-                            self._punctuate()
-                        continue
                 push(key, value, timestamp, message.headers())
                 done = message
+                # Also where time stands still: the record may have scheduled something that is due at once.
+                if context.stream_time >= stream_time_due.next_due:
+                    self._punctuate()
             else:
                 taken = limit
         finally:

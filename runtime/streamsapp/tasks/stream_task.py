@@ -254,6 +254,14 @@ class StreamTask:
         self.processed_records += taken
         return taken
 
+    def punctuate(self) -> None:
+        """Fire the callbacks that wait for no record: by wall clock, and by a stream time that was reached before they
+        were scheduled, in ``init`` or by the wall clock."""
+        self.punctuate_wall_clock()
+        if self.context.stream_time >= self.context.stream_time_punctuation.next_due:
+            self.touched = True
+            self._punctuate_stream_time()
+
     def punctuate_wall_clock(self) -> None:
         """Fire the wall-clock callbacks that are due."""
         now = self.context.clock.now_ms()

@@ -155,6 +155,7 @@ final class Processors {
             case "dump_wall_clock" -> () -> new Dumping(step, PunctuationType.WALL_CLOCK_TIME);
             case "tick_stream_time" -> () -> new Ticking(step, PunctuationType.STREAM_TIME);
             case "tick_wall_clock" -> () -> new Ticking(step, PunctuationType.WALL_CLOCK_TIME);
+            case "scheduling" -> () -> new Scheduling(step);
             case "swap" -> () -> simple((context, record) -> context.forward(new Record<>(
                 Functions.text(record.value()), Functions.text(record.key()), record.timestamp(), record.headers())));
             case "twice" -> () -> simple((context, record) -> {
@@ -298,6 +299,44 @@ final class Processors {
         @Override
         public void process(Record<Object, Object> record) {
             context().forward(record.withValue(Functions.text(record.value())));
+        }
+    }
+
+    /** Every record, and the first call by wall clock, schedules two calls by stream time. */
+    private static final class Scheduling extends ContextualProcessor<Object, Object, Object, Object> {
+        private final Duration interval;
+        private Cancellable byWallClock;
+        private int made;
+
+        Scheduling(JsonNode json) {
+            interval = Duration.ofMillis(json.get("interval").asLong());
+        }
+
+        @Override
+        public void init(ProcessorContext<Object, Object> context) {
+            super.init(context);
+            byWallClock = context.schedule(interval, PunctuationType.WALL_CLOCK_TIME, timestamp -> {
+                byWallClock.cancel();
+                scheduleTwo();
+            });
+        }
+
+        @Override
+        public void process(Record<Object, Object> record) {
+            context().forward(record.withValue(Functions.text(record.value())));
+            scheduleTwo();
+        }
+
+        private void scheduleTwo() {
+            int number = ++made;
+            int[] calls = {0};
+            Cancellable[] schedule = {null};
+            schedule[0] = context().schedule(interval, PunctuationType.STREAM_TIME, timestamp -> {
+                if (++calls[0] == 2) {
+                    schedule[0].cancel();
+                }
+                context().forward(new Record<>("tick", "tick " + calls[0] + " of " + number, timestamp));
+            });
         }
     }
 }

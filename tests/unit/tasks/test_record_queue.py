@@ -236,15 +236,20 @@ def test_the_record_in_process_is_known_while_it_is_processed() -> None:
     assert it.context.metadata() is None
 
 
-def test_stream_time_callbacks_are_looked_for_after_a_record_that_moves_stream_time() -> None:
+def test_stream_time_callbacks_are_looked_for_after_the_first_record_at_which_they_are_due() -> None:
     fired_after: list[list[int]] = []
-    it = Queue(punctuate=lambda: fired_after.append(it.received.timestamps.copy()))
-    it.context.stream_time_punctuation.add(Schedule("node", 5, 100, print))
+
+    def punctuate() -> None:
+        fired_after.append(it.received.timestamps.copy())
+        it.context.stream_time_punctuation.fire_due(it.context.stream_time, lambda *_: None)
+
+    it = Queue(punctuate=punctuate)
+    it.context.stream_time_punctuation.add(Schedule("node", 5, 2, print))
     it.add(numbered(0, 4), numbered(1, 6), numbered(2, 6), numbered(3, 7))
 
     it.run()
 
-    assert fired_after == [[4, 6], [4, 6, 6, 7]], "not for the second 6, which moves nothing"
+    assert fired_after == [[4, 6], [4, 6, 6, 7]], "not for the second 6, as it is due at 7 again"
 
 
 def test_clearing_drops_the_head_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from streamsapp import Processor, ProcessorContext, PunctuationType, Record, Serdes, Stores, TopicPartition, Topology
@@ -199,6 +201,37 @@ def test_stream_time_callbacks_follow_the_records() -> None:
     process_all(task)
 
     assert ticks(task) == [3, 12, 45, 50]
+
+
+def test_a_stream_time_callback_scheduled_while_time_stands_still_is_called_after_that_very_record() -> None:
+    def tick(context: ProcessorContext, timestamp: int) -> None:
+        context.forward(Record("tick", "tick", timestamp))
+
+    def schedules_at_offset_2(context: ProcessorContext, record: Record) -> None:
+        context.forward(record)
+        metadata = context.record_metadata
+        if metadata is not None and metadata.offset == 2:
+            context.schedule(10, PunctuationType.STREAM_TIME, partial(tick, context))
+
+    task = task_of(through(schedules_at_offset_2))
+    feed(task, [raw(n, timestamp) for n, timestamp in enumerate([45, 45, 40, 45, 50])])
+
+    process_all(task)
+
+    assert ticks(task) == [45, 45, 40, 45, 45, 50, 50], "its first call is at 45, after the record at 40"
+
+
+def test_a_stream_time_callback_is_called_at_once_when_the_committed_time_is_past_it() -> None:
+    topology = Topology().add_source("source", "in")
+    topology.add_processor("node", lambda: Ticking(PunctuationType.STREAM_TIME), "source")
+    task = task_of(topology.add_sink("sink", "out", "node"), running=False)
+    task.start_offsets = {IN: ConsumedOffset(40, 1234)}
+    run(task)
+
+    task.punctuate()
+
+    assert ticks(task) == [1234]
+    assert task.touched
 
 
 def test_wall_clock_callbacks_follow_the_clock_from_the_moment_they_were_scheduled() -> None:
