@@ -77,12 +77,16 @@ class ProcessingThread(threading.Thread):
         """Work on a held task until its slice ends or it has nothing to do; whether it has more to do."""
         clock = self._clock
         ends = clock.monotonic() + TIME_SLICE
+        # It was not its turn: with commits that come as fast as slices, the others would never get theirs.
+        out_of_turn = task.epoch_end_wanted
         if not (self._tasks.paused or task.retired):
             task.punctuate()
             self._send(task)
         while True:
             if task.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:
                 self._end_epoch(task)
+                if out_of_turn:
+                    return True
             elif task.epoch_end_wanted:
                 task.control.stop = False
             if self._tasks.paused or task.retired or not self._collector.wait_for_room(ROOM_PATIENCE):

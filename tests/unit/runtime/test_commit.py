@@ -129,8 +129,10 @@ class Instance:
         self.tasks.mark_ready([each])
 
     def work(self) -> None:
-        """A processing thread's slice, on the test's own thread."""
-        self.worker._run_once()
+        """A processing thread's slices, a turn for each task and one to go on after the end of an epoch, on the test's
+        own thread."""
+        for _ in (*self.all, None):
+            self.worker._run_once()
 
     def commit(self) -> Commit:
         producer = cast(Any, self.producer)

@@ -138,10 +138,36 @@ def test_an_epoch_ends_at_a_record_boundary_and_processing_goes_on_in_the_next()
     assert end.done
     (epoch,) = end.epochs
     assert epoch.offsets[TopicPartition("in", 0)].offset == 1
+    it.slice()
     assert it.drained() == [b"a"]
     it.collector.roll()
     assert it.drained() == [b"b"]
     assert it.thread.epoch_end.count == 1
+
+
+def test_a_task_gets_its_turn_although_others_have_a_backlog_and_commits_follow_each_other() -> None:
+    clock = MockClock()
+
+    def takes_a_slice(context: ProcessorContext, record: Record) -> None:
+        clock.advance(int(TIME_SLICE * 1000))
+
+    busy = [task_of(through(takes_a_slice), number, clock=clock) for number in range(3)]
+    downstream = task_of(through(), len(busy), clock=clock)
+    feed(downstream, [raw(0, partition=len(busy))])
+    it = Worker(*busy, downstream, clock=clock)
+    slices = 0
+
+    while downstream.buffered_records and slices < 50:
+        for task in busy:
+            feed(task, [raw(slices, partition=task.id.partition)])
+        if it.tasks._epoch_end is None or it.tasks._epoch_end.done:
+            it.tasks.end_epochs()
+        it.slice()
+        it.drained()
+        it.collector.roll()
+        slices += 1
+
+    assert downstream.processed_records == 1
 
 
 def test_a_task_that_waits_for_an_input_says_when_to_look_again() -> None:

@@ -113,6 +113,20 @@ def test_the_scheduler_chooses_among_ready_tasks() -> None:
     assert [taken(tasks).id for _ in range(3)] == [TaskId(0, 2), TaskId(0, 1), TaskId(0, 0)]
 
 
+def test_a_task_with_one_record_gets_its_turn_beside_one_whose_buffer_is_always_full() -> None:
+    busy, downstream = make(0), make(1)
+    feed(busy, [raw(offset) for offset in range(100)])
+    feed(downstream, [raw(0, partition=1)])
+    tasks = manager(busy, downstream)
+    turns = []
+
+    for _ in range(3):
+        turns.append(taken(tasks))
+        tasks.give_back(turns[-1], more=True)
+
+    assert turns == [busy, downstream, busy]
+
+
 def test_the_same_task_cannot_be_added_twice() -> None:
     task = make()
     tasks = manager(task)
