@@ -5,12 +5,19 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
 RUN := .venv/bin
 
-.PHONY: help demo demo-bootstrap test check bench bench-rolling soak soak-cluster lock clean setup cluster-up cluster-down
+# What a target needs beside the environment is set up before it; what is there already costs nothing.
+SETUP = "$(PYTHON)" tools/bootstrap.py
+PYTEST = $(RUN)/python -m pytest
+
+.PHONY: help demo demo-bootstrap unit test test-long check bench bench-rolling soak soak-cluster lock clean \
+	python setup setup-broker setup-services setup-all cluster-up cluster-down
 
 help:
 	@echo 'make demo    word count on a real Kafka broker over real input, verified'
 	@echo 'make demo-bootstrap  the same beginning with history: Spark, Kafka and an object store, verified and audited'
-	@echo 'make test    every check and every test, on a real broker and, as root, a real Kubernetes'
+	@echo 'make unit    what a contributor runs on save: in seconds, without a broker and without Java'
+	@echo 'make test    all checks, and every promise once: on a real broker, object store and Kubernetes'
+	@echo 'make test-long  what takes long, and more random programs: PART=3/8 for one part of it, SEED=7, LOAD=2 busy loops'
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
 	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
@@ -21,18 +28,24 @@ help:
 	@echo 'make lock    resolves the dependencies anew into requirements.lock and those of the images (needs uv)'
 	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
 
-demo: setup
+demo: setup-broker
 	@$(RUN)/python tools/demo.py
 
-demo-bootstrap: setup
+demo-bootstrap: setup-services
 	@$(RUN)/python tools/bootstrap_demo.py
 
-# Most tests wait for somebody: JOBS=3 is a quarter faster on two cores. Tests of the cluster come last and alone: there
-# is one on a machine, and some of them measure gaps of a second.
-test: setup check
-	@PYTHONPATH=tools $(RUN)/python -m cluster build
-	@$(RUN)/python -m pytest -n $(or $(JOBS),auto) --maxprocesses 4 --dist worksteal --durations=15 --ignore tests/cluster
-	@$(RUN)/python -m pytest --durations=10 tests/cluster
+unit: setup
+	@$(PYTEST) --quiet -n auto --maxprocesses 4 --dist loadgroup tests/unit
+
+# Most tests wait for somebody: two processes for each core. Those of the cluster are one chain beside the others.
+SPREAD = -n $(or $(JOBS),4) --dist loadgroup --no-loadscope-reorder --durations=15
+
+test: setup-all check
+	@$(PYTEST) $(SPREAD) -m 'not long'
+
+test-long: setup-all
+	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) $(SPREAD) -m 'long or hypothesis or seeds' \
+		--hypothesis-profile long --hypothesis-seed $(or $(SEED),1) --seed $(or $(SEED),1) --part $(or $(PART),1/1)
 
 check: setup
 	@$(RUN)/ruff format --check --quiet .
@@ -41,24 +54,24 @@ check: setup
 	@$(RUN)/lint-imports --no-logo
 	@$(RUN)/python tools/sizes.py
 
-bench: setup
+bench: setup-services
 	@$(RUN)/python -m benchmarks.$(if $(filter BOOTSTRAP,$(ONLY)),bootstrap,run $(if $(ONLY),--only $(ONLY)))
 
 # A run takes about 40 seconds. A failed seed tells where its logs are; RUNS=1 SEED=n repeats it.
-soak: setup
+soak: setup-services
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m soak --runs $(or $(RUNS),50) --seed $(or $(SEED),1) \
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(REMOTE),--remote)
 
 # A run takes about 30 seconds; one application for all of them.
-soak-cluster: setup
+soak-cluster: setup-services
 	@PYTHONPATH=tests/soak:tests/support:tools $(RUN)/python -m cluster_soak --runs $(or $(RUNS),20) --seed $(or $(SEED),1)
 
-bench-rolling: setup
+bench-rolling: setup-services
 	@PYTHONPATH=tests/support:tools $(RUN)/python -m benchmarks.rolling $(if $(ONLY),--only $(ONLY))
 
 # stdout has the two lines that a shell takes over and nothing else.
 cluster-up cluster-down:
-	@$(MAKE) --no-print-directory setup >&2
+	@$(MAKE) --no-print-directory setup-services >&2
 	@PYTHONPATH=tools $(RUN)/python -m cluster $(@:cluster-%=%)
 
 # Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for. An image gets its part
@@ -75,6 +88,17 @@ clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-setup:
+setup: python
+	@$(SETUP)
+
+setup-broker: python
+	@$(SETUP) broker
+
+setup-services: python
+	@$(SETUP) broker object-store
+
+setup-all: python
+	@$(SETUP) broker object-store kubernetes
+
+python:
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed and none was found on PATH' >&2; exit 1; }
-	@"$(PYTHON)" tools/bootstrap.py

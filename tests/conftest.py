@@ -1,19 +1,87 @@
-"""What every test runs under, and the API server that tests of the operator share."""
+"""What every test runs under: a home of its own, which tests share a process, which are long, what could not be run.
+
+The hooks run in each process of tests alike: all of them must come to the same order.
+"""
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+from own_home import move_in
+
+_HOME = move_in()  # before anything looks for a folder of the user's
+
 if TYPE_CHECKING:
     from api_server import ApiServer
 
+_HERE = Path(__file__).parent
+
+#: Tests of these folders share what takes long to start (a cluster, Spark's Java, Kafka Streams), each folder in one
+#: process. They begin first, since each is a chain that nobody shortens.
+_TOGETHER = {"cluster": "cluster", "integration/spark": "spark", "oracle": "oracle"}
+
+#: So many times as many seeds with ``--seed``.
+_MORE_SEEDS = 5
+
 # How long an example takes says nothing on a machine that runs brokers beside it; a hang meets the timeout.
-settings.register_profile("house", deadline=None)
+settings.register_profile("house", deadline=None, max_examples=50)
+settings.register_profile("long", deadline=None, max_examples=1000)
 settings.load_profile("house")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", default="1/1", metavar="K/N", help="run the K-th of N parts of what is selected")
+    parser.addoption("--seed", type=int, help="tests of random programs and faults take many more seeds, from here on")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``@pytest.mark.seeds(n)`` runs a test with n seeds, always the same ones but where ``--seed`` asks for others."""
+    marker = metafunc.definition.get_closest_marker("seeds")
+    if marker is not None:
+        count, start = marker.args[0], metafunc.config.getoption("seed")
+        seeds = range(count) if start is None else range(start * 1000, start * 1000 + count * _MORE_SEEDS)
+        metafunc.parametrize("seed", seeds)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if group := _group(item):
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(trylast=True)  # what -m and -k leave out is gone
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part, parts = map(int, config.getoption("part").split("/"))
+    left_out = [item for number, item in enumerate(items) if number % parts != part % parts]
+    config.hook.pytest_deselected(items=left_out)
+    chosen = [item for number, item in enumerate(items) if number % parts == part % parts]
+    items[:] = sorted(chosen, key=lambda item: _group(item) not in _TOGETHER.values())
+
+
+def _group(item: pytest.Item) -> str | None:
+    """Tests of one group run in one process: those that share much, and the small ones of a file."""
+    path = item.path.relative_to(_HERE)
+    together = [name for folder, name in _TOGETHER.items() if path.is_relative_to(folder)]
+    return together[0] if together else str(path) if path.is_relative_to("unit") else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A line for each reason why tests were not run on this machine."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in sorted(reasons.items()):
+        tests = "1 test" if count == 1 else f"{count} tests"
+        terminalreporter.write_line(f"not run here: {tests}: {reason.removeprefix('Skipped: ')}")
+
+
+def pytest_unconfigure() -> None:
+    if _HOME is not None:
+        shutil.rmtree(_HOME, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,9 @@
-"""Sets up this tree for development, from nothing but Python 3.11+: environment, packages, Java, broker, S3 server.
+"""Sets up this tree for development, from nothing but Python 3.11+: environment and packages, and the parts it is asked
+for: ``broker``, ``object-store``, ``kubernetes``.
 
-Run by every target of the Makefile. A step that is already done costs nothing and prints nothing. First started by
-the system's Python (standard library only); the steps that need the library run in the environment it made.
+Run by every target of the Makefile with the parts that it needs. A step that is already done costs nothing and prints
+nothing. First started by the system's Python (standard library only); the steps that need the library run in the
+environment it made.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ def main() -> int:
     try:
         if Path(sys.prefix).resolve() != VENV.resolve():
             set_up_environment()
-            return subprocess.run([str(VENV_PYTHON), __file__], check=False).returncode
-        set_up_broker()
-        set_up_object_store()
+            return subprocess.run([str(VENV_PYTHON), __file__, *sys.argv[1:]], check=False).returncode
+        for part in sys.argv[1:]:
+            PARTS[part]()
     except SetupError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
@@ -128,6 +130,22 @@ def set_up_object_store() -> None:
             versitygw.executable()
     except StreamsError as error:
         raise SetupError(str(error)) from error
+
+
+def set_up_kubernetes() -> None:
+    """The programs of a node, or those of an API server alone for who is not root. Minutes, the first time."""
+    # Only importable in the environment that the other half of this script makes.
+    from cluster import binaries
+    from streamsapp.errors import StreamsError
+
+    try:
+        binaries.build(binaries.NODE if os.geteuid() == 0 else binaries.WITHOUT_NODE)
+    except StreamsError as error:
+        raise SetupError(str(error)) from error
+
+
+#: What a target can ask for beside the environment.
+PARTS = {"broker": set_up_broker, "object-store": set_up_object_store, "kubernetes": set_up_kubernetes}
 
 
 def refresh_package_lists(instead: str) -> None:

@@ -13,7 +13,7 @@ from cluster.host_services import KAFKA, HostServices
 from cluster.layout import Layout
 from cluster_app import Kubectl
 from kafka_cluster import Kafka
-from kube_cluster import NoClusterError, cluster_for_tests
+from kube_cluster import NoClusterError, NoNodeHereError, cluster_for_tests
 
 _HERE = Path(__file__).parent
 #: Longer than a test takes that hangs. Bringing up the cluster does not count.
@@ -22,12 +22,9 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The cluster belongs to one process: where tests are spread in groups, all of these are one."""
     for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_SECONDS, func_only=True))
+        if item.path.is_relative_to(_HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_SECONDS, func_only=True))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -38,6 +35,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Layout]:
         running = cluster_for_tests()
         try:
             layout = running.__enter__()
+        except NoNodeHereError as error:
+            pytest.skip(str(error))
         except NoClusterError as error:
             pytest.fail(str(error), pytrace=False)
     yield layout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,18 @@ def instances(kafka: Kafka, tmp_path: Path) -> Iterator[Instances]:
     made = Instances(kafka, tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for a few megabytes."""
+    directory = tmp_path / "small-disk"
+    directory.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(directory)]
+    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small disk is a file system that only root may mount, and not in every container")
+    yield directory
+    subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
 @pytest.fixture(params=["exactly_once", "at_least_once"])

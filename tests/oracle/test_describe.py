@@ -12,7 +12,6 @@ from oracle import Oracle
 
 #: Small programs shrink faster and large ones find more.
 SIZES = (6, 12, 25, 50)
-SEEDS_OF_A_TEST = 50
 
 
 @pytest.mark.parametrize("name", CLASSICS)
@@ -21,15 +20,17 @@ def test_describe_matches_kafka_streams_for_the_classic(name: str, oracle: Oracl
     assert difference is None, difference
 
 
+@pytest.mark.seeds(15)
 @pytest.mark.parametrize("size", SIZES)
-def test_describe_matches_kafka_streams_for_random_programs_of_the_dsl(size: int, oracle: Oracle) -> None:
-    for seed in range(SEEDS_OF_A_TEST):
-        difference = report(oracle, dsl_program(seed, size, events=0), description_difference)
-        assert difference is None, f"seed {seed}, size {size}\n{difference}"
+def test_describe_matches_kafka_streams_for_random_programs_of_the_dsl(size: int, seed: int, oracle: Oracle) -> None:
+    difference = report(oracle, dsl_program(seed, size, events=0), description_difference)
+    assert difference is None, difference
 
 
+@pytest.mark.seeds(15)
 @pytest.mark.parametrize("size", SIZES)
-def test_describe_matches_kafka_streams_for_random_programs_of_the_topology_api(size: int, oracle: Oracle) -> None:
-    for seed in range(SEEDS_OF_A_TEST):
-        difference = report(oracle, raw_program(seed, size, events=0), description_difference)
-        assert difference is None, f"seed {seed}, size {size}\n{difference}"
+def test_describe_matches_kafka_streams_for_random_programs_of_the_topology_api(
+    size: int, seed: int, oracle: Oracle
+) -> None:
+    difference = report(oracle, raw_program(seed, size, events=0), description_difference)
+    assert difference is None, difference

@@ -11,10 +11,6 @@ from generate_raw import raw_program
 from oracle import Oracle
 
 EVENTS = 30
-DSL_SEEDS = range(160)
-RAW_SEEDS = range(60)
-#: Seeds run in groups, so that a failing one is found by name and the others still run.
-GROUP = 20
 
 
 @pytest.mark.parametrize("name", CLASSICS)
@@ -23,15 +19,13 @@ def test_outputs_match_kafka_streams_for_the_classic(name: str, oracle: Oracle) 
     assert difference is None, difference
 
 
-@pytest.mark.parametrize("first", DSL_SEEDS[::GROUP])
-def test_outputs_match_kafka_streams_for_random_programs_of_the_dsl(first: int, oracle: Oracle) -> None:
-    for seed in range(first, first + GROUP):
-        difference = report(oracle, dsl_program(seed, size=12, events=EVENTS), outcome_difference)
-        assert difference is None, f"seed {seed}\n{difference}"
+@pytest.mark.seeds(40)
+def test_outputs_match_kafka_streams_for_random_programs_of_the_dsl(seed: int, oracle: Oracle) -> None:
+    difference = report(oracle, dsl_program(seed, size=12, events=EVENTS), outcome_difference)
+    assert difference is None, difference
 
 
-@pytest.mark.parametrize("first", RAW_SEEDS[::GROUP])
-def test_outputs_match_kafka_streams_for_random_programs_of_the_topology_api(first: int, oracle: Oracle) -> None:
-    for seed in range(first, first + GROUP):
-        difference = report(oracle, raw_program(seed, size=10, events=EVENTS), outcome_difference)
-        assert difference is None, f"seed {seed}\n{difference}"
+@pytest.mark.seeds(20)
+def test_outputs_match_kafka_streams_for_random_programs_of_the_topology_api(seed: int, oracle: Oracle) -> None:
+    difference = report(oracle, raw_program(seed, size=10, events=EVENTS), outcome_difference)
+    assert difference is None, difference

@@ -16,14 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from cluster import binaries
+from cluster.__main__ import CANNOT
 from cluster.layout import Layout
 from cluster.node import Node
+from own_home import users_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class NoClusterError(Exception):
     """There is no cluster for the tests; the text says what is needed."""
+
+
+class NoNodeHereError(Exception):
+    """This machine or this user cannot run a node; the text says why, in one line."""
 
 
 @contextmanager
@@ -75,8 +81,22 @@ def _given(layout: Layout) -> Layout:
 
 
 def _cluster(action: str) -> None:
-    """What it is doing goes to this process' stderr; stdout is for shells."""
+    """Set-up, as the user would start it. What it is doing goes to this process' stderr; stdout is for shells."""
     command = [sys.executable, "-m", "cluster", action]
-    answer = subprocess.run(command, cwd=ROOT / "tools", stdout=subprocess.DEVNULL, check=False)
-    if answer.returncode != 0:
-        raise NoClusterError(f"cluster-{action} failed with exit code {answer.returncode}; it says why above")
+    said = ""
+    with subprocess.Popen(
+        command,
+        cwd=ROOT / "tools",
+        env=users_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            sys.stderr.write(line)
+            said += line
+    if process.returncode == CANNOT:
+        raise NoNodeHereError(" ".join(said.strip().rpartition("failed: ")[2].split()))
+    if process.returncode != 0:
+        raise NoClusterError(f"cluster-{action} failed with exit code {process.returncode}; it says why above")

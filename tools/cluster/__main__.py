@@ -1,5 +1,4 @@
-"""``make cluster-up`` and ``make cluster-down``: the node, its images, Kafka and the S3 server, in one go each. And
-``build``, before ``make test``: a test that has to build what it needs would meet its timeout.
+"""``make cluster-up`` and ``make cluster-down``: the node, its images, Kafka and the S3 server, in one go each.
 
 What is being done is told on stderr; stdout has nothing but the two lines that a shell takes over:
 ``export $(make cluster-up)``. Exit codes: 0 done, 1 failed, 2 this machine cannot run a node, and why.
@@ -25,27 +24,27 @@ from cluster.node import Node
 from console import step
 from streamsapp.errors import StreamsAppError, UserInputError
 
+#: The exit code where this machine cannot run a node.
+CANNOT = 2
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="cluster", description="a real single-node Kubernetes on this machine")
     parser.add_argument(
         "action",
-        choices=["up", "spark", "down", "build"],
-        help="spark: the image of bootstraps, once the node is up; build: only the programs that tests need",
+        choices=["up", "spark", "down"],
+        help="spark: the image of bootstraps, once the node is up",
     )
     action = parser.parse_args().action
     try:
         with redirect_stdout(sys.stderr):
-            if action == "build":
-                binaries.build(binaries.NODE if os.geteuid() == 0 else binaries.API_SERVER)
-                return 0
             packages.ensure()
             layout = Layout.of_this_machine()
             with _alone(layout):
                 {"up": bring_up, "spark": bring_in_spark, "down": bring_down}[action](layout)
     except (StreamsAppError, SetupError) as error:
         print(f"\ncluster-{action} failed: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserInputError | SetupError) else 1
+        return CANNOT if isinstance(error, UserInputError | SetupError) else 1
     except KeyboardInterrupt:
         print(f"\ninterrupted; `make cluster-{action}` goes on from here", file=sys.stderr)
         return 130

@@ -57,6 +57,8 @@ _PROGRAMS = {
 
 #: What tests of one resource need: objects that are stored and validated, without anybody who acts on them.
 API_SERVER = ("etcd", "kube-apiserver", "kubectl")
+#: What all tests need where there can be no node.
+WITHOUT_NODE = (*API_SERVER, "helm")
 #: What users of a cluster call.
 CLIENTS = ("kubectl", "helm")
 #: What a node needs, in the order in which it is built.

@@ -48,8 +48,15 @@ _POM = Template("""\
 _COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 
+#: Names the folder of downloads itself.
+CACHE_VARIABLE = "STREAMSAPP_CACHE"
+
+
 def cache_dir() -> Path:
-    """Where downloads are kept between runs and between clones: ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """Where downloads are kept between runs and between clones: ``$STREAMSAPP_CACHE``, or ``streamsapp`` below
+    ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "streamsapp"
 

@@ -102,7 +102,7 @@ def owners(writers: list[SnapshotWriter]) -> list[SnapshotWriter]:
     return left
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.seeds(1)
 def test_faults_cost_tries_and_never_a_wrong_snapshot(objects: ObjectStore, tmp_path: Path, seed: int) -> None:
     application = Application(objects, tmp_path, seed)
     for _ in range(150):

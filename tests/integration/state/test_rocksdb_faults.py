@@ -7,7 +7,6 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,17 +62,6 @@ def fill_until_it_fails(stores: TaskStores) -> tuple[int, StateStoreError]:
         except StateStoreError as error:
             return epoch, error
     raise AssertionError("the disk never filled up")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"mounting a small disk is not allowed here: {mounted.stderr.strip()}")
-    yield tmp_path
-    subprocess.run(["umount", "-l", str(tmp_path)], check=True)
 
 
 def test_a_full_disk_is_named_and_loses_nothing_that_was_committed(small_disk: Path) -> None:

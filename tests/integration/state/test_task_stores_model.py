@@ -193,4 +193,4 @@ class StoresAgainstModel(RuleBasedStateMachine):
 
 
 TestStoresAgainstModel = StoresAgainstModel.TestCase
-TestStoresAgainstModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestStoresAgainstModel.settings = settings(stateful_step_count=40)

@@ -29,7 +29,7 @@ def may_mount() -> bool:
     return not subprocess.call([*UNSHARE, "mount", "-o", "remount,bind,ro", "/"], stderr=subprocess.DEVNULL)
 
 
-@pytest.mark.skipif(not may_mount(), reason="needs root, and the right to mount")
+@pytest.mark.skipif(not may_mount(), reason="only root may mount file systems, and not in every container")
 @pytest.mark.parametrize("instances", [1, 2])
 def test_nothing_is_written_but_to_the_state_directory_and_the_temporary_one(
     kafka: Kafka, tmp_path: Path, instances: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from streamsapp.declared.graph import Processor, graph_faults, parents_first
 
@@ -132,7 +132,6 @@ def test_anything_else_than_a_mapping_is_refused(document: object) -> None:
     assert graph_faults(document, "graph")[0].startswith("graph: expected a mapping")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(_LISTS, st.lists(_NODE | _JSON, max_size=4) | _JSON))
 def test_whatever_is_written_has_faults_with_paths_or_none(document: dict[str, Any]) -> None:
     assert all(line.startswith("graph") for line in graph_faults(document, "graph"))

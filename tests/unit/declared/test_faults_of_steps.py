@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from streamsapp.declared.flow import Flow
 from streamsapp.declared.operations import NOT_YET, OPERATIONS
@@ -207,7 +207,6 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(_STEPS)
 def test_whatever_is_written_is_right_or_has_faults(steps: list[Any]) -> None:
     flow = Flow([LINES, *steps], "steps")

@@ -17,9 +17,6 @@ from streamsapp.declared.build_graph import build_graph
 from streamsapp.declared.build_steps import build_steps
 from streamsapp.topology.builder import Topology
 
-SEEDS = range(60)
-#: Seeds run in groups, so that a failing one is found by name and the others still run.
-GROUP = 20
 EVENTS = 12
 
 #: A graph is written kind by kind.
@@ -61,16 +58,14 @@ def test_a_classic_is_the_same_as_steps(name: str, monkeypatch: pytest.MonkeyPat
     check(CLASSICS[name], monkeypatch)
 
 
-@pytest.mark.parametrize("first", SEEDS[::GROUP])
-def test_random_programs_of_the_dsl_are_the_same_as_steps(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(first, first + GROUP):
-        check(dsl_program(seed, size=12, events=EVENTS), monkeypatch)
+@pytest.mark.seeds(30)
+def test_random_programs_of_the_dsl_are_the_same_as_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(dsl_program(seed, size=12, events=EVENTS), monkeypatch)
 
 
-@pytest.mark.parametrize("first", SEEDS[::GROUP])
+@pytest.mark.seeds(30)
 def test_random_programs_of_the_topology_api_are_the_same_as_a_graph(
-    first: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for seed in range(first, first + GROUP):
-        program = raw_program(seed, size=10, events=EVENTS)
-        check({**program, "steps": sorted(program["steps"], key=lambda step: _ORDER.index(step["op"]))}, monkeypatch)
+    program = raw_program(seed, size=10, events=EVENTS)
+    check({**program, "steps": sorted(program["steps"], key=lambda step: _ORDER.index(step["op"]))}, monkeypatch)

@@ -62,7 +62,7 @@ def test_a_failed_download_shows_what_maven_said_and_leaves_nothing_behind(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(machine, "mvn", "echo 'repository unreachable'; exit 1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(machine / "cache"))
+    monkeypatch.setenv("STREAMSAPP_CACHE", str(machine / "cache"))
 
     with pytest.raises(StreamsError, match=r"(?s)give Maven a mirror.*repository unreachable"):
         jars.kafka_jars()

@@ -22,10 +22,10 @@ MADE = {"__pycache__", "dist", "build"}
 
 
 def committed_files() -> Iterator[Path]:
-    """Every file of the tree but for hidden folders (an environment, caches) and what is made there."""
+    """Every file of the tree but for hidden folders (git's, an environment, caches) and what is made there."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in MADE and (name == ".ci" or not name.startswith("."))]
-        yield from (Path(folder, name) for name in names)
+        yield from (Path(folder, name) for name in names if name != ".git")  # a file in a second work tree
 
 
 def test_the_standard_librarys_operator_is_imported_at_the_root_of_the_tree() -> None:

@@ -15,7 +15,7 @@ def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing in the cache; the folder of programs is returned, and has none."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("STREAMSAPP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(programs))
     return programs
 
@@ -38,7 +38,7 @@ def test_quotes_go_where_it_fails_and_leaves_nothing(empty_machine: Path, tmp_pa
     go_that(empty_machine, 'test "$1" = version && echo go version go1.26.1 x && exit; echo no such module >&2; exit 1')
     with pytest.raises(StreamsError, match=r"Go could not build github\.com/versity.*\n.*no such module"):
         versitygw.executable()
-    assert list((tmp_path / "cache" / "streamsapp").iterdir()) == []
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_builds_once_into_the_cache(empty_machine: Path, tmp_path: Path) -> None:
@@ -48,5 +48,5 @@ def test_builds_once_into_the_cache(empty_machine: Path, tmp_path: Path) -> None
     built = versitygw.executable()
     (empty_machine / "go").unlink()
 
-    assert versitygw.executable() == built == tmp_path / "cache" / "streamsapp" / f"versitygw-{versitygw.VERSION}"
+    assert versitygw.executable() == built == tmp_path / "cache" / f"versitygw-{versitygw.VERSION}"
     assert built.read_text() == "made\n"

@@ -196,4 +196,4 @@ class Task(RuleBasedStateMachine):
 
 
 TestTask = Task.TestCase
-TestTask.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTask.settings = settings(stateful_step_count=40)

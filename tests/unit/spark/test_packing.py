@@ -38,7 +38,7 @@ def read(batches: list[pa.RecordBatch], partition: int) -> list[tuple[int, bytes
     return [(each.offset(), each.value()) for records in shuffled.records(of) for each in records]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.seeds(3)
 def test_records_of_several_writers_come_by_time_then_writer_then_as_they_were_written(seed: int) -> None:
     rng = random.Random(seed)
     spread = rng.choice((3, 400, 100_000))

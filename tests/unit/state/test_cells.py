@@ -38,7 +38,7 @@ class Node:
         raise AssertionError(reason)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.seeds(10)
 def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_evictions(
     seed: int, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hypothesis import assume, given, settings as hypothesis_settings, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from assigned_group import SimulatedGroup
 from streamsapp import TaskId
@@ -87,7 +87,6 @@ def staying(group: SimulatedGroup) -> dict[str, MemberState]:
 
 
 @given(groups(), st.data())
-@hypothesis_settings(max_examples=150, deadline=None)
 def test_whatever_happens_the_group_settles_with_every_task_active_once_and_fairly_shared(
     group: SimulatedGroup, data: st.DataObject
 ) -> None:
@@ -110,7 +109,6 @@ def test_whatever_happens_the_group_settles_with_every_task_active_once_and_fair
 
 
 @given(groups(), st.data())
-@hypothesis_settings(max_examples=150, deadline=None)
 def test_whatever_happens_tasks_end_with_their_standbys_on_other_hosts(
     group: SimulatedGroup, data: st.DataObject
 ) -> None:
@@ -131,7 +129,6 @@ def test_whatever_happens_tasks_end_with_their_standbys_on_other_hosts(
 
 
 @given(groups(), st.data())
-@hypothesis_settings(max_examples=150, deadline=None)
 def test_a_group_of_two_versions_settles_with_all_who_have_a_task_knowing_it_alike(
     group: SimulatedGroup, data: st.DataObject
 ) -> None:
@@ -154,7 +151,6 @@ def test_a_group_of_two_versions_settles_with_all_who_have_a_task_knowing_it_ali
 
 
 @given(groups(), st.data())
-@hypothesis_settings(max_examples=100, deadline=None)
 def test_a_settled_group_loses_one_member_and_only_its_tasks_move_at_once_to_caught_up_standbys(
     group: SimulatedGroup, data: st.DataObject
 ) -> None:
@@ -177,7 +173,6 @@ def test_a_settled_group_loses_one_member_and_only_its_tasks_move_at_once_to_cau
 
 
 @given(groups(), st.data())
-@hypothesis_settings(max_examples=50, deadline=None)
 def test_the_order_in_which_anything_is_given_changes_nothing(group: SimulatedGroup, data: st.DataObject) -> None:
     live(data, group, upgrades=True)
     turned = {

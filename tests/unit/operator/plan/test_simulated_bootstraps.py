@@ -109,7 +109,7 @@ class World:
                 self.delete_job()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(20)
 def test_no_pod_is_made_before_the_state_is_whole_and_in_the_end_the_application_runs(seed: int) -> None:
     world = World(random.Random(seed), trouble=0.15)
     for _ in range(80):
@@ -127,7 +127,7 @@ def test_no_pod_is_made_before_the_state_is_whole_and_in_the_end_the_application
     assert world.whole
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.seeds(10)
 def test_a_bootstrap_that_cannot_work_starts_nothing_and_is_not_tried_for_ever(seed: int) -> None:
     world = World(random.Random(seed), app=wanted(bootstrap="bad-0"), trouble=0.1)
     for _ in range(60):

@@ -21,7 +21,6 @@ ROLLOUT = Rollout(
 )  # fmt: skip
 FAULTS_SECONDS = 240
 CALM_SECONDS = 500
-SEEDS = range(12)
 KINDS = {
     "standbys": {"standbys": 1, "remote_state": False},
     "snapshots": {"standbys": 0, "remote_state": True},
@@ -200,7 +199,7 @@ class World:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.seeds(6)
 def test_whatever_happens_no_pod_is_taken_that_must_not_be_and_every_rollout_ends(seed: int, kind: str) -> None:
     world = World(seed, kind)
     world.run(30)
