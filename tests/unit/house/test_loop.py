@@ -1,0 +1,65 @@
+"""The commands a contributor types: what each sets up, which tests it runs, and what it says of those it cannot run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from own_home import users_environment
+from streamsapp.local.jars import cache_dir
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def collected(*options: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/unit/state/test_cells.py", *options]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [line for line in answer.stdout.splitlines() if "::" in line]
+
+
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [("unit", ""), ("check", ""), ("demo", " broker"), ("demo-bootstrap", " broker object-store")],
+)
+def test_nothing_is_set_up_that_a_target_does_not_need(target: str, parts: str) -> None:
+    answer = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)
+    [setup] = [line for line in answer.stdout.splitlines() if "tools/bootstrap.py" in line]
+    assert setup.rpartition("tools/bootstrap.py")[2] == parts
+
+
+def test_tests_see_nothing_of_the_users_folders() -> None:
+    users = users_environment()
+    ours = Path.home().parent
+    assert Path(tempfile.gettempdir()).parent == ours
+    assert all(Path(os.environ[name]).is_relative_to(ours) for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"))
+    assert not Path(users["HOME"]).is_relative_to(ours)
+    assert not cache_dir().is_relative_to(ours), "downloads are not made again"
+
+
+def test_every_test_is_in_one_part() -> None:
+    whole = collected()
+    parts = [collected("--part", f"{number}/3") for number in (1, 2, 3)]
+    assert sorted(test for part in parts for test in part) == sorted(whole)
+    assert all(part for part in parts)
+
+
+def test_a_seed_brings_other_seeds_and_more_of_them() -> None:
+    usual, others = set(collected("-m", "seeds")), set(collected("-m", "seeds", "--seed", "7"))
+    assert usual
+    assert not usual & others
+    assert len(others) == 5 * len(usual)
+
+
+def test_what_this_machine_cannot_run_is_told_in_one_line_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "unshare").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    (tmp_path / "unshare").chmod(0o755)
+    command = [sys.executable, "-m", "pytest", "-q", "tests/integration/supervisor/test_read_only.py"]
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    reason = "only root may mount file systems, and not in every container"
+    assert f"not run here: 2 tests: {reason}" in answer.stdout.splitlines()
