@@ -13,6 +13,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
 from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
 from streamsapp_operator.children.bootstrap_job import attempt_of, bootstrap_job
+from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.wanted import Invalid, Wanted
 
@@ -39,6 +40,7 @@ def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) 
     owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"])
     deleting = "deletionTimestamp" in metadata
     try:
+        _refuse_depth(document)
         app = decode(document)
         revision = _revision(app, settings, config_map)
         job = _bootstrap(app, owner, revision, settings)
@@ -48,6 +50,13 @@ def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) 
         return Asked(owner, _application_id(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
     return Asked(owner, app.application_id, _wanted(app, owner, revision.id, attempt, deleting), revision, job)
+
+
+def _refuse_depth(document: Object) -> None:
+    """Everything below is written for documents that a stack can hold."""
+    fault = depth_fault(document.get("spec"), "spec")
+    if fault is not None:
+        raise ManifestError([fault])
 
 
 def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigMap) -> Revision:

@@ -11,9 +11,11 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from streamsapp_operator.kube import ApiError, Conflict, Gone, Object, Refused, Unavailable
+from streamsapp_operator.apply import NameTakenError
+from streamsapp_operator.kube import ApiError, Conflict, Forbidden, Gone, Object, Refused, Rejected, Unavailable
 from streamsapp_operator.metrics import Figures
-from streamsapp_operator.turn import App, Tools, read_app, subject
+from streamsapp_operator.model.observed import Trouble
+from streamsapp_operator.turn import App, Tools, read_app, subject, told_of
 from streamsapp_operator.volatile import masked
 
 log = logging.getLogger(__name__)
@@ -102,6 +104,8 @@ class Loop(threading.Thread):
         if self._cause is not None:
             log.info("%s: works again", self.key, extra={"app": str(self.key)})
         self._failures, self._cause = 0, None
+        if self._app is not None:
+            self._app.trouble = None
         return PERIOD if exists else None
 
     def _try(self) -> bool:
@@ -133,9 +137,19 @@ class Loop(threading.Thread):
         if self._is_new(error, said):
             expected = isinstance(error, ApiError)
             log.error("%s: %s", self.key, said, exc_info=None if expected else error, extra={"app": str(self.key)})
-            if self._app is not None and self._document is not None and self._tools.may_act():
-                self._app.recorder.tell(subject(self._document), "Warning", "OperatorError", said)
+            self._tell(Trouble(_reason(error), said))
         return min(LONGEST_BACKOFF, 2.0 ** min(self._failures - 1, 10))
+
+    def _tell(self, trouble: Trouble) -> None:
+        """As a condition and an event of this application: whatever is wrong with it is no other's business."""
+        if self._app is None or self._document is None or not self._tools.may_act():
+            return
+        self._app.trouble = trouble
+        try:
+            self._app.recorder.tell(subject(self._document), "Warning", "OperatorError", trouble.message)
+            told_of(self._tools.client, *self.key, trouble, self._tools.clock.now())
+        except Exception as error:
+            log.warning("%s: its trouble could not be told: %s", self.key, error, extra={"app": str(self.key)})
 
     def _is_new(self, error: Exception, said: str) -> bool:
         cause = f"{type(error).__name__} {masked(said)}"
@@ -144,6 +158,12 @@ class Loop(threading.Thread):
 
     def _beat(self) -> None:
         self.beat_at = self._tools.clock.now()
+
+
+def _reason(error: Exception) -> str:
+    """Of the condition; stable."""
+    reasons = {NameTakenError: "NameTaken", Rejected: "Rejected", Forbidden: "MissingRight"}
+    return reasons.get(type(error), "OperatorError")
 
 
 class Loops:

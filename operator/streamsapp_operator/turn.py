@@ -15,11 +15,12 @@ from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.kube import Client, Object
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, STREAMS_APP
-from streamsapp_operator.model.observed import CheckSeen, CheckState, Observed
+from streamsapp_operator.model.observed import CheckSeen, CheckState, Observed, Trouble
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
 from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.observe import Look, Observer, PodAsker
 from streamsapp_operator.plan import Plan
+from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.times import SteadyClock
 from streamsapp_operator.tokens import tokens
 from streamsapp_operator.volatile import stable
@@ -72,6 +73,8 @@ class App:
         self._actor = Actor(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
         self._code = _CodeMap(tools.client, tools.clock)
         self._written_at = float("-inf")
+        #: Of the last turn, until one does all it wants.
+        self.trouble: Trouble | None = None
 
     def turn(self, document: Object, progress: Callable[[], None]) -> Turned | None:
         """``document`` is the application as it was read a moment ago; ``None``: it is being deleted, and was let go.
@@ -87,6 +90,7 @@ class App:
         before = from_document(document.get("status"))
         job = None if before.bootstrap is None else before.bootstrap.job
         look = self._with_rejection(self._observer.look(asked, known, job), asked)
+        look = replace(look, observed=replace(look.observed, trouble=self.trouble))
         progress()
         planned = self._tools.plan(asked.wanted, look.observed, before, self._tools.clock.now())
         document = self._write(document, before, planned.status)
@@ -141,6 +145,17 @@ class _CodeMap:
 
 def _version(document: Object) -> tuple[str, str]:
     return document["metadata"]["uid"], document["metadata"]["resourceVersion"]
+
+
+def told_of(client: Client, namespace: str, name: str, trouble: Trouble, now: float) -> None:
+    """Write into the status that a turn failed, which wrote nothing itself, or what it then could not do."""
+    document = read_app(client, namespace, name)
+    if document is None or "deletionTimestamp" in document["metadata"]:
+        return
+    before = from_document(document.get("status"))
+    after = with_trouble(before, trouble, int(document["metadata"].get("generation") or 0), now)
+    if stable(to_document(after)) != stable(to_document(before)):
+        client.write_status(document, to_document(after))
 
 
 def subject(document: Object, status: AppStatus | None = None) -> Subject:

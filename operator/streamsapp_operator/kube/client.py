@@ -15,6 +15,7 @@ import urllib3
 from kubernetes import client, config
 
 from streamsapp.errors import ConfigError
+from streamsapp_operator.kube.documents import read_json
 from streamsapp_operator.kube.errors import Conflict, Gone, Unavailable, error_of
 from streamsapp_operator.kube.kinds import POD, Kind, Object, kind_of
 
@@ -87,14 +88,24 @@ class Client:
     def create(self, document: Object, timeout: float = _ANSWER) -> Object:
         """A new object; ``Conflict`` if it exists. A field that there is not is a fault, not passed over."""
         kind, namespace = kind_of(document), document["metadata"]["namespace"]
-        query = {"fieldValidation": "Strict"}
+        query = {"fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
         return self._request("create", kind, namespace, query=query, body=document, timeout=timeout)
 
     def replace(self, document: Object, timeout: float = _ANSWER) -> Object:
         """An object as a whole, guarded by the resource version that it has, if it has one."""
         metadata = document["metadata"]
         kind, namespace, name = kind_of(document), metadata["namespace"], metadata["name"]
-        return self._request("update", kind, namespace, name, body=document, timeout=timeout)
+        query = {"fieldManager": FIELD_MANAGER}
+        return self._request("update", kind, namespace, name, query=query, body=document, timeout=timeout)
+
+    def try_replace(self, document: Object) -> Object:
+        """What ``replace`` would answer, with nothing written: what was sent, the uid of the object that is there, and
+        which fields were whose before, of those that would stay as they are."""
+        metadata = document["metadata"]
+        query = {"dryRun": "All", "fieldManager": f"{FIELD_MANAGER}-try"}
+        return self._request(
+            "update", kind_of(document), metadata["namespace"], metadata["name"], query=query, body=document
+        )
 
     def apply(self, document: Object) -> Object:
         """Server-side apply: what the document has becomes so, what it had before and has no more goes."""
@@ -231,7 +242,7 @@ _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "pat
 def _document(code: int, data: bytes) -> Object:
     """A refusal may come as plain text, from a proxy say; it is told by its beginning."""
     try:
-        found = json.loads(data)
+        found = read_json(data)
     except ValueError:
         if 200 <= code < 300:
             raise

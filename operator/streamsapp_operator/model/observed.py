@@ -173,6 +173,14 @@ class BootstrapSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why the operator could not do all of what it wanted in its last turn; ``reason`` is stable."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """One look at an application."""
 
@@ -186,3 +194,5 @@ class Observed:
     tasks_total: int | None = None
     #: ``None``: there is none, as far as the status knows of one.
     bootstrap: BootstrapSeen | None = None
+    #: ``None``: the last turn did all it wanted.
+    trouble: Trouble | None = None

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
+from msgspec.structs import replace
+
 from streamsapp_operator.cover import leading_word
+from streamsapp_operator.model.observed import Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, RolloutStatus
 from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan import summary
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.view import View, moment
 
 State = Literal["True", "False", "Unknown"]
 Type = Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded"]
@@ -53,6 +57,12 @@ def stamped(told: dict[Type, Told], before: AppStatus, generation: int, now: dat
         )
         for name, (state, reason, message) in told.items()
     )
+
+
+def with_trouble(before: AppStatus, trouble: Trouble, generation: int, now: float) -> AppStatus:
+    """A status as it was left, but for a turn that failed."""
+    told = stamped({"Degraded": ("True", trouble.reason, trouble.message)}, before, generation, moment(now))
+    return replace(before, conditions=(*(it for it in before.conditions if it.type != "Degraded"), *told))
 
 
 def _same(old: Condition | None, state: State) -> bool:
@@ -122,21 +132,29 @@ def _snapshots_fresh(view: View) -> Told:
 
 
 def _degraded(view: View, status: AppStatus) -> Told:
+    """All that is wrong; the reason is that of the first."""
+    found = list(_faults(view, status))
+    return ("True", found[0][0], _joined(tuple(text for _, text in found))) if found else ("False", "AsExpected", "")
+
+
+def _faults(view: View, status: AppStatus) -> Iterator[tuple[str, str]]:
+    """Reasons and messages, what explains the others first."""
     if isinstance(view.app, Invalid):
-        return "True", "InvalidSpec", f"the last valid spec goes on: {_joined(view.app.faults)}"
+        yield "InvalidSpec", f"the last valid spec goes on: {_joined(view.app.faults)}"
+    trouble = view.observed.trouble
+    if trouble is not None:
+        yield trouble.reason, trouble.message
     rollout = status.rollout
     if rollout is not None and rollout.phase in {"Refused", "RollingBack", "RolledBack", "TimedOut"}:
-        reason = "TopologyRefused" if rollout.phase == "Refused" else rollout.phase
-        return "True", reason, _why(rollout)
+        yield "TopologyRefused" if rollout.phase == "Refused" else rollout.phase, _why(rollout)
     if rollout is not None and rollout.phase == "Bootstrapping" and _bootstrap_reason(status) == BOOTSTRAP_FAILED:
-        return "True", BOOTSTRAP_FAILED, rollout.message or ""
+        yield BOOTSTRAP_FAILED, rollout.message or ""
     job = view.observed.bootstrap
     if job is not None and job.stuck:
-        return "True", "PodFailing", f"the bootstrap's pod does not run: {job.message}"
+        yield "PodFailing", f"the bootstrap's pod does not run: {job.message}"
     unready = _unready(view)
     if unready is not None:
-        return "True", "PodFailing", unready
-    return "False", "AsExpected", ""
+        yield "PodFailing", unready
 
 
 def _bootstrap_reason(status: AppStatus) -> str:

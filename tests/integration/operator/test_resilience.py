@@ -11,7 +11,7 @@ import pytest
 
 from operator_process import OperatorProcess, until
 from operator_world import APP, DownWatch, World
-from streamsapp_operator.kube.kinds import LEASE, STATEFUL_SET
+from streamsapp_operator.kube.kinds import LEASE, STATEFUL_SET, STREAMS_APP
 
 
 def test_a_rollout_ends_right_however_often_the_operator_is_killed(world: World) -> None:
@@ -144,3 +144,27 @@ def _holder(world: World) -> str | None:
     found = world.client.get(LEASE, world.namespace, "streamsapp-operator")
     holder: str | None = None if found is None else found["spec"].get("holderIdentity")
     return holder
+
+
+def test_an_application_that_is_nested_without_end_is_told_and_all_others_go_on(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    deep = world.manifest("deep")
+    begin, end = json.dumps({**deep, "spec": {**deep["spec"], "podTemplate": "HERE"}}).split('"HERE"')
+    world.api.kubectl("create", "-f", "-", stdin=begin + '{"a":' * 1_500 + "1" + "}" * 1_500 + end)
+
+    def told() -> bool:
+        found = world.client.get(STREAMS_APP, world.namespace, "deep") or {}
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        return any(it["type"] == "Degraded" and "spec.podTemplate.a.a" in it["message"] for it in conditions)
+
+    until(told, "its fault is told")
+    before = world.pods()
+    world.restart("2026-01-01T00:00:00Z")
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "the other one is restarted", 60)
+    assert world.operator.running
+    world.operator.kill()
+    world.operator.start()
+    world.apply("third", replicas=1)
+    until(lambda: world.client.get(STATEFUL_SET, world.namespace, "third") is not None, "a new one is seen", 30)
+    assert world.operator.running

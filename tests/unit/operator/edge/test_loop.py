@@ -11,6 +11,7 @@ from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.kube import ApiError, Conflict, Rejected, Unavailable
+from streamsapp_operator.kube.documents import read_json
 from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, PERIOD, Key, Loop, Loops
 from streamsapp_operator.metrics import Figures
 from streamsapp_operator.model.actions import SetBudget
@@ -50,6 +51,7 @@ class Stage:
         self.api.put(APP)
         self.planned: Plan | Exception = Plan(AppStatus(phase="Running"), ())
         self.asked: list[Wanted | Invalid] = []
+        self.seen: list[Observed] = []
         settings = RenderSettings(runtime_image=None, operator_namespace="ns")
         asker = PodAsker(self.clock)
         self.tools = Tools(self.api, asker, self.clock, settings, b"k" * 32, "test", lambda: True, self._plan)
@@ -57,6 +59,7 @@ class Stage:
 
     def _plan(self, app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
         self.asked.append(app)
+        self.seen.append(observed)
         if isinstance(self.planned, Exception):
             raise self.planned
         return self.planned
@@ -229,3 +232,39 @@ def test_loops_begin_with_an_application_and_end_with_it(stage: Stage) -> None:
     oldest = loops.oldest()
     assert oldest is not None
     assert oldest[0] == KEY
+
+
+def test_an_application_that_is_nested_too_deeply_is_refused_by_name(stage: Stage) -> None:
+    spec = {**APP["spec"], "podTemplate": read_json(('{"a":' * 3_000 + "1" + "}" * 3_000).encode())}
+    stage.api.objects["StreamsApp", "app"]["spec"] = spec
+    assert stage.turn() == PERIOD
+    invalid = stage.asked[0]
+    assert isinstance(invalid, Invalid)
+    assert invalid.faults[0].startswith("spec.podTemplate.a.a")
+
+
+def test_a_turn_that_fails_for_a_reason_of_the_applications_own_is_told_in_its_condition(stage: Stage) -> None:
+    stage.planned = RecursionError("maximum recursion depth exceeded")
+    stage.turn()
+    (told,) = stage.api.objects["StreamsApp", "app"]["status"]["conditions"]
+    assert (told["type"], told["status"], told["reason"]) == ("Degraded", "True", "OperatorError")
+    assert "RecursionError" in told["message"]
+
+
+def test_what_could_not_be_told_ends_no_loop(stage: Stage) -> None:
+    stage.planned = KeyError("x")
+    stage.api.fails = lambda call: KeyError("as bad") if call.startswith("create Event") else None  # type: ignore[return-value]
+    assert stage.turn() == 1.0
+
+
+def test_the_next_plan_knows_what_the_last_turn_could_not_do_and_the_one_after_a_good_turn_does_not(
+    stage: Stage,
+) -> None:
+    stage.planned = Plan(AppStatus(), (SetBudget(0),))
+    stage.api.fails = lambda call: Rejected("no room") if "Budget" in call and call.startswith("apply") else None
+    stage.turn()
+    stage.api.fails = lambda call: None
+    stage.turn()
+    stage.turn()
+    troubles = [None if it.trouble is None else it.trouble.reason for it in stage.seen]
+    assert troubles == [None, "Rejected", None]
