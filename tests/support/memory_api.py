@@ -50,14 +50,21 @@ class MemoryApi(Client):
         self._called("create", document)
         if (document["kind"], document["metadata"]["name"]) in self.objects:
             raise Conflict("exists")
-        return self.put(document)
+        return self.put(_held(document, "streamsapp-operator"))
 
     def replace(self, document: Object, timeout: float = 0) -> Object:
         self._called("replace", document)
-        return self.put(document)
+        self._check_uid(document)
+        return self.put(_held(document, "streamsapp-operator"))
+
+    def try_replace(self, document: Object) -> Object:
+        live = self.objects[document["kind"], document["metadata"]["name"]]["metadata"]
+        kept = {key: live[key] for key in ("uid", "managedFields") if key in live}
+        return {**document, "metadata": {**document["metadata"], **kept}}
 
     def apply(self, document: Object) -> Object:
         self._called("apply", document)
+        self._check_uid(document)
         fields = {"f": json.dumps(document, sort_keys=True)}
         managed = [{"manager": "streamsapp-operator", "operation": "Apply", "fieldsV1": fields}]
         return self.put({**document, "metadata": {**document["metadata"], "managedFields": managed}})
@@ -94,6 +101,12 @@ class MemoryApi(Client):
         calls, self.calls = self.calls, []
         return calls
 
+    def _check_uid(self, document: Object) -> None:
+        """A document with a uid is for the object that has it."""
+        uid, live = document["metadata"].get("uid"), self.objects.get((document["kind"], document["metadata"]["name"]))
+        if uid is not None and (live is None or live["metadata"]["uid"] != uid):
+            raise Conflict("Precondition failed: UID in precondition")
+
     def _called(self, verb: str, document: Object) -> None:
         self._may_fail(f"{verb} {document['kind']}/{document['metadata']['name']}")
 
@@ -103,6 +116,14 @@ class MemoryApi(Client):
         error = self.fails(call)
         if error is not None:
             raise error
+
+
+def _held(document: Object, manager: str) -> Object:
+    """With who wrote its owners, as the API server remembers it."""
+    owners = {f'k:{{"uid":"{it["uid"]}"}}': {} for it in document["metadata"].get("ownerReferences", ())}
+    fields = {"f:metadata": {"f:ownerReferences": owners}}
+    managed = [{"manager": manager, "operation": "Update", "fieldsV1": fields}]
+    return {**document, "metadata": {**document["metadata"], "managedFields": managed}}
 
 
 def _merged(base: Any, changes: Any) -> Any:

@@ -145,7 +145,7 @@ class Actor:
 
     def _set_replicas(self, replicas: int, case: Case) -> None:
         owner = case.asked.owner
-        if case.look.observed.children.replicas != replicas:
+        if case.look.observed.children.replicas not in {None, replicas}:
             self._client.merge(STATEFUL_SET, owner.namespace, owner.name, {"spec": {"replicas": replicas}})
 
     def _render(self, revision: Revision, case: Case, replicas: int, max_unavailable: int) -> Children:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from streamsapp_operator.kube import Client, Conflict, Object, Rejected
+from streamsapp_operator.kube import Client, Conflict, Gone, Object, Rejected
 from streamsapp_operator.kube.client import FIELD_MANAGER
 from streamsapp_operator.kube.kinds import SECRET, annotation, kind_of
 from streamsapp_operator.observe.look import APPLIED, is_owned
@@ -24,6 +25,15 @@ class NameTakenError(Rejected):
     """An object of somebody else has the name of a child."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A Secret as it was written last: the hash of its content, and when."""
+
+    uid: str
+    digest: str
+    at: float
+
+
 class ChildWriter:
     """Writes the children of one application."""
 
@@ -33,8 +43,7 @@ class ChildWriter:
         self._uid = uid
         #: ``Kind/name`` → which of its fields were ours when it was written. Empty at first: each child is sent once.
         self._ours: dict[str, str] = {}
-        #: Secret → hash of its content, and when it was written.
-        self._secrets: dict[str, tuple[str, float]] = {}
+        self._secrets: dict[str, _Sent] = {}
 
     def send_all(self, documents: Iterable[Object], children: dict[str, Object]) -> None:
         """In order; ``children`` are the live ones, and learn what they became."""
@@ -51,32 +60,52 @@ class ChildWriter:
         live = children.get(key)
         if live is not None and annotation(live, APPLIED) == digest and self._ours.get(key) == ours(live):
             return
-        self._check_owner(document, live)
-        written = self._client.apply(annotated(document, digest))
+        uid = self._uid_of_ours(document, live)
+        written = self._client.apply(with_uid(annotated(document, digest), uid))
         children[key] = written
         self._ours[key] = ours(written)
 
-    def _check_owner(self, document: Object, live: Object | None) -> None:
+    def _uid_of_ours(self, document: Object, live: Object | None) -> str | None:
+        """Of the child as it is, ``None`` if there is none: what is written with it is written to nothing else."""
         metadata = document["metadata"]
         if live is None:
             kind = kind_of(document)
             live = self._client.get(kind, metadata["namespace"], metadata["name"], metadata_only=True)
         if live is not None and not is_owned(live, self._uid):
-            raise NameTakenError(
-                f"there is a {document['kind']} {metadata['name']!r} already that does not belong to this StreamsApp: "
-                "delete it or choose another metadata.name (one of a StreamsApp that was just deleted goes by itself)"
-            )
+            raise _taken(document)
+        return None if live is None else str(live["metadata"]["uid"])
 
     def _send_secret(self, document: Object, digest: str) -> None:
         name, now = document["metadata"]["name"], self._clock.now()
-        written, at = self._secrets.get(name, ("", 0.0))
-        if written == digest and now - at < SECRET_SECONDS:
+        known = self._secrets.get(name)
+        if known is not None and known.digest == digest and now - known.at < SECRET_SECONDS:
             return
+        self._secrets[name] = _Sent(self._write_secret(document, known), digest, now)
+
+    def _write_secret(self, document: Object, known: _Sent | None) -> str:
+        """Its uid."""
+        if known is not None:
+            try:
+                self._client.replace(with_uid(document, known.uid))
+            except (Conflict, Gone):
+                pass  # it was deleted, and may be somebody else's by now
+            else:
+                return known.uid
         try:
-            self._client.create(document)
+            return str(self._client.create(document)["metadata"]["uid"])
         except Conflict:
-            self._client.replace(document)
-        self._secrets[name] = (digest, now)
+            uid = self._uid_of_our_secret(document)
+            self._client.replace(with_uid(document, uid))
+            return uid
+
+    def _uid_of_our_secret(self, document: Object) -> str:
+        """Of the one that is there, which may not be read. A write that is tried and not done tells who wrote its owner
+        before: the API server answers with which fields are whose, beside what was sent."""
+        answer = self._client.try_replace(document)
+        owner = f'k:{{"uid":"{self._uid}"}}'
+        if not any(owner in fields.get("f:metadata", {}).get("f:ownerReferences", {}) for fields in _held(answer)):
+            raise _taken(document)
+        return str(answer["metadata"]["uid"])
 
 
 def hash_of(document: Object) -> str:
@@ -88,6 +117,25 @@ def annotated(document: Object, digest: str) -> Object:
     metadata = document["metadata"]
     annotations = {**(metadata.get("annotations") or {}), APPLIED: digest}
     return {**document, "metadata": {**metadata, "annotations": annotations}}
+
+
+def with_uid(document: Object, uid: str | None) -> Object:
+    """To be written to the object with this uid, and to no other that has its name."""
+    return document if uid is None else {**document, "metadata": {**document["metadata"], "uid": uid}}
+
+
+def _taken(document: Object) -> NameTakenError:
+    kind, name = document["kind"], document["metadata"]["name"]
+    return NameTakenError(
+        f"there is a {kind} {name!r} already that does not belong to this StreamsApp: "
+        "delete it or choose another metadata.name (one of a StreamsApp that was just deleted goes by itself)"
+    )
+
+
+def _held(live: Object) -> list[Object]:
+    """The fields that this operator wrote, as the API server has them."""
+    entries = live["metadata"].get("managedFields") or ()
+    return [it.get("fieldsV1") or {} for it in entries if it.get("manager") == FIELD_MANAGER]
 
 
 def ours(live: Object) -> str:

@@ -122,9 +122,9 @@ class Observer:
 
 
 def is_owned(document: Object, uid: str) -> bool:
-    """Whether an object belongs to the application with this uid."""
+    """Whether an object belongs to the application, or other owner, with this uid: whether that is its controller."""
     owners = document["metadata"].get("ownerReferences") or ()
-    return any(owner["uid"] == uid for owner in owners)
+    return any(owner["uid"] == uid and owner.get("controller") for owner in owners)
 
 
 def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:

@@ -172,9 +172,32 @@ def test_leaves_alone_what_is_not_its_own_and_says_so(world: World) -> None:
     world.apply()
     messages = until(lambda: world.events().get("OperatorError"), "it is told")
     assert f"there is a Service '{APP}' already that does not belong to this StreamsApp" in messages[0]
+    until(lambda: world.condition("Degraded").get("reason") == "NameTaken", "its condition tells it")
     found = world.client.get(SERVICE, world.namespace, APP)
     assert found is not None
     assert "ownerReferences" not in found["metadata"]
+
+
+def test_writes_nobody_elses_secret_names_it_and_goes_on_when_it_is_gone(world: World) -> None:
+    name = f"{APP}-http"
+    world.api.kubectl("create", "secret", "generic", name, "-n", world.namespace, "--from-literal=password=theirs")
+    world.apply()
+    until(lambda: world.condition("Degraded").get("reason") == "NameTaken", "it is told")
+    assert f"there is a Secret '{name}' already" in world.condition("Degraded")["message"]
+    found = world.client.get(SECRET, world.namespace, name)
+    assert found is not None
+    assert found["data"] == {"password": "dGhlaXJz"}
+    assert "ownerReferences" not in found["metadata"]
+    world.api.kubectl("delete", "secret", name, "-n", world.namespace)
+    world.until_ready(60)
+    until(lambda: world.condition("Degraded").get("status") == "False", "it is over")
+    # The next operator may read it no more than this one, and knows it all the same.
+    world.operator.kill()
+    world.operator.start()
+    world.restart("2026-01-01T00:00:00Z")
+    before = world.pods()
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "the next operator goes on", 60)
+    assert world.condition("Degraded")["status"] == "False"
 
 
 def test_drains_before_it_lets_an_application_go(world: World) -> None:

@@ -134,7 +134,10 @@ def test_writes_a_secret_anew_now_and_then_as_it_never_sees_whether_it_is_there(
     stage.clock.at += SECRET_SECONDS - 1
     assert stage.act(wanted) == []
     stage.clock.at += 2
-    assert stage.act(wanted) == ["create Secret/app-http", "replace Secret/app-http"]
+    assert stage.act(wanted) == ["replace Secret/app-http"]
+    del stage.api.objects["Secret", "app-http"]
+    stage.clock.at += SECRET_SECONDS + 1
+    assert stage.act(wanted) == ["replace Secret/app-http", "create Secret/app-http"]
 
 
 def test_never_takes_what_belongs_to_somebody_else(stage: Stage) -> None:
@@ -144,6 +147,67 @@ def test_never_takes_what_belongs_to_somebody_else(stage: Stage) -> None:
         stage.act(ApplyChildren(stage.revision, 3, 1))
     assert "apply StatefulSet/app" not in stage.api.calls
     assert "apply Service/app-query" not in stage.api.calls
+
+
+def test_writes_nobody_elses_secret_and_says_which(stage: Stage) -> None:
+    metadata = {"name": "app-http", "namespace": "ns"}
+    stage.api.put({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"password": "c2VjcmV0"}})
+    with pytest.raises(NameTakenError, match=r"there is a Secret 'app-http' already .* delete it or choose another"):
+        stage.act(ApplyChildren(stage.revision, 3, 1))
+    assert stage.api.objects["Secret", "app-http"]["data"] == {"password": "c2VjcmV0"}
+    assert "apply StatefulSet/app" not in stage.api.calls
+
+
+def test_a_new_operator_knows_the_secret_of_the_one_before(stage: Stage) -> None:
+    stage.act(ApplyChildren(stage.revision, 3, 1))
+    other = Stage()
+    other.api, other.children = stage.api, stage.children
+    other.actor = Actor(other.api, other.clock, Recorder(other.api, other.clock, "test"), SETTINGS, lambda: True, "u")
+    assert "replace Secret/app-http" in other.act(ApplyChildren(stage.revision, 3, 1))
+
+
+def test_a_secret_that_became_somebody_elses_while_it_was_looked_at_is_not_written(stage: Stage) -> None:
+    stage.act(ApplyChildren(stage.revision, 3, 1))
+    stage.clock.at += SECRET_SECONDS + 1
+    theirs = {"kind": "Secret", "metadata": {"name": "app-http", "uid": "theirs"}}
+
+    def somebody_is_faster(call: str) -> ApiError | None:
+        if call == "replace Secret/app-http":
+            stage.api.put(theirs)
+        return None
+
+    stage.api.fails = somebody_is_faster
+    with pytest.raises(NameTakenError, match="there is a Secret 'app-http' already"):
+        stage.act(ApplyChildren(stage.revision, 3, 1))
+    assert stage.api.objects["Secret", "app-http"]["metadata"]["uid"] == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("ServiceAccount", "app-runtime"),
+        ("Service", "app"),
+        ("PodDisruptionBudget", "app"),
+        ("NetworkPolicy", "app"),
+        ("StatefulSet", "app"),
+    ],
+)
+def test_never_takes_an_object_that_names_it_as_an_owner_but_not_as_its_controller(
+    stage: Stage, kind: str, name: str
+) -> None:
+    metadata = {"name": name, "namespace": "ns", "ownerReferences": [{"kind": "StreamsApp", "name": "app", "uid": "u"}]}
+    theirs = stage.api.put({"apiVersion": "v1", "kind": kind, "metadata": metadata})
+    with pytest.raises(NameTakenError, match=f"there is a {kind} '{name}' already"):
+        stage.act(ApplyChildren(stage.revision, 3, 1))
+    assert stage.api.objects[kind, name] == theirs
+
+
+def test_a_child_that_was_made_anew_by_somebody_else_meanwhile_is_not_written(stage: Stage) -> None:
+    stage.act(ApplyChildren(stage.revision, 3, 1))
+    live = stage.api.objects["StatefulSet", "app"]
+    stage.api.objects["StatefulSet", "app"] = {**live, "metadata": {**live["metadata"], "uid": "theirs"}}
+    with pytest.raises(Conflict, match="Precondition failed"):
+        stage.act(ApplyChildren(stage.revision, 2, 1))
 
 
 def test_goes_back_to_a_revision_by_its_config_map_alone(stage: Stage) -> None:

@@ -115,7 +115,8 @@ def test_children_are_told_as_the_plan_needs_them() -> None:
 
 
 def test_what_has_an_owner_with_the_same_name_is_not_owned() -> None:
-    document = {"metadata": {"ownerReferences": [{"name": "app", "uid": "of an earlier one"}]}}
+    owner = {"name": "app", "uid": "of an earlier one", "controller": True}
+    document = {"metadata": {"ownerReferences": [owner]}}
     assert not is_owned(document, "u")
     assert is_owned(document, "of an earlier one")
     assert not is_owned({"metadata": {}}, "u")
