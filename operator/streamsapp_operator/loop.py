@@ -162,7 +162,7 @@ class Loop(threading.Thread):
 
 def _reason(error: Exception) -> str:
     """Of the condition; stable."""
-    reasons = {NameTakenError: "NameTaken", Rejected: "Rejected", Forbidden: "MissingRight"}
+    reasons: dict[type[Exception], str] = {NameTakenError: "NameTaken", Rejected: "Rejected", Forbidden: "MissingRight"}
     return reasons.get(type(error), "OperatorError")
 
 

@@ -120,7 +120,7 @@ class MemoryApi(Client):
 
 def _held(document: Object, manager: str) -> Object:
     """With who wrote its owners, as the API server remembers it."""
-    owners = {f'k:{{"uid":"{it["uid"]}"}}': {} for it in document["metadata"].get("ownerReferences", ())}
+    owners: Object = {f'k:{{"uid":"{it["uid"]}"}}': {} for it in document["metadata"].get("ownerReferences", ())}
     fields = {"f:metadata": {"f:ownerReferences": owners}}
     managed = [{"manager": manager, "operation": "Update", "fieldsV1": fields}]
     return {**document, "metadata": {**document["metadata"], "managedFields": managed}}
