@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+VO = TypeVar("VO")
+KO = TypeVar("KO")
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class _Option:
     """Checks what all options have in common when one is made."""
 
     def __post_init__(self) -> None:
-        for field_name in ("key_serde", "value_serde"):
+        for field_name in ("key_serde", "value_serde", "other_value_serde"):
             serde = getattr(self, field_name, None)
             if serde is not None and not isinstance(serde, Serde):
                 raise TopologyError(f"{type(self).__name__}({field_name}={serde!r}): that is no serde; see Serdes")
@@ -126,6 +128,52 @@ class Materialized(_Option, Generic[K, V]):
             raise TopologyError(f"Materialized(store={self.store!r}): use 'rocksdb' or 'memory'")
         if self.emit not in ("update", "commit"):
             raise TopologyError(f"Materialized(emit={self.emit!r}): use 'update' or 'commit'")
+
+
+@dataclass(frozen=True)
+class Joined(_Option, Generic[K, V, VO]):
+    """How a stream is joined with a table: the serdes of a repartition topic where one is needed, and its name.
+
+    ``grace`` holds records of the stream back until stream time has passed them by so much, so that a versioned table
+    is joined as of each record's timestamp, late updates of the table included (KIP-923).
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    other_value_serde: Serde[VO] | None = None
+    name: str | None = None
+    grace: Duration | None = None
+
+
+@dataclass(frozen=True)
+class StreamJoined(_Option, Generic[K, V, VO]):
+    """How two streams are joined: serdes, names, and the window stores that keep both sides.
+
+    ``name`` names the join's nodes and repartition topics, ``store_name`` the stores and their changelogs.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    other_value_serde: Serde[VO] | None = None
+    name: str | None = None
+    store_name: str | None = None
+    store: Literal["rocksdb", "memory"] = "rocksdb"
+    logging: bool = True
+    log_config: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.store not in ("rocksdb", "memory"):
+            raise TopologyError(f"StreamJoined(store={self.store!r}): use 'rocksdb' or 'memory'")
+
+
+@dataclass(frozen=True)
+class TableJoined(_Option, Generic[K, KO]):
+    """How a table is joined by foreign key: the partitioners of both tables' topics, and a name (KIP-775)."""
+
+    partitioner: StreamPartitioner | None = None
+    other_partitioner: StreamPartitioner | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)

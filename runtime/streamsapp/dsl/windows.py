@@ -1,0 +1,172 @@
+"""Windows: which ranges of time a record belongs to, for aggregations and for joins of two streams.
+
+Plain immutable data. Made by user code while a program is built; ``starts_for`` is called per record on processing
+threads. All durations are ``timedelta`` or whole milliseconds, all timestamps are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import Enum
+
+from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Duration, duration_ms
+
+#: The end of a window that has no end, as Kafka Streams writes it.
+MAX_TIMESTAMP = (1 << 63) - 1
+
+
+def _milliseconds(window: str, field: str, duration: object, *, least: int) -> int:
+    """A duration of at least ``least`` milliseconds; ``TopologyError`` names the window and the field otherwise."""
+    if not isinstance(duration, (timedelta, int)) or isinstance(duration, bool):
+        raise TopologyError(f"{window}: {field}={duration!r} is no duration; give a timedelta or whole milliseconds")
+    value = duration_ms(duration)
+    if value < least:
+        raise TopologyError(f"{window}: {field} must be at least {least} ms, got {value}")
+    return value
+
+
+@dataclass(frozen=True)
+class TimeWindows:
+    """Windows of a fixed size that begin at multiples of their advance: tumbling, or hopping where they overlap.
+
+    A record belongs to every window with ``start <= timestamp < start + size``. ``grace_ms`` is how long after its end
+    a window still takes late records, in stream time (KIP-633).
+    """
+
+    size_ms: int
+    advance_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, size: Duration, grace: Duration = 0) -> TimeWindows:
+        """Tumbling windows: each begins where the one before it ends. ``TopologyError`` for a size below 1 ms."""
+        size_ms = _milliseconds("TimeWindows", "size", size, least=1)
+        return cls(size_ms, size_ms, _milliseconds("TimeWindows", "grace", grace, least=0))
+
+    def advance_by(self, advance: Duration) -> TimeWindows:
+        """Hopping windows: a window begins every ``advance``, which is at most the size."""
+        advance_ms = _milliseconds("TimeWindows", "advance", advance, least=1)
+        if advance_ms > self.size_ms:
+            raise TopologyError(
+                f"TimeWindows: advance={advance_ms} ms is more than size={self.size_ms} ms; records fall between"
+            )
+        return replace(self, advance_ms=advance_ms)
+
+    def starts_for(self, timestamp: int) -> Iterable[int]:
+        """The starts of all windows that a record belongs to, the earliest first. No window begins before 0."""
+        first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
+        return range(first, timestamp + 1, self.advance_ms)
+
+    def end_of(self, start: int) -> int:
+        """The end of the window that begins at ``start``; the end itself is outside."""
+        return min(start + self.size_ms, MAX_TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class UnlimitedWindows:
+    """One window from a start on, without end: records before the start belong to none."""
+
+    start_ms: int
+    size_ms = MAX_TIMESTAMP
+    grace_ms = 0
+
+    @classmethod
+    def of(cls) -> UnlimitedWindows:
+        """A window from 0 on."""
+        return cls(0)
+
+    def start_on(self, start: Duration) -> UnlimitedWindows:
+        """The same from another start, in milliseconds since 1970 (or a ``timedelta`` since then)."""
+        return replace(self, start_ms=_milliseconds("UnlimitedWindows", "start", start, least=0))
+
+    def starts_for(self, timestamp: int) -> Iterable[int]:
+        """The one start, for records that are not before it."""
+        return (self.start_ms,) if timestamp >= self.start_ms else ()
+
+    def end_of(self, start: int) -> int:
+        """There is no end."""
+        return MAX_TIMESTAMP
+
+
+@dataclass(frozen=True)
+class SlidingWindows:
+    """Windows around records: two records are in one window if their timestamps differ by at most ``difference_ms``
+    (KIP-450). Both ends of a window belong to it."""
+
+    difference_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, time_difference: Duration, grace: Duration = 0) -> SlidingWindows:
+        """Windows of ``time_difference``; raises ``TopologyError`` where a duration is negative."""
+        return cls(
+            _milliseconds("SlidingWindows", "time_difference", time_difference, least=0),
+            _milliseconds("SlidingWindows", "grace", grace, least=0),
+        )
+
+
+@dataclass(frozen=True)
+class SessionWindows:
+    """Sessions: records of a key whose timestamps are at most ``gap_ms`` apart are in one session (KIP-94)."""
+
+    gap_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, inactivity_gap: Duration, grace: Duration = 0) -> SessionWindows:
+        """Sessions that end after ``inactivity_gap``; raises ``TopologyError`` for a gap below 1 ms."""
+        return cls(
+            _milliseconds("SessionWindows", "inactivity_gap", inactivity_gap, least=1),
+            _milliseconds("SessionWindows", "grace", grace, least=0),
+        )
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """How far the timestamps of two records that join may be apart: the other record is at most ``before_ms`` earlier
+    and at most ``after_ms`` later."""
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, time_difference: Duration, grace: Duration = 0) -> JoinWindows:
+        """The other record is at most ``time_difference`` away, in either direction."""
+        difference = _milliseconds("JoinWindows", "time_difference", time_difference, least=0)
+        return cls(difference, difference, _milliseconds("JoinWindows", "grace", grace, least=0))
+
+    def before(self, time_difference: Duration) -> JoinWindows:
+        """Another bound for earlier records; negative where they must be later."""
+        least = -self.after_ms
+        return replace(self, before_ms=_milliseconds("JoinWindows", "before", time_difference, least=least))
+
+    def after(self, time_difference: Duration) -> JoinWindows:
+        """Another bound for later records; negative where they must be earlier."""
+        least = -self.before_ms
+        return replace(self, after_ms=_milliseconds("JoinWindows", "after", time_difference, least=least))
+
+    @property
+    def size_ms(self) -> int:
+        """The length of the whole interval."""
+        return self.before_ms + self.after_ms
+
+
+class EmitStrategy(Enum):
+    """When a windowed aggregation sends its results downstream (KIP-825)."""
+
+    WINDOW_UPDATE = "window_update"
+    WINDOW_CLOSE = "window_close"
+
+    @classmethod
+    def on_window_update(cls) -> EmitStrategy:
+        """Every update, as it happens. The default."""
+        return cls.WINDOW_UPDATE
+
+    @classmethod
+    def on_window_close(cls) -> EmitStrategy:
+        """Only the final result, once stream time has passed the window's end and grace."""
+        return cls.WINDOW_CLOSE
