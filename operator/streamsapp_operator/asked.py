@@ -6,16 +6,17 @@ Called by the loop of an application, on its thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
 from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
 from streamsapp_operator.children.bootstrap_job import attempt_of, bootstrap_job
+from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD
 from streamsapp_operator.kube.documents import depth_fault
-from streamsapp_operator.kube.kinds import Object
-from streamsapp_operator.model.wanted import Invalid, Wanted
+from streamsapp_operator.kube.kinds import Object, annotation
+from streamsapp_operator.model.wanted import Invalid, Orders, Wanted
 
 #: The ConfigMap of a name in the application's namespace; ``None`` if there is none.
 ReadConfigMap: TypeAlias = Callable[[str], Object | None]
@@ -38,7 +39,7 @@ def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) 
     """Never raises for what a user wrote: faults are told by ``Invalid``."""
     metadata = document["metadata"]
     owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"])
-    deleting = "deletionTimestamp" in metadata
+    deleting, orders = "deletionTimestamp" in metadata, orders_of(document)
     try:
         _refuse_depth(document)
         app = decode(document)
@@ -46,10 +47,20 @@ def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) 
         job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
         generation = int(metadata["generation"])
-        invalid = Invalid(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting)
+        invalid = Invalid(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting, orders)
         return Asked(owner, _application_id(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
-    return Asked(owner, app.application_id, _wanted(app, owner, revision.id, attempt, deleting), revision, job)
+    wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), orders=orders)
+    return Asked(owner, app.application_id, wanted, revision, job)
+
+
+def orders_of(document: Object) -> Orders:
+    """What annotations ask for."""
+    return Orders(
+        paused=(annotation(document, PAUSED) or "false") != "false",
+        approved=annotation(document, APPROVED),
+        restart_pod=annotation(document, RESTART_POD),
+    )
 
 
 def _refuse_depth(document: Object) -> None:

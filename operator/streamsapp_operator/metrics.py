@@ -28,6 +28,7 @@ _PHASES = (
     "Checking",
     "Bootstrapping",
     "Rolling",
+    "Paused",
     "Blocked",
     "Complete",
     "TimedOut",

@@ -129,7 +129,7 @@ class FakeCluster:
     answers: Mapping[str, Answer] = field(default_factory=dict)
     topologies: Mapping[str, str] = field(default_factory=dict)
     seen_operators: list[OperatorSeen] | None = None
-    annotated: list[Mapping[str, str]] = field(default_factory=list)
+    annotated: list[Mapping[str, str | None]] = field(default_factory=list)
     scaled: list[int] = field(default_factory=list)
 
     def app(self, name: str) -> Document:
@@ -146,7 +146,7 @@ class FakeCluster:
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
         return self.topologies[form]
 
-    def annotate(self, name: str, annotations: Mapping[str, str]) -> Document:
+    def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:
         self.annotated.append(annotations)
         return self.apps[0]
 

@@ -27,7 +27,7 @@ from streamsapp_operator.model.wanted import Wanted
 NOW = 1_700_000_000.0
 ROLLOUT = Rollout(
     max_standby_lag=1000, max_observation_age_seconds=10, max_restore_seconds=60, timeout_seconds=600,
-    progress_deadline_seconds=300,
+    progress_deadline_seconds=300, soak_seconds=0,
 )  # fmt: skip
 SHAPE = TopologyShape(sources={0: ("in",)}, stores={0: {"counts": "key-value"}})
 

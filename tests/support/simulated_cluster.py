@@ -31,6 +31,8 @@ TICK = 0.25
 APP = "app"
 #: The truth is kept for so long, in seconds.
 KEPT = 30.0
+#: A revision whose name begins with ``late`` runs for so long, and then crashes; seconds.
+LATE = 20.0
 
 
 class RefusedError(Exception):
@@ -143,6 +145,8 @@ class SimulatedCluster:
             del self.pods[pod.ordinal]
         elif pod.gone_from_group_at is not None and self.now >= pod.gone_from_group_at:
             self._stop(pod)
+        elif pod.process is not None and pod.revision.startswith("late") and self.now >= pod.starts_at + LATE:
+            self.kill(pod)
         elif pod.process is None and not pod.terminating and self.now >= pod.starts_at:
             self._start(pod)
 

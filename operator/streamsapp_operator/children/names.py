@@ -20,6 +20,12 @@ ATTEMPT = "streamsapp.dev/attempt"
 #: On pods of others that may reach the port, to scrape metrics or to ask for state.
 CLIENT_LABEL = "streamsapp.dev/client"
 RESTARTED_AT = "streamsapp.dev/restartedAt"
+#: "true": no pod is taken for a rollout.
+PAUSED = "streamsapp.dev/paused"
+#: A revision that may go on past ``spec.rollout.partition``.
+APPROVED = "streamsapp.dev/approved"
+#: The uid of a pod that is to be replaced, once that is safe; done as soon as there is no such pod.
+RESTART_POD = "streamsapp.dev/restartPod"
 #: Keys of labels and annotations that are the operator's.
 OWN_PREFIXES = ("streamsapp.dev/", "app.kubernetes.io/")
 

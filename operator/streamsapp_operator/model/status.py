@@ -61,7 +61,16 @@ class BootstrapStatus(_Fields, frozen=True, kw_only=True):
 
 
 Phase = Literal[
-    "Checking", "Bootstrapping", "Rolling", "Blocked", "Complete", "TimedOut", "RollingBack", "RolledBack", "Refused"
+    "Checking",
+    "Bootstrapping",
+    "Rolling",
+    "Paused",
+    "Blocked",
+    "Complete",
+    "TimedOut",
+    "RollingBack",
+    "RolledBack",
+    "Refused",
 ]
 
 
@@ -81,13 +90,17 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     step_started_at: datetime | None = None
     #: Since when it does not get on: no pod may be taken, or the last one's standbys do not catch up.
     blocked_since: datetime | None = None
+    #: Which containers of the revision are well, and since when these: ``plan.soak``.
+    soaking: str | None = None
+    soaking_since: datetime | None = None
     #: For how long the worst task of the pod that is restarted, or was last, stands still; and what it then was.
     predicted_seconds: float | None = None
     observed_seconds: float | None = None
     message: str | None = None
     #: Why this revision was given up: it leads back to the last good one, or was never begun.
     failure: str | None = None
-    #: A pod of this revision was ready: from then on a pod that does not become ready is no reason to roll back.
+    #: Pods of this revision were well for ``soakSeconds``: from then on a pod that does not become ready is no reason
+    #: to roll back.
     proved: bool = False
     #: The check passed; ``shape`` is what it told of the topology.
     checked: bool = False

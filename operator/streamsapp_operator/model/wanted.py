@@ -8,6 +8,18 @@ from streamsapp.manifest.model import Autoscaling, Rollout
 
 
 @dataclass(frozen=True, slots=True)
+class Orders:
+    """What the user tells the operator by annotations of the application, whatever its spec is."""
+
+    #: No pod is taken for a rollout.
+    paused: bool = False
+    #: The revision that may go on past ``spec.rollout.partition``.
+    approved: str | None = None
+    #: The uid of a pod that is to be replaced.
+    restart_pod: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """One application's spec, valid."""
 
@@ -28,6 +40,7 @@ class Wanted:
     bootstrap: str | None = None
     #: The application is being deleted: drain, then let go.
     deleting: bool = False
+    orders: Orders = Orders()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +54,4 @@ class Invalid:
     #: One line per fault, each with the path of its field and the remedy.
     faults: tuple[str, ...]
     deleting: bool = False
+    orders: Orders = Orders()

@@ -67,10 +67,12 @@ def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[Tell]
         case "Checking":
             yield Tell("Normal", "CheckStarted", f"the topology of revision {after.revision} is being loaded")
         case "Rolling":
-            if before is not None and before.phase == "Blocked":
+            if before is not None and before.phase in {"Paused", "Blocked"}:
                 yield Tell("Normal", "RolloutResumed", "pods may be restarted again")
-            else:
+            elif before is None or before.phase != "Complete":  # else one pod of it is restarted, which is told as such
                 yield Tell("Normal", "RolloutStarted", f"revision {after.revision} is rolled out")
+        case "Paused":
+            yield Tell("Normal", "RolloutPaused", after.message or "")
         case "Blocked":
             yield Tell("Warning", "RolloutBlocked", after.message or "")
         case "Complete":

@@ -31,6 +31,8 @@ def _of_rollout(rollout: RolloutStatus, *, first: bool) -> str | None:
             return "Bootstrapping"
         case "Rolling":
             return "Starting" if first else f"Restarting {rollout.updated}/{rollout.total}"
+        case "Paused":
+            return f"Restart paused {rollout.updated}/{rollout.total}"
         case "Blocked":
             return f"Restart blocked {rollout.updated}/{rollout.total}"
         case "TimedOut":

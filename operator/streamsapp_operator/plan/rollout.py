@@ -6,6 +6,8 @@ Pure. The phases::
        │            │         └──────► TimedOut ──► Complete (its pods became ready after all)
        ▼            ▼
     Refused     RollingBack ──► RolledBack | TimedOut    before the first Rolling: Bootstrapping, if it is asked for
+
+Rolling ⇄ Paused is the user's will (``holds``).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from msgspec.structs import replace
 from streamsapp_operator.model.actions import Action
 from streamsapp_operator.model.observed import PodSeen
 from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
+from streamsapp_operator.plan import holds, soak
 from streamsapp_operator.plan.bootstrap import prepared
 from streamsapp_operator.plan.check import examine
 from streamsapp_operator.plan.shapes import compatibility, decode
@@ -93,6 +96,10 @@ def _follow(view: View, course: Course, shrinking: bool) -> Course:
         return _follow(view, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
     foreign = [pod for pod in view.pods if (pod.revision == rollout.revision) == back]
     if reasons and not refused and foreign:
+        held = holds.hold(view, rollout, target) if view.observed.children.replicas else None
+        if held is not None:
+            paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
+            return dataclasses.replace(course, rollout=paused, template=course.last_good)
         waits = f"every pod ends before the first of the other topology starts: {'; '.join(reasons)}"
         stopping = replace(rollout, phase="RollingBack" if back else "Rolling", message=waits, current=None)
         return dataclasses.replace(course, rollout=stopping, stop=True)
@@ -101,14 +108,18 @@ def _follow(view: View, course: Course, shrinking: bool) -> Course:
 
 def _move(view: View, course: Course, target: str, *, back: bool, shrinking: bool) -> Course:
     """Towards ``target``, unless this rollout has ended."""
-    rollout = measured(view, _counted(view, course.rollout, target))
-    if is_settled(view, target):
+    rollout = measured(view, _counted(view, soak.followed(view, course.rollout), target))
+    asked = any(holds.is_asked_for(view, pod) for pod in view.pods)
+    done = rollout.phase == "Complete" or soak.waits(view, rollout, target) is None
+    if is_settled(view, target) and done and not asked:
         return _finished(dataclasses.replace(course, rollout=rollout), back)
-    ended = rollout.phase in {"Complete", "RolledBack"} and all(pod.revision == target for pod in view.pods)
+    over = rollout.phase in {"Complete", "RolledBack"} and not asked
+    ended = over and all(pod.revision == target for pod in view.pods)
     if ended or rollout.phase == "TimedOut" or view.settings.replicas == 0:
         return dataclasses.replace(course, rollout=rollout)
     move = advance(view, rollout, target, shrinking=shrinking)
-    return dataclasses.replace(course, rollout=_judged(view, move, back), restart=move.restart)
+    template = course.template if move.held is None else course.last_good or target
+    return dataclasses.replace(course, rollout=_judged(view, move, back), restart=move.restart, template=template)
 
 
 def _finished(course: Course, back: bool) -> Course:
@@ -126,9 +137,11 @@ def _judged(view: View, move: Move, back: bool) -> RolloutStatus:
     rollout = move.rollout
     blocked_since = (rollout.blocked_since or view.time) if move.stuck else None
     rollout = replace(rollout, blocked_since=blocked_since)
-    doing = move.stuck or (f"{rollout.current} is being restarted" if rollout.current else "pods are starting")
+    doing = move.stuck or move.held or move.waits
+    doing = doing or (f"{rollout.current} is being restarted" if rollout.current else "pods are starting")
     message = f"{rollout.failure}; {doing}" if rollout.failure else doing
-    return replace(rollout, phase=_phase(view, rollout, back), message=message)
+    phase = _phase(view, rollout, back)
+    return replace(rollout, phase="Paused" if move.held and phase == "Rolling" else phase, message=message)
 
 
 def _phase(view: View, rollout: RolloutStatus, back: bool) -> Phase:
@@ -154,17 +167,19 @@ def _is_late(view: View, rollout: RolloutStatus, back: bool) -> bool:
 
 def _counted(view: View, rollout: RolloutStatus, target: str) -> RolloutStatus:
     ready = [pod for pod in view.pods if pod.revision == target and pod.ready and not pod.terminating]
-    proved = rollout.proved or (target == rollout.revision and bool(ready))
+    well = target == rollout.revision and bool(ready) and soak.waits(view, rollout, target) is None
+    proved = rollout.proved or well
     return replace(rollout, updated=len(ready), total=view.observed.children.replicas or 0, proved=proved)
 
 
 def _given_up(view: View, rollout: RolloutStatus) -> RolloutStatus | None:
-    failure = failure_of(view, rollout) if rollout.phase in {"Rolling", "Blocked"} else None
+    judged = rollout.phase in {"Rolling", "Paused", "Blocked"} and not view.app.orders.paused
+    failure = failure_of(view, rollout) if judged else None
     if failure is None:
         return None
     return replace(
         rollout, phase="RollingBack", failure=failure, current=None, current_uid=None, step_started_at=None,
-        blocked_since=None,
+        blocked_since=None, soaking=None, soaking_since=None,
     )  # fmt: skip
 
 

@@ -48,8 +48,8 @@ def _may_shrink(view: View, course: Course, current: int) -> bool:
     busy = course.rollout.current not in {None, last.name} or course.restart is not None
     if busy or any(pod.terminating for pod in view.pods):
         return False
-    # While a revision is being checked, nothing leads to it yet.
-    undecided = course.template is None or course.rollout.phase == "Checking"
+    # While a revision is being checked, or held, nothing leads to it.
+    undecided = course.template is None or course.rollout.phase in {"Checking", "Paused"}
     excused = Waiver() if undecided else waiver(view, course.rollout, course.template or "")
     return view.gate.holds_nothing(last, Waiver()) or (view.gate.allows(last, excused) and is_shut(view))
 

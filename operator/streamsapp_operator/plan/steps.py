@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.observed import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.plan import holds, soak
 from streamsapp_operator.plan.memory import waiver
 from streamsapp_operator.plan.view import View
 
@@ -43,6 +44,10 @@ class Move:
     restart: PodSeen | None = None
     #: Why it does not get on.
     stuck: str | None = None
+    #: What of the user's will it waits for: until then pods that come back by themselves have the last good revision.
+    held: str | None = None
+    #: What it waits for that comes by itself.
+    waits: str | None = None
 
 
 def advance(view: View, rollout: RolloutStatus, target: str, *, shrinking: bool) -> Move:
@@ -72,7 +77,7 @@ def failure_of(view: View, rollout: RolloutStatus) -> str | None:
         return None
     lasted = min(view.since(rollout.step_started_at), max(0.0, view.now - pod.created_at))
     why = ": ".join(text for text in (pod.waiting_reason, pod.last_exit or pod.waiting_message) if text)
-    crashes = pod.waiting_reason == "CrashLoopBackOff" and pod.restarts >= CRASHES
+    crashes = pod.restarts >= CRASHES and (pod.waiting_reason == "CrashLoopBackOff" or not rollout.proved)
     if crashes or (pod.waiting_reason in HOPELESS and lasted >= PATIENCE):
         return f"pod {pod.name} cannot run: {why}"
     limit = view.settings.rollout.progress_deadline_seconds
@@ -91,7 +96,8 @@ def _go_on(view: View, rollout: RolloutStatus, target: str) -> Move | None:
     if pod.terminating:
         return Move(rollout)
     if pod.uid == rollout.current_uid:
-        takes = pod.revision != target and _replaced_by(view, target) and _may_take(view, pod, excused)
+        due = holds.is_due(view, rollout, pod, target) and holds.hold(view, rollout, target) is None
+        takes = due and _replaced_by(view, target) and _may_take(view, pod, excused)
         return Move(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet") if takes else None
     return Move(rollout) if not pod.ready and pod.revision == target else None
 
@@ -104,9 +110,13 @@ def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> M
     coming = [pod for pod in view.pods if pod.revision == target and not pod.ready]
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
         return Move(replace(rollout, current=coming[0].name, step_started_at=view.time))
-    outdated = [pod for pod in view.pods if pod.revision != target]
-    if not outdated:
-        return Move(rollout)
+    soaking = soak.waits(view, rollout, target)
+    if soaking is not None:
+        return Move(rollout, waits=soaking)
+    outdated = [pod for pod in view.pods if holds.is_due(view, rollout, pod, target)]
+    held = holds.hold(view, rollout, target) if outdated else holds.kept(view, rollout, target)
+    if held is not None or not outdated:
+        return Move(rollout, held=held)
     if not _replaced_by(view, target):
         return Move(rollout, stuck=f"the StatefulSet does not make pods of revision {target} yet")
     excused = waiver(view, rollout, target)

@@ -113,7 +113,7 @@ class KubeCluster:
                 faults.append(f"  {pod['metadata']['name']}: {error}")
         raise PluginError("\n".join(["no pod tells its topology:", *faults]))
 
-    def annotate(self, name: str, annotations: Mapping[str, str]) -> Document:
+    def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:
         return self._patch("patch streamsapps", "", name, {"metadata": {"annotations": dict(annotations)}})
 
     def scale(self, name: str, replicas: int) -> None:

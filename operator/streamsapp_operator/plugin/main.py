@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from streamsapp.clock import SystemClock
-from streamsapp_operator.plugin import restart, scale, snapshots, status, topology
+from streamsapp_operator.plugin import holds, restart, scale, snapshots, status, topology
 from streamsapp_operator.plugin.errors import FAILED, PluginError
 from streamsapp_operator.plugin.session import Session, warn
 from streamsapp_operator.plugin.style import Style
@@ -22,6 +22,8 @@ examples:
   kubectl streamsapp status wordcount              how is it, and may a pod be restarted now?
   kubectl streamsapp status wordcount --watch      the same, over and over
   kubectl streamsapp restart wordcount --wait      restart all pods safely, and watch it
+  kubectl streamsapp restart wordcount --pod wordcount-1
+  kubectl streamsapp pause wordcount               hold a rollout; approve lets it go on
   kubectl streamsapp scale wordcount 4
   kubectl streamsapp topology wordcount --format mermaid
   kubectl streamsapp snapshots wordcount -o json
@@ -58,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (status, restart, scale, topology, snapshots):
+    for command in (status, restart, holds, scale, topology, snapshots):
         command.add(commands)
     return parser
 

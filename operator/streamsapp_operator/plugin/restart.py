@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from streamsapp_operator.children.names import RESTARTED_AT
+from streamsapp_operator.children.names import RESTART_POD, RESTARTED_AT
 from streamsapp_operator.model.status import to_document
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import App, read_app
-from streamsapp_operator.plugin.errors import FAILED, PluginError
+from streamsapp_operator.plugin.errors import FAILED, WRONG_INPUT, PluginError
 from streamsapp_operator.plugin.progress import Follower
 from streamsapp_operator.plugin.session import Session, warn
 from streamsapp_operator.plugin.status import unattended
@@ -28,6 +28,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "Exit code with --wait: 0 every pod was restarted, 1 rolled back, given up or refused.",
         run,
     )
+    parser.add_argument("--pod", metavar="POD", help="this pod alone, which keeps its revision")
     parser.add_argument("--wait", action="store_true", help="follow it to its end")
     parser.add_argument(
         "--timeout",
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace, session: Session) -> int:
         raise PluginError(
             f"{before.name} is suspended (replicas is 0): there is nothing to restart; scale it up instead"
         )
+    if options.pod is not None:
+        return _restart_pod(options, session)
     at = session.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     session.cluster.annotate(before.name, {RESTARTED_AT: at})
     if options.output == "text":
@@ -54,6 +57,24 @@ def run(options: argparse.Namespace, session: Session) -> int:
             session.print([f"  follow it: kubectl streamsapp status {before.name} -n {before.namespace} --watch"])
         return 0
     return _Wait(before, session, options.timeout, quiet=options.output == "json").run()
+
+
+def _restart_pod(options: argparse.Namespace, session: Session) -> int:
+    """By its uid: one that was replaced meanwhile is not replaced again."""
+    if options.wait:
+        raise PluginError(
+            "--pod: is not followed by --wait; see it with kubectl streamsapp status --watch", WRONG_INPUT
+        )
+    pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in session.cluster.pods(options.name)}
+    if options.pod not in pods:
+        there = f"there are: {', '.join(pods)}" if pods else "there is none"
+        raise PluginError(f"--pod: {options.name} has no pod {options.pod!r}; {there}", WRONG_INPUT)
+    session.cluster.annotate(options.name, {RESTART_POD: pods[options.pod]})
+    if options.output == "json":
+        session.print_json({"name": options.name, "pod": options.pod, "uid": pods[options.pod]})
+    else:
+        session.print([f"{session.style.title(options.name)}: {options.pod} is restarted as soon as that is safe"])
+    return 0
 
 
 class _Wait:

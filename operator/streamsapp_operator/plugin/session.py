@@ -48,8 +48,8 @@ class Cluster(Protocol):
         """As the first of these pods tells it that answers."""
         ...
 
-    def annotate(self, name: str, annotations: Mapping[str, str]) -> Document:
-        """Set annotations of the StreamsApp; it, as it is then."""
+    def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:
+        """Set annotations of the StreamsApp, or remove them (``None``); it, as it is then."""
         ...
 
     def scale(self, name: str, replicas: int) -> None:

@@ -14,7 +14,7 @@ from streamsapp_operator.plugin.text import UNKNOWN, age, brief, clean, count, f
 
 #: Phases of a rollout that went wrong, or wait.
 _BAD = {"TimedOut", "RolledBack", "Refused"}
-_PENDING = {"Checking", "Bootstrapping", "Rolling", "Blocked", "RollingBack"}
+_PENDING = {"Checking", "Bootstrapping", "Rolling", "Paused", "Blocked", "RollingBack"}
 
 _PODS = (
     Column("POD"),
@@ -130,7 +130,9 @@ def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
     parts = [style.paint(rollout.phase, tone), _reach(rollout)]
     if rollout.current is not None:
         parts.append(f"restarting {clean(rollout.current)}")
-    if rollout.phase == "Blocked" and rollout.blocked_since is not None:
+    if rollout.phase == "Paused" and rollout.message:
+        parts.append(brief(clean(rollout.message)))
+    elif rollout.phase == "Blocked" and rollout.blocked_since is not None:
         parts.append(f"blocked for {age(seconds_since(rollout.blocked_since, now))}")
     elif rollout.observed_seconds is not None:
         predicted = seconds(rollout.predicted_seconds)

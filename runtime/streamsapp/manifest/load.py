@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -29,6 +30,7 @@ from streamsapp.manifest.model import (
     Quantities,
     RemoteState,
     Resources,
+    Rollout,
     StreamsApp,
     TopologySource,
 )
@@ -136,6 +138,15 @@ def _bootstrap_faults(bootstrap: Bootstrap | None) -> Iterator[str]:
         yield from _resource_faults(bootstrap.resources, "spec.bootstrap.resources")
 
 
+def _rollout_faults(rollout: Rollout) -> Iterator[str]:
+    for number, window in enumerate(rollout.maintenance_windows):
+        try:
+            ZoneInfo(window.time_zone)
+        except (KeyError, ValueError, OSError):  # unknown, or no name that a file could have
+            path = f"spec.rollout.maintenanceWindows[{number}].timeZone"
+            yield f"{path}: expected a name of the IANA database such as Europe/Berlin, got {window.time_zone!r}"
+
+
 def _resource_faults(resources: Quantities, path: str = "spec.resources") -> Iterator[str]:
     for group, quantities in (("requests", resources.requests), ("limits", resources.limits)):
         for name, quantity in quantities.items():
@@ -153,6 +164,7 @@ _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
     "code": (Code, _code_faults),
     "bootstrap": (Bootstrap | None, _bootstrap_faults),
     "resources": (Resources, _resource_faults),
+    "rollout": (Rollout, _rollout_faults),
 }
 
 

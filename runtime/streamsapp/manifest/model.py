@@ -101,6 +101,21 @@ class RemoteState(_Fields, frozen=True, kw_only=True):
     max_unused_bytes: PositiveLong | None = None
 
 
+#: Of a day, as hours and minutes.
+TimeOfDay: TypeAlias = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$", description="22:00")]
+Weekday: TypeAlias = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+class MaintenanceWindow(_Fields, frozen=True, kw_only=True):
+    """When pods may be restarted: from ``start`` until ``end``, which is on the next day where it is not later."""
+
+    #: On which days it begins; none: on every day.
+    days: list[Weekday] = []
+    start: TimeOfDay
+    end: TimeOfDay
+    time_zone: Text = "Etc/UTC"
+
+
 class Rollout(_Fields, frozen=True, kw_only=True):
     max_standby_lag: NaturalLong = 1000
     max_observation_age_seconds: Positive = 10
@@ -110,6 +125,12 @@ class Rollout(_Fields, frozen=True, kw_only=True):
     progress_deadline_seconds: Positive = 600
     #: What to do with a topology that cannot work beside the running one: Recreate stops every pod first.
     topology_change: Literal["Refuse", "Recreate"] = "Refuse"
+    #: For so long the pods of a new revision must stay well before the next one is taken.
+    soak_seconds: Natural = 30
+    #: Pods with a lower number keep the last good revision until the new one is approved.
+    partition: Natural = 0
+    #: When a step may begin; none: at any time.
+    maintenance_windows: list[MaintenanceWindow] = []
 
 
 class Quantities(_Fields, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from streamsapp_operator.model.wanted import Invalid, Wanted
 
 ROLLOUT = Rollout(
     max_standby_lag=1000, max_observation_age_seconds=6, max_restore_seconds=40, timeout_seconds=150,
-    progress_deadline_seconds=60,
+    progress_deadline_seconds=60, soak_seconds=4,
 )  # fmt: skip
 FAULTS_SECONDS = 240
 CALM_SECONDS = 500

@@ -18,7 +18,9 @@ BLOCKER = {"pod": "wordcount-0", "task": "1_0", "store": "counts", "reason": "St
 
 
 def options(**other: object) -> argparse.Namespace:
-    return argparse.Namespace(**{"name": "wordcount", "output": "text", "wait": True, "timeout": None, **other})
+    return argparse.Namespace(
+        **{"name": "wordcount", "output": "text", "wait": True, "timeout": None, "pod": None, **other}
+    )
 
 
 def app(

@@ -1,0 +1,82 @@
+"""What of the user's will holds a rollout: a pause, a maintenance window, a part of the pods that keeps the last good
+revision until the new one is approved. Pure.
+
+A step that is under way ends; none begins. Going back to the last good revision is held by a pause alone: it mends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from streamsapp.manifest.model import MaintenanceWindow
+from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.plan.view import View
+
+#: As ``Weekday`` names them, by ``datetime.weekday``.
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+PAUSED = "it is paused (annotation streamsapp.dev/paused); `kubectl streamsapp approve` lets it go on"
+
+
+def hold(view: View, rollout: RolloutStatus, target: str) -> str | None:
+    """Why no pod may be taken now; ``None`` if nothing is against it."""
+    if view.app.orders.paused:
+        return PAUSED
+    windows = view.settings.rollout.maintenance_windows
+    if target != rollout.revision or not windows or is_open(windows, view.now):
+        return None
+    return "it waits for one of spec.rollout.maintenanceWindows"
+
+
+def kept(view: View, rollout: RolloutStatus, target: str) -> str | None:
+    """That some pods are kept at the last good revision, if there are such."""
+    number = _partition(view, rollout, target)
+    if all(pod.revision == target or pod.ordinal >= number for pod in view.pods):
+        return None
+    return (
+        f"pods with a number below {number} (spec.rollout.partition) keep revision {view.status.last_good_revision}; "
+        "`kubectl streamsapp approve` lets it go on"
+    )
+
+
+def is_due(view: View, rollout: RolloutStatus, pod: PodSeen, target: str) -> bool:
+    """Whether a pod is to be replaced on the way to ``target``."""
+    asked = pod.revision != target or is_asked_for(view, pod)
+    return asked and pod.ordinal >= _partition(view, rollout, target)
+
+
+def is_asked_for(view: View, pod: PodSeen) -> bool:
+    """Whether the user wants this one pod replaced."""
+    return pod.uid == view.app.orders.restart_pod
+
+
+def is_open(windows: Sequence[MaintenanceWindow], now: float) -> bool:
+    """Whether one of them is open."""
+    return any(_is_open(window, datetime.fromtimestamp(now, UTC)) for window in windows)
+
+
+def _is_open(window: MaintenanceWindow, now: datetime) -> bool:
+    """One that began yesterday may last until today. A zone that is not known any more is never open."""
+    try:
+        local = now.astimezone(ZoneInfo(window.time_zone))
+    except (KeyError, ValueError, OSError):
+        return False
+    start, end = time.fromisoformat(window.start), time.fromisoformat(window.end)
+    today, yesterday = _begins_on(window, local), _begins_on(window, local - timedelta(days=1))
+    if start < end:
+        return today and start <= local.time() < end
+    return (today and local.time() >= start) or (yesterday and local.time() < end)
+
+
+def _begins_on(window: MaintenanceWindow, day: datetime) -> bool:
+    return not window.days or _DAYS[day.weekday()] in window.days
+
+
+def _partition(view: View, rollout: RolloutStatus, target: str) -> int:
+    """Pods with a lower number keep the last good revision."""
+    good, approved = view.status.last_good_revision, view.app.orders.approved
+    if good in {None, rollout.revision} or target != rollout.revision or approved == rollout.revision:
+        return 0
+    return view.settings.rollout.partition

@@ -1,0 +1,49 @@
+"""Whether the pods of a new revision stay well: many faults show only after a while, when the next pod is gone. Pure.
+
+Called once per look. Which containers are well, and since when it is these, is in the status: whatever restarts,
+is replaced or is not ready begins the time anew, also while no operator looks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec.structs import replace
+
+from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.plan.view import View
+
+_DIGITS = 10
+
+
+def followed(view: View, rollout: RolloutStatus) -> RolloutStatus:
+    """With since when the pods of its revision are well, while that matters."""
+    mark = None if _is_known_good(view, rollout) else _mark(view, rollout.revision)
+    if mark == rollout.soaking:
+        return rollout
+    return replace(rollout, soaking=mark, soaking_since=None if mark is None else view.time)
+
+
+def waits(view: View, rollout: RolloutStatus, target: str) -> str | None:
+    """Why the next pod is not taken yet; ``None`` if what there is of the revision was well for long enough."""
+    there = [pod for pod in view.pods if pod.revision == rollout.revision]
+    if target != rollout.revision or not there or _is_known_good(view, rollout):
+        return None
+    seconds, lasted = view.settings.rollout.soak_seconds, view.since(rollout.soaking_since)
+    if seconds == 0 or (rollout.soaking is not None and lasted >= seconds):
+        return None
+    return f"the new pods are well for {lasted:.0f} of {seconds} s (spec.rollout.soakSeconds)"
+
+
+def _is_known_good(view: View, rollout: RolloutStatus) -> bool:
+    """Where no revision was good before, there is nothing to go back to, and nothing to wait for."""
+    return view.status.last_good_revision in {None, rollout.revision}
+
+
+def _mark(view: View, revision: str) -> str | None:
+    """Of the containers of its pods; ``None`` while one of them is not well."""
+    pods = [pod for pod in view.pods if pod.revision == revision]
+    if not pods or not all(pod.ready and not pod.terminating for pod in pods):
+        return None
+    containers = ",".join(sorted(f"{pod.uid}/{pod.restarts}" for pod in pods))
+    return hashlib.sha256(containers.encode()).hexdigest()[:_DIGITS]

@@ -1,0 +1,55 @@
+"""``kubectl streamsapp pause NAME`` and ``approve NAME``: hold a rollout, and let it go on."""
+
+from __future__ import annotations
+
+import argparse
+
+from streamsapp_operator.children.names import APPROVED, PAUSED
+from streamsapp_operator.kube.kinds import annotation
+from streamsapp_operator.plugin.arguments import add_command
+from streamsapp_operator.plugin.documents import read_app
+from streamsapp_operator.plugin.errors import PluginError
+from streamsapp_operator.plugin.session import Session
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    add_command(
+        commands,
+        "pause",
+        "hold the rollout, and those to come: no pod is taken for one",
+        "A step that is under way ends. `kubectl streamsapp approve NAME` lets it go on.",
+        pause,
+    )
+    add_command(
+        commands,
+        "approve",
+        "let a rollout go on that is paused, or waits with a part of the pods",
+        "Ends a pause, and lets the revision that is rolled out past spec.rollout.partition.",
+        approve,
+    )
+
+
+def pause(options: argparse.Namespace, session: Session) -> int:
+    return _annotate(session, options, {PAUSED: "true"}, "paused: no pod is taken for a rollout; approve lets it go on")
+
+
+def approve(options: argparse.Namespace, session: Session) -> int:
+    document = session.cluster.app(options.name)
+    rollout = read_app(document).status.rollout
+    waits = rollout is not None and rollout.phase in {"Checking", "Rolling", "Paused", "Blocked"}
+    if not waits and annotation(document, PAUSED) is None:
+        raise PluginError(f"{options.name}: no rollout waits and none is paused, so there is nothing to approve")
+    approved = rollout.revision if rollout is not None and waits else None
+    changes = {PAUSED: None} | ({} if approved is None else {APPROVED: approved})
+    said = "goes on" if approved is None else f"revision {approved} is approved for all pods"
+    return _annotate(session, options, changes, said)
+
+
+def _annotate(session: Session, options: argparse.Namespace, changes: dict[str, str | None], said: str) -> int:
+    found = session.cluster.annotate(options.name, changes)
+    if options.output == "json":
+        metadata = found["metadata"]
+        session.print_json({"name": metadata["name"], "namespace": metadata["namespace"], "annotations": changes})
+    else:
+        session.print([f"{session.style.title(options.name)}: {said}"])
+    return 0

@@ -1,0 +1,94 @@
+"""Soak, canary, pause, approval and the restart of one pod, on a real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operator_process import until
+from operator_world import APP, World
+from streamsapp_operator.kube.kinds import POD
+
+
+def revisions(world: World) -> dict[str, str]:
+    """Pod → revision."""
+    listed = world.client.list(POD, world.namespace, f"streamsapp.dev/name={APP}")
+    return {it["metadata"]["name"]: it["metadata"]["labels"]["streamsapp.dev/revision"] for it in listed}
+
+
+def annotate(world: World, *annotations: str) -> None:
+    """As the plugin does; ``name-`` removes one."""
+    given = [f"streamsapp.dev/{text}" for text in annotations]
+    world.api.kubectl("annotate", "--overwrite", "-n", world.namespace, "sapp", APP, *given)
+
+
+def phase(world: World) -> str:
+    found: str = (world.status().get("rollout") or {}).get("phase", "")
+    return found
+
+
+def crash(world: World, name: str) -> None:
+    """Its container crashes for the third time, and the kubelet waits before it starts it again."""
+    pod = world.client.get(POD, world.namespace, name)
+    assert pod is not None
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
+    ended = {"terminated": {"exitCode": 1, "message": "late", "startedAt": None, "finishedAt": None}}
+    container = {**pod["status"]["containerStatuses"][0], "ready": False, "restartCount": 3}
+    container |= {"state": waiting, "lastState": ended}
+    conditions = [{"type": "Ready", "status": "False"}]
+    world.client.write_status(pod, {**pod["status"], "conditions": conditions, "containerStatuses": [container]})
+
+
+def test_a_revision_that_crashes_while_it_soaks_is_rolled_back_and_reaches_no_second_pod(world: World) -> None:
+    world.apply(rollout={"soakSeconds": 600})
+    world.until_ready()  # a first revision does not soak
+    good = world.status()["lastGoodRevision"]
+    world.restart("2026-01-01T00:00:00Z")
+    message = "spec.rollout.soakSeconds"
+    until(lambda: message in ((world.status()["rollout"] or {}).get("message") or ""), "the first new pod soaks", 60)
+    [canary] = [name for name, revision in revisions(world).items() if revision != good]
+    world.operator.kill()  # what has to be known is in the status
+    world.operator.start()
+    crash(world, canary)
+    until(lambda: phase(world) == "RolledBack", "it is rolled back", 60)
+    assert set(revisions(world).values()) == {good}
+    assert world.status()["lastGoodRevision"] == good
+    assert [it for it in world.events()["PodRestarting"] if canary not in it] == []
+
+
+def test_a_canary_waits_for_its_approval_and_what_comes_back_meanwhile_is_as_before(world: World) -> None:
+    world.apply(rollout={"partition": 2})
+    world.until_ready()
+    good = world.status()["lastGoodRevision"]
+    world.restart("2026-01-01T00:00:00Z")
+    until(lambda: phase(world) == "Paused", "the canary runs", 60)
+    new = world.status()["rollout"]["revision"]
+    assert revisions(world) == {f"{APP}-0": good, f"{APP}-1": good, f"{APP}-2": new}
+    template: Any = world.stateful_set()["spec"]["template"]["metadata"]["labels"]
+    assert template["streamsapp.dev/revision"] == good
+    world.client.delete(POD, world.namespace, f"{APP}-0")
+    until(lambda: revisions(world).get(f"{APP}-0") == good, "it is back")
+    annotate(world, f"approved={new}")
+    until(lambda: set(revisions(world).values()) == {new}, "all pods have the new revision", 60)
+    world.until_ready()
+
+
+def test_a_pause_holds_until_it_is_ended(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    before = world.pods()
+    annotate(world, "paused=true")
+    world.restart("2026-01-01T00:00:00Z")
+    until(lambda: phase(world) == "Paused", "it is held", 60)
+    assert world.pods() == before
+    annotate(world, "paused-")
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 60)
+
+
+def test_one_pod_is_restarted_and_the_others_stay(world: World) -> None:
+    world.apply()
+    world.until_ready()
+    before = world.pods()
+    annotate(world, f"restartPod={before[f'{APP}-1']}")
+    until(lambda: world.pods().get(f"{APP}-1", before[f"{APP}-1"]) != before[f"{APP}-1"], "it was replaced")
+    world.until_ready()
+    assert {name: uid for name, uid in world.pods().items() if uid != before[name]}.keys() == {f"{APP}-1"}

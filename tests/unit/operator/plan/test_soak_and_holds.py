@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from looks import Looks, has, only, three, told
+from restart_truth import RestartTruth
+from seen import ROLLOUT, passed, wanted
+from simulated_cluster import SimulatedCluster
+from simulated_operator import SimulatedOperator
+from streamsapp.errors import ManifestError
+from streamsapp.manifest import decode
+from streamsapp.manifest.model import MaintenanceWindow, Rollout
+from streamsapp_operator.asked import orders_of
+from streamsapp_operator.model.actions import ApplyChildren, Evict
+from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.status import from_document, to_document
+from streamsapp_operator.model.wanted import Orders, Wanted
+from streamsapp_operator.plan import Plan
+from streamsapp_operator.plan.holds import is_open
+
+ORDERS = Orders()
+SOAKS = Rollout(**{name: getattr(ROLLOUT, name) for name in ROLLOUT.__struct_fields__} | {"soak_seconds": 30})
+
+
+def rolling(rollout: Rollout = SOAKS, orders: Orders = ORDERS) -> Looks:
+    """A new revision that passed its check."""
+    looks = Looks(wanted("two", rollout=rollout, orders=orders))
+    looks.look(three())
+    looks.look(three(), checks=passed("two"))
+    return looks
+
+
+def look(looks: Looks, seen: list[PodSeen], template: str = "two", after: float = 1.0) -> Plan:
+    """By an operator that knows nothing but the status."""
+    looks.status = from_document(to_document(looks.status))
+    return looks.look(seen, template_revision=template, after=after)
+
+
+def mixed(*revisions: str) -> list[PodSeen]:
+    return three(*revisions)
+
+
+def test_the_next_pod_is_taken_when_the_new_one_was_well_for_long_enough() -> None:
+    looks = rolling()
+    seen = mixed("one", "one", "two")
+    assert not has(look(looks, seen), Evict)
+    assert not has(look(looks, seen, after=29), Evict)
+    assert "spec.rollout.soakSeconds" in (looks.rollout.message or "")
+    assert (looks.rollout.phase, looks.rollout.proved) == ("Rolling", False)
+    assert has(look(looks, seen, after=1.1), Evict)
+    assert looks.rollout.proved
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_restart_of_a_new_container_begins_the_time_anew(ready: bool) -> None:
+    """Also one that nobody saw: its pod is ready again."""
+    looks = rolling()
+    seen = mixed("one", "one", "two")
+    look(looks, seen)
+    restarted = [*seen[:2], replace(seen[2], restarts=1, ready=ready)]
+    assert not has(look(looks, restarted, after=31), Evict)
+    again = [*seen[:2], replace(seen[2], restarts=1)]
+    assert not has(look(looks, again), Evict)
+    assert not has(look(looks, again, after=28), Evict)
+    assert has(look(looks, again, after=3), Evict)
+
+
+def test_a_revision_is_the_last_good_one_only_when_all_its_pods_were_well_for_long_enough() -> None:
+    looks = rolling()
+    all_new = mixed("two", "two", "two")
+    look(looks, all_new)
+    assert (looks.rollout.phase, looks.status.last_good_revision) == ("Rolling", "one")
+    look(looks, all_new, after=31)
+    assert (looks.rollout.phase, looks.status.last_good_revision) == ("Complete", "two")
+
+
+def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approved() -> None:
+    looks = rolling(Rollout(soak_seconds=0, partition=2))
+    assert only(look(looks, three()), Evict).pod == "app-2"
+    seen = mixed("one", "one", "two")
+    planned = look(looks, seen)  # the step ends
+    planned = look(looks, seen)
+    assert not has(planned, Evict)
+    # One that comes back by itself has the last good revision.
+    assert only(planned, ApplyChildren).revision == "one"
+    assert (looks.rollout.phase, told(planned)) == ("Paused", ["RolloutPaused"])
+    look(looks, seen, "one", after=4000)
+    assert looks.rollout.phase == "Paused"  # a pause does not time out
+    looks.app = replace(wanted("two", rollout=Rollout(soak_seconds=0, partition=2)), orders=Orders(approved="two"))
+    planned = look(looks, seen, "one")
+    assert only(planned, ApplyChildren).revision == "two"
+    assert not has(planned, Evict)  # it would come back as it was
+    assert only(look(looks, seen), Evict).pod in {"app-0", "app-1"}
+
+
+def test_the_approval_of_another_revision_says_nothing_of_this_one() -> None:
+    looks = rolling(Rollout(soak_seconds=0, partition=2), Orders(approved="another"))
+    seen = mixed("one", "one", "two")
+    look(looks, seen)
+    assert not has(look(looks, seen, after=60), Evict)
+
+
+def test_a_paused_rollout_takes_no_pod_and_goes_on_when_the_pause_ends() -> None:
+    looks = rolling(Rollout(soak_seconds=0), Orders(paused=True))
+    planned = look(looks, three())
+    assert not has(planned, Evict)
+    assert only(planned, ApplyChildren).revision == "one"
+    assert looks.rollout.phase == "Paused"
+    looks.app = wanted("two", rollout=Rollout(soak_seconds=0))
+    assert only(look(looks, three(), "one"), ApplyChildren).revision == "two"
+    assert has(look(looks, three()), Evict)
+
+
+def test_an_eviction_that_was_not_admitted_is_not_tried_again_in_a_pause() -> None:
+    looks = rolling(Rollout(soak_seconds=0))
+    assert has(look(looks, three()), Evict)
+    looks.app = wanted("two", rollout=Rollout(soak_seconds=0), orders=Orders(paused=True))
+    assert not has(look(looks, three()), Evict)
+
+
+def test_a_step_begins_within_a_maintenance_window_only() -> None:
+    """The looks are at 22:13 of a Tuesday in UTC."""
+    closed, opened = (
+        Rollout(soak_seconds=0, maintenance_windows=[MaintenanceWindow(start=start, end="23:00")])
+        for start in ("22:50", "22:00")
+    )
+    looks = rolling(closed)
+    assert not has(look(looks, three()), Evict)
+    assert looks.rollout.phase == "Paused"
+    assert "maintenanceWindows" in (looks.rollout.message or "")
+    looks.app = wanted("two", rollout=opened)
+    look(looks, three(), "one")
+    assert has(look(looks, three()), Evict)
+
+
+@pytest.mark.parametrize(
+    ("moment", "days", "inside"),
+    [
+        ("2026-03-07T21:30", ["Saturday"], True),  # 22:30 in Berlin
+        ("2026-03-07T20:30", ["Saturday"], False),
+        ("2026-03-08T02:59", ["Saturday"], True),  # it began on Saturday
+        ("2026-03-08T03:00", ["Saturday"], False),
+        ("2026-03-08T21:30", ["Saturday"], False),
+        ("2026-07-01T19:59", [], False),
+        ("2026-07-01T20:00", [], True),  # summer time
+    ],
+)
+def test_windows_are_of_their_zone_and_may_last_over_midnight(moment: str, days: list[str], inside: bool) -> None:
+    window = MaintenanceWindow(days=days, start="22:00", end="04:00", time_zone="Europe/Berlin")  # type: ignore[arg-type]
+    assert is_open([window], datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()) is inside
+
+
+def test_a_time_zone_that_there_is_not_is_a_fault() -> None:
+    window = {"start": "22:00", "end": "23:00", "timeZone": "Europe/Atlantis"}
+    spec = {"topology": {"entrypoint": "a:b"}, "rollout": {"maintenanceWindows": [window]}}
+    document = {"apiVersion": "streamsapp.dev/v1alpha1", "kind": "StreamsApp", "metadata": {"name": "a"}, "spec": spec}
+    with pytest.raises(ManifestError, match=r"spec\.rollout\.maintenanceWindows\[0\]\.timeZone: .*'Europe/Atlantis'"):
+        decode(document)
+
+
+def test_one_pod_that_is_asked_for_is_replaced_once() -> None:
+    looks = Looks(wanted("one", rollout=SOAKS, orders=Orders(restart_pod="one-1")))
+    evict = only(look(looks, three(), "one"), Evict)
+    assert (evict.pod, evict.uid, looks.rollout.phase) == ("app-1", "one-1", "Rolling")
+    seen = three()
+    replaced = [seen[0], replace(seen[1], uid="another"), seen[2]]
+    for _ in range(2):
+        assert not has(look(looks, replaced, "one"), Evict)
+    assert looks.rollout.phase == "Complete"
+
+
+def test_orders_are_read_from_annotations() -> None:
+    annotations = {"paused": "true", "approved": "two", "restartPod": "u"}
+    document = {"metadata": {"annotations": {f"streamsapp.dev/{key}": text for key, text in annotations.items()}}}
+    assert orders_of(document) == Orders(paused=True, approved="two", restart_pod="u")
+    assert orders_of({"metadata": {"annotations": {"streamsapp.dev/paused": "false"}}}) == Orders()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_revision_that_crashes_late_never_reaches_a_second_pod_however_often_the_operator_dies(seed: int) -> None:
+    cluster = SimulatedCluster(seed, standbys=1, remote_state=True)
+    rollout = Rollout(soak_seconds=30, max_observation_age_seconds=6, max_restore_seconds=40)
+    app = Wanted("app", "ns", "uid", 1, "good-first", 3, 1, rollout)
+    operator = SimulatedOperator(cluster, app, RestartTruth(cluster, 1000, 6, 40))
+    _turn_until_phase(operator, "Complete", "good-first")
+    operator.app = replace(app, revision="late-a", generation=2)
+    operator.deadly = 0.05
+    most: Counter[str] = Counter()
+    while not (operator.status.rollout and operator.status.rollout.phase == "RolledBack"):
+        assert cluster.now < 1_700_000_000 + 3000, operator.status.rollout
+        operator.turn()
+        most["late"] = max(most["late"], sum(pod.revision == "late-a" for pod in cluster.pods.values()))
+        assert operator.status.last_good_revision == "good-first"
+    assert most["late"] == 1
+    assert operator.truth.violations == []
+    assert {pod.revision for pod in cluster.pods.values()} == {"good-first"}
+
+
+def _turn_until_phase(operator: SimulatedOperator, phase: str, revision: str) -> None:
+    for _ in range(1000):
+        operator.turn()
+        rollout = operator.status.rollout
+        if rollout is not None and (rollout.phase, rollout.revision) == (phase, revision):
+            return
+    raise AssertionError(operator.status.rollout)
