@@ -152,10 +152,16 @@ def produce(
     records: Iterable[tuple[bytes | None, bytes | None, int]],
     headers: list[tuple[str, Any]] | None = None,
     partition: int = -1,
+    compression: str = "none",
 ) -> None:
     """Write ``(key, value, timestamp)`` and wait until the broker has them."""
     producer = Producer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random", "message.max.bytes": 3_000_000}
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "partitioner": "murmur2_random",
+            "message.max.bytes": 4_000_000,
+            "compression.type": compression,
+        }
     )
     for key, value, timestamp in records:
         producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp, headers=headers or [])

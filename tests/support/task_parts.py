@@ -15,6 +15,7 @@ from streamsapp.record import Headers, RawRecord
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.states import TaskState
@@ -38,7 +39,7 @@ def handling(
     return FailureHandling(
         context,
         ([] if emitted is None else emitted).append,
-        settings.dead_letter_queue_topic,
+        DeadLetters(settings.dead_letter_queue_topic),
         settings.on_deserialization_error,
         settings.on_processing_error,
         settings.on_production_error,

@@ -17,6 +17,9 @@ from streamsapp.errors import ConfigError
 
 ClientProperties: TypeAlias = dict[str, str | int | float | bool]
 
+#: As large as Kafka's Java producer allows; the client's own default is 1,000,000 bytes.
+MAX_MESSAGE_BYTES = 1_048_576
+
 _KNOWN_KEYS = (*CONSUMER_ONLY, *PRODUCER_ONLY, *OWNED, "security.protocol", "sasl.mechanism", "sasl.username",
                "sasl.password", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
                "ssl.key.password", "client.rack", "debug", "message.max.bytes", "socket.timeout.ms")  # fmt: skip
@@ -53,8 +56,7 @@ def producer(
 
     ``delivery_timeout`` (seconds) is when a record that waits to be written is given up, unless the user set it.
     """
-    # As large as Kafka's Java producer allows; the client's own default is 1,000,000 bytes.
-    defaults: ClientProperties = {"message.max.bytes": 1_048_576}
+    defaults: ClientProperties = {"message.max.bytes": MAX_MESSAGE_BYTES}
     defaults |= {"linger.ms": 100, "batch.num.messages": 100_000, "batch.size": 1_000_000}
     owned: ClientProperties = {
         **_identity(config, "producer"),

@@ -111,10 +111,21 @@ class TopicAdmin:
 
     def only_compacts(self, topic: str) -> bool:
         """Whether the broker keeps the last record of each key for good, so that one that is missing was lost."""
+        return self._setting(topic, "cleanup.policy") == "compact"
+
+    def max_message_bytes(self, topic: str) -> int | None:
+        """How large a batch the topic takes; ``None`` when the broker does not tell."""
+        try:
+            return int(self._setting(topic, "max.message.bytes"))
+        except KafkaException as error:
+            log.info("how large records of topic %s may be is not known: %s", topic, error.args[0].str())
+            return None
+
+    def _setting(self, topic: str, name: str) -> str:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource], request_timeout=TIMEOUT).values()
-        policy: str = future.result(2 * TIMEOUT)["cleanup.policy"].value
-        return policy == "compact"
+        value: str = future.result(2 * TIMEOUT)[name].value
+        return value
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged."""

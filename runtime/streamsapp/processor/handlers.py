@@ -76,11 +76,10 @@ BUILT_IN: Mapping[str, ExceptionHandler] = MappingProxyType(
 )
 
 
-def dead_letter_headers(context: ErrorContext, exception: Exception, original_headers: Headers) -> Headers:
-    """The headers of a dead letter: the record's own, then what went wrong and where, all as text (KIP-1034)."""
+def dead_letter_headers(context: ErrorContext, exception: Exception) -> Headers:
+    """What a dead letter has beside the record's own headers: what went wrong and where, all as text (KIP-1034)."""
     trace = "".join(traceback.format_exception(exception))
     return [
-        *original_headers,
         (HEADER_EXCEPTION, _text(_qualified_name(exception))),
         (HEADER_MESSAGE, _text(str(exception))),
         (HEADER_STACKTRACE, _text(trace)),

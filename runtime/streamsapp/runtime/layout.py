@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import sha256
 
+from streamsapp.config.client_properties import producer
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import TaskInfo
 from streamsapp.record import TaskId, TopicPartition
+from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.groups import group_by_partition
@@ -36,6 +38,7 @@ class Layout:
     sources: Mapping[str, int]
     #: Repartition topics, whose consumed records are deleted.
     repartition_topics: frozenset[str]
+    dead_letters: DeadLetters = field(default_factory=lambda: DeadLetters(None))
 
     @property
     def task_infos(self) -> dict[TaskId, TaskInfo]:
@@ -73,7 +76,12 @@ def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) ->
     existing = admin.partition_counts()
     layout, needed = lay_out(topology, config, existing, admin.why_missing)
     admin.create(missing_topics(needed, existing), config.replication_factor)
-    return layout
+    topic, limit = config.dead_letter_queue_topic, layout.dead_letters.limit
+    if topic is None or topic not in existing:
+        return layout
+    letters = DeadLetters(topic, min(limit, admin.max_message_bytes(topic) or limit))
+    plans = {task_id: replace(plan, dead_letters=letters) for task_id, plan in layout.plans.items()}
+    return replace(layout, plans=plans, dead_letters=letters)
 
 
 def lay_out(
@@ -97,7 +105,9 @@ def lay_out(
         task_id: _plan(task_id, by_id[task_id.subtopology], partitions, names, {**existing, **counts})
         for task_id, partitions in groups.items()
     }
-    return Layout(plans, sources, frozenset(names.full(topic) for topic in names.internal)), needed
+    repartition_topics = frozenset(names.full(topic) for topic in names.internal)
+    letters = DeadLetters(config.dead_letter_queue_topic, int(producer(config)["message.max.bytes"]))
+    return Layout(plans, sources, repartition_topics, letters), needed
 
 
 def fingerprint(part: SubTopology) -> str:

@@ -120,6 +120,7 @@ class Lifecycle:
             return
         self.producer.start()
         self.layout = make_layout(self._topology, self._config, self._admin)
+        self._production.dead_letters = self.layout.dead_letters
         if self._global is None:
             self._membership.start(self.layout.task_infos, self._holdings)
         else:

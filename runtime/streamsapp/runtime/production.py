@@ -13,8 +13,9 @@ from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.producer import production_error
-from streamsapp.processor.handlers import ErrorContext, Response, dead_letter_headers
+from streamsapp.processor.handlers import ErrorContext, Response
 from streamsapp.record import TaskId
+from streamsapp.tasks.dead_letters import DeadLetters
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,8 @@ class ProductionFailures:
 
     def __init__(self, config: StreamsConfig, collector: RecordCollector, clock: Clock) -> None:
         self._handler = config.on_production_error
-        self._dead_letter_topic = config.dead_letter_queue_topic
+        #: Replaced when the topics are known.
+        self.dead_letters = DeadLetters(config.dead_letter_queue_topic)
         self._collector = collector
         self._clock = clock
         self._internal_prefix = f"{config.application_id}-"
@@ -36,7 +38,7 @@ class ProductionFailures:
     def failed(self, error: KafkaError, topic: str, key: bytes | None, value: bytes | None) -> None:
         """Returns to go on without the record; raises ``ProductionError`` to fail."""
         failure = production_error(error, topic)
-        if topic == self._dead_letter_topic or self._is_changelog(topic):
+        if topic == self.dead_letters.topic or self._is_changelog(topic):
             raise failure  # dropping it would lose state, or the dead letter itself
         described = ErrorContext(
             task_id=_NO_TASK,
@@ -54,11 +56,9 @@ class ProductionFailures:
             raise failure
         self.dropped += 1
         log.warning("%s; the production exception handler answers %s", failure, response.value)
-        if response is Response.DEAD_LETTER and self._dead_letter_topic is not None:
-            headers = dead_letter_headers(described, failure, [])
+        if response is Response.DEAD_LETTER and self.dead_letters.topic is not None:
             # The client does not tell the record's own time any more.
-            now = self._clock.now_ms()
-            self._collector.add([(self._dead_letter_topic, value, key, -1, None, None, now, headers)], epoch=0)
+            self._collector.add([self.dead_letters.letter(described, failure, self._clock.now_ms())], epoch=0)
 
     def _is_changelog(self, topic: str) -> bool:
         return topic.startswith(self._internal_prefix) and topic.endswith("-changelog")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from streamsapp.errors import (
-    ConfigError,
     DeserializationError,
     FencedError,
     ProcessingError,
@@ -22,9 +21,10 @@ from streamsapp.errors import (
     StreamsError,
     TaskCorruptedError,
 )
-from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response, dead_letter_headers
+from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.record import Headers, InputRecord
 from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.output import OutputRecord
 
 log = logging.getLogger(__name__)
@@ -40,14 +40,14 @@ class FailureHandling:
         self,
         context: TaskContext,
         emit: Callable[[OutputRecord], None],
-        dead_letter_topic: str | None,
+        dead_letters: DeadLetters,
         on_deserialization: ExceptionHandler,
         on_processing: ExceptionHandler,
         on_production: ExceptionHandler,
     ) -> None:
         self._context = context
         self._emit = emit
-        self._dead_letter_topic = dead_letter_topic
+        self._dead_letters = dead_letters
         self._on_deserialization = on_deserialization
         self._on_processing = on_processing
         self._on_production = on_production
@@ -91,20 +91,11 @@ class FailureHandling:
             log.warning("%s; the exception handler drops it", failure, exc_info=error)
         elif response is Response.DEAD_LETTER:
             self._context.dropped_records += 1
-            log.warning("%s; it goes to the dead letter topic %s", failure, self._dead_letter_topic)
-            self._emit(self._dead_letter(described, error))
+            log.warning("%s; it goes to the dead letter topic %s", failure, self._dead_letters.topic)
+            timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
+            self._emit(self._dead_letters.letter(described, error, timestamp))
         else:
             _raise(failure, error)
-
-    def _dead_letter(self, described: ErrorContext, error: Exception) -> OutputRecord:
-        if self._dead_letter_topic is None:
-            raise ConfigError(
-                "an exception handler answered DEAD_LETTER but dead_letter_queue_topic is not set; "
-                "set it to the name of an existing topic"
-            )
-        headers = dead_letter_headers(described, error, described.headers)
-        timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
-        return (self._dead_letter_topic, described.value, described.key, -1, None, None, timestamp, headers)
 
     def _describe(self, node: str, message: InputRecord | None, timestamp: int) -> ErrorContext:
         """The original bytes and place of the record in process; a punctuator has none."""

@@ -19,6 +19,7 @@ from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.slot import FrozenEpoch
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.partition_group import PartitionGroup
@@ -45,6 +46,8 @@ class TaskPlan:
     #: Undecorated to full topic name.
     topic_name: Callable[[str], str]
     partition_count: Callable[[str], int]
+    #: How what a handler gives up is written; by default as far as the configuration tells.
+    dead_letters: DeadLetters | None = None
 
     @property
     def all_changelogs(self) -> dict[str, TopicPartition]:
@@ -126,7 +129,7 @@ class StreamTask:
         self._failures = FailureHandling(
             context,
             self._output.append,
-            config.dead_letter_queue_topic,
+            plan.dead_letters or DeadLetters(config.dead_letter_queue_topic),
             config.on_deserialization_error,
             config.on_processing_error,
             config.on_production_error,

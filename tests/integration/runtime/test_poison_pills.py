@@ -277,3 +277,57 @@ def test_a_record_too_large_to_be_written_is_left_out_by_the_handler(
     eventually(lambda: len(kafka.read(sink)) == 2)
     assert values(kafka.read(sink)) == [b"s" * 1000, b"t" * 1000]
     assert instance.state is ClientState.RUNNING
+
+
+# ---- letters as large as what they are about --------------------------------------------------------------------
+
+#: Larger than may be written by our client, or to the topic; it can be read, as it came compressed.
+COMPRESSIBLE = b"x" * 3_000_000
+#: As large as the broker takes: a letter with its headers is larger.
+BRIM = 1_048_300
+
+
+@pytest.mark.parametrize("letter_topic", [{}, {"max.message.bytes": "20000"}], ids=["usual", "small"])
+def test_a_record_too_large_for_a_dead_letter_becomes_one_without_what_is_too_large(
+    kafka: Kafka, instances: Instances, guarantee: str, letter_topic: dict[str, str]
+) -> None:
+    source, sink = kafka.create_topic("longs"), kafka.create_topic("doubled")
+    topic = kafka.create_topic("dead-letters", config=letter_topic)
+    produce(kafka, source, [(b"packed", COMPRESSIBLE, 1000)], compression="zstd")
+    produce(kafka, source, [(b"brim", b"x" * BRIM, 1001)])
+    produce(kafka, source, [(b"headers", b"bad", 1002)], headers=[("own", b"h" * BRIM)])
+    produce(kafka, source, [(b"good", packed(3), 1003)])
+    config = instances.config(
+        processing_guarantee=guarantee, dead_letter_queue_topic=topic, deserialization_exception_handler="dead_letter"
+    )
+
+    instance = instances.start(doubled(source, sink), config)
+
+    eventually(lambda: len(kafka.read(topic)) == 3 and len(kafka.read(sink)) == 1)
+    told = [(each.key(), each.value(), headers_of(each).get("__streams.errors.omitted")) for each in kafka.read(topic)]
+    assert told == [
+        (b"packed", None, b"value (3000000 bytes)"),
+        (b"brim", None, b"value (1048300 bytes)"),
+        (b"headers", b"bad", b"headers (1048313 bytes)"),
+    ]
+    assert values(kafka.read(sink)) == [packed(6)]
+    assert instance.state is ClientState.RUNNING
+
+
+def test_a_record_too_large_to_be_written_becomes_a_letter_without_it(
+    kafka: Kafka, instances: Instances, letters: Letters, guarantee: str
+) -> None:
+    source, sink = kafka.create_topic("values"), kafka.create_topic("copies")
+    produce(kafka, source, [(b"k", value, 1000) for value in (b"s", b"l" * 50, b"t")])
+
+    config = letters.config(
+        processing_guarantee=guarantee,
+        production_exception_handler="dead_letter",
+        kafka={"producer.message.max.bytes": "20000"},
+    )
+    instances.start(copied(source, sink), config)
+
+    eventually(lambda: len(kafka.read(sink)) == 2)
+    (letter,) = letters.read(1)
+    assert letter.value() is None
+    assert headers_of(letter)["__streams.errors.omitted"] == b"value (50000 bytes)"

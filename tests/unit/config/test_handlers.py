@@ -27,14 +27,13 @@ def raised() -> Exception:
         return error
 
 
-def test_headers_tell_exception_and_place_after_the_records_own() -> None:
-    headers = dead_letter_headers(CONTEXT, raised(), CONTEXT.headers)
-    assert headers[:3] == [
-        ("trace", b"1"),
+def test_headers_tell_exception_and_place() -> None:
+    headers = dead_letter_headers(CONTEXT, raised())
+    assert headers[:2] == [
         ("__streams.errors.exception", b"KeyError"),
         ("__streams.errors.message", b"'amount'"),
     ]
-    assert headers[4:] == [
+    assert headers[3:] == [
         ("__streams.errors.topic", b"orders"),
         ("__streams.errors.partition", b"3"),
         ("__streams.errors.offset", b"42"),
@@ -42,7 +41,7 @@ def test_headers_tell_exception_and_place_after_the_records_own() -> None:
 
 
 def test_the_stack_trace_names_the_line_that_raised() -> None:
-    headers = dict(dead_letter_headers(CONTEXT, raised(), []))
+    headers = dict(dead_letter_headers(CONTEXT, raised()))
     trace = headers["__streams.errors.stacktrace"] or b""
     assert b"in raised" in trace
     assert trace.endswith(b"KeyError: 'amount'\n")
@@ -50,7 +49,7 @@ def test_the_stack_trace_names_the_line_that_raised() -> None:
 
 def test_a_punctuator_has_no_place_to_tell() -> None:
     context = replace(CONTEXT, topic=None, partition=None, offset=None)
-    assert dead_letter_headers(context, raised(), [])[-3:] == [
+    assert dead_letter_headers(context, raised())[-3:] == [
         ("__streams.errors.topic", None),
         ("__streams.errors.partition", None),
         ("__streams.errors.offset", None),
@@ -58,6 +57,6 @@ def test_a_punctuator_has_no_place_to_tell() -> None:
 
 
 def test_a_huge_message_is_cut_between_characters() -> None:
-    message = dict(dead_letter_headers(CONTEXT, ValueError("x" + "ä" * 100_000), []))["__streams.errors.message"] or b""
+    message = dict(dead_letter_headers(CONTEXT, ValueError("x" + "ä" * 100_000)))["__streams.errors.message"] or b""
     assert len(message) == 32 * 1024 - 1
     assert message.decode().endswith("ä")

@@ -23,6 +23,7 @@ from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.runtime.global_.stores import GLOBAL_TASK, GlobalStores
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
@@ -52,7 +53,7 @@ class GlobalTask:
         self._failures = FailureHandling(
             self._context,
             _send_nothing,
-            config.dead_letter_queue_topic,
+            DeadLetters(config.dead_letter_queue_topic),
             _without_dead_letters(config.on_deserialization_error),
             _without_dead_letters(config.on_processing_error),
             config.on_production_error,
