@@ -75,7 +75,7 @@ def run_pod(options: argparse.Namespace, settings: PodSettings) -> int:
         endpoint = settings.application_server or f"{address}:{server.port}"
         commands = {seat.name: _command(options, settings, seat, endpoint) for seat in settings.seats}
         pod = Pod(commands, HttpFetch(HTTP_TOKEN_FILE), options.shutdown_timeout)
-        server.start(pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout))
+        server.start(pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout), endpoint)
         log.info("%d instances; status on http://%s:%d/status", len(commands), server.host, server.port)
         with closing_on_signals(pod.stop):
             pod.start()

@@ -123,7 +123,7 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
         runtime.close(reserve, leave_group=True)
         gone.set()
 
-    server.start(instance_routes(runtime, runtime.queries, drain))
+    server.start(instance_routes(runtime, runtime.queries, drain), config.application_server)
     log.info("status on http://%s:%d/status", server.host, server.port)
     with closing_on_signals(leave):
         runtime.start()

@@ -7,22 +7,32 @@ client nor an open connection holds up processing or shutdown.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from streamsapp.clock import Clock, SystemClock
 from streamsapp.errors import ConfigError
+from streamsapp.http.connections import Connections, HeadTooLargeError, read_head
+from streamsapp.http.guard import Guard
 from streamsapp.http.messages import Answer, Request, Route, Routes, find_route, json_answer
 from streamsapp.query.tokens import TokenFile
 
 log = logging.getLogger(__name__)
 
-_SOCKET_TIMEOUT_SECONDS = 10.0
+_CLOCK = SystemClock()
+#: Bytes of an answer that are sent at once.
+_BLOCK = 64 << 10
+_TARGET = re.compile(r"/[!-~]*")
+_HEADER = re.compile(r"[ -~]*")
 #: How long closing waits for the answer to a drain, which is what may have led to closing; seconds.
 _LAST_ANSWERS = 2.0
 
@@ -32,10 +42,15 @@ class HttpServer:
     where the folder of that file is mounted."""
 
     def __init__(
-        self, port: int, *, host: str = "0.0.0.0", token_file: Path | None = None  # noqa: S104
-    ) -> None:  # fmt: skip
+        self,
+        port: int,
+        *,
+        host: str = "0.0.0.0",  # noqa: S104
+        token_file: Path | None = None,
+        clock: Clock = _CLOCK,
+    ) -> None:
         self.host = host
-        self._guard = _TokenGuard(None if token_file is None else TokenFile(token_file))
+        self._guard = Guard(None if token_file is None else TokenFile(token_file), clock)
         self._posts = _Pending()
         try:
             self._server = _Server((host, port), BaseHTTPRequestHandler)
@@ -50,9 +65,11 @@ class HttpServer:
         """The port it listens on."""
         return int(self._server.server_address[1])
 
-    def start(self, routes: Routes) -> None:
-        """Serve until closed."""
-        self._server.RequestHandlerClass = _handler(routes, self._guard, self._posts)
+    def start(self, routes: Routes, endpoint: str = "") -> None:
+        """Serve until closed; ``endpoint`` is the ``host:port`` that the group's other members ask by."""
+        self._guard.endpoint = endpoint
+        service = _Service(routes, self._guard, self._posts, self._server.connections)
+        self._server.RequestHandlerClass = _handler(service)
         self._thread.start()
 
     def close(self) -> None:
@@ -69,6 +86,20 @@ class HttpServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.connections = Connections()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.connections.admit(request):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        self.connections.leave(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no error of ours."""
@@ -98,34 +129,68 @@ class _Pending:
             self._changed.wait_for(lambda: not self._count, timeout)
 
 
-class _TokenGuard:
-    """Compares bearer tokens."""
+class _Service:
+    """What all connections of a port share."""
 
-    def __init__(self, file: TokenFile | None) -> None:
-        self._file = file
+    def __init__(self, routes: Routes, guard: Guard, posts: _Pending, connections: Connections) -> None:
+        self._routes = routes
+        self._guard = guard
+        self.posts = posts
+        self.connections = connections
 
-    def admits(self, authorization: str | None) -> bool:
-        if self._file is None or not self._file.mounted:
-            return True
-        scheme, _, given = (authorization or "").partition(" ")
-        # Headers come as bytes, which http.server reads as Latin-1.
-        return scheme.lower() == "bearer" and self._file.admits(given.strip().encode("latin-1"))
+    def answer(self, request: Request, headers: Message) -> Answer:
+        """To anything that is asked."""
+        if not _TARGET.fullmatch(request.target):
+            error = {"error": "the path has to begin with / and to be percent-encoded"}
+            return json_answer(error, HTTPStatus.BAD_REQUEST)
+        route = find_route(self._routes, request.path)
+        if not (route is not None and route.open) and not self._guard.admits(request.method, request.target, headers):
+            return _refusal(self._guard)
+        if route is None:
+            return json_answer({"error": "not found", "paths": sorted(self._routes)}, HTTPStatus.NOT_FOUND)
+        if not route.takes(request.method):
+            return _not_allowed(request, route)
+        try:
+            return _checked(route.answer(request))
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return json_answer({"error": "failed; the log says why"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def _handler(routes: Routes, guard: _TokenGuard, posts: _Pending) -> type[BaseHTTPRequestHandler]:
+def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         server_version = "streamsapp"
         sys_version = ""
-        timeout = _SOCKET_TIMEOUT_SECONDS
+
+        def setup(self) -> None:
+            super().setup()
+            self._received = b""
+
+        def handle_one_request(self) -> None:
+            self.requestline = self.request_version = self.command = ""
+            try:
+                head, self._received = read_head(self.connection, self._received)
+            except HeadTooLargeError:
+                self.close_connection = True
+                self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+                return
+            except TimeoutError:
+                head = b""
+            self.rfile = BytesIO(head)
+            super().handle_one_request()
 
         def do_GET(self) -> None:
-            self._send(self._answer(Request(self.command, self.path)))
+            if _has_body(self.headers):
+                # It is not read, so what follows on the connection is no request.
+                self.close_connection = True
+            with service.connections.busy(self.connection):
+                answer = service.answer(Request(self.command, self.path), self.headers)
+            self._send(answer)
 
         def do_POST(self) -> None:
-            # Its body is not read, so the connection cannot be used again.
             self.close_connection = True
-            with posts.one():
+            with service.posts.one():
                 self.do_GET()
 
         do_HEAD = do_GET  # noqa: N815 - names given by http.server
@@ -134,33 +199,42 @@ def _handler(routes: Routes, guard: _TokenGuard, posts: _Pending) -> type[BaseHT
         def log_message(self, format: str, *args: Any) -> None:
             log.debug(format, *args)
 
-        def _answer(self, request: Request) -> Answer:
-            route = find_route(routes, request.path)
-            if not (route is not None and route.open) and not guard.admits(self.headers.get("Authorization")):
-                return json_answer({"error": "send 'Authorization: Bearer <token>'"}, HTTPStatus.UNAUTHORIZED)
-            if route is None:
-                return json_answer({"error": "not found", "paths": sorted(routes)}, HTTPStatus.NOT_FOUND)
-            if not route.takes(request.method):
-                return _not_allowed(request, route)
-            try:
-                return route.answer(request)
-            except Exception:
-                log.exception("%s %s failed", request.method, request.path)
-                return json_answer({"error": "failed; the log says why"}, HTTPStatus.INTERNAL_SERVER_ERROR)
-
         def _send(self, answer: Answer) -> None:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            if answer.status is HTTPStatus.UNAUTHORIZED:
-                self.send_header("WWW-Authenticate", "Bearer")
+            if self.close_connection:
+                self.send_header("Connection", "close")
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(answer.body)
+                body = memoryview(answer.body)
+                for begin in range(0, len(body), _BLOCK):  # a client has its time for each
+                    self.wfile.write(body[begin : begin + _BLOCK])
 
     return Handler
+
+
+def _has_body(headers: Message) -> bool:
+    lengths = headers.get_all("Content-Length", [])
+    return "Transfer-Encoding" in headers or any(length.strip() != "0" for length in lengths)
+
+
+def _checked(answer: Answer) -> Answer:
+    """Raises ``ValueError`` for headers that would end before their end: parts of them may come from others."""
+    for name, value in answer.headers.items():
+        if not _HEADER.fullmatch(value):
+            raise ValueError(f"the header {name} has characters that no header may have: {value!r}")
+    return answer
+
+
+def _refusal(guard: Guard) -> Answer:
+    if guard.closed:
+        error = {"error": "send 'Authorization: Bearer <token>'"}
+        return json_answer(error, HTTPStatus.UNAUTHORIZED, **{"WWW-Authenticate": "Bearer"})
+    remedy = "ask without Origin, by an address, by localhost, or by the name that application_server has"
+    return json_answer({"error": f"this port has no token and answers no other site; {remedy}"}, HTTPStatus.FORBIDDEN)
 
 
 def _not_allowed(request: Request, route: Route) -> Answer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import http.client
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
@@ -18,12 +18,14 @@ import orjson
 
 from streamsapp.errors import StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Source, Staleness, StoreInfo
-from streamsapp.query.tokens import TokenFile
+from streamsapp.query.tokens import TokenFile, bearer
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.states import TaskRole
 
 #: How long another instance may take to accept, and between two parts of its answer, in seconds.
 PATIENCE = 5.0
+#: Of an answer: pages end long before, and a record is no larger.
+MOST_BYTES = 64 << 20
 
 
 class Reply(NamedTuple):
@@ -40,29 +42,40 @@ class Fetch(Protocol):
     def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply: ...
 
 
+#: ``Authorization`` made of a token, for an endpoint and a target.
+Proof = Callable[[bytes, str, str], bytes]
+
+
 class HttpFetch:
     """Over a connection for each request. All instances of an application mount the same tokens, and see a new one at
-    different times: where one is refused, the next is tried."""
+    different times: where one is refused, the next is tried. ``proof`` is what is shown of it (``tokens``)."""
 
-    def __init__(self, token_file: Path | None = None) -> None:
+    def __init__(self, token_file: Path | None = None, proof: Proof = bearer) -> None:
         self._file = None if token_file is None else TokenFile(token_file)
+        self._proof = proof
 
     def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply:
         tokens = [] if self._file is None else self._file.tokens()
-        reply = _request(endpoint, path, method, timeout, tokens[0] if tokens else None)
-        for token in tokens[1:]:
+        proofs = [self._proof(token, endpoint, path) for token in tokens]
+        reply = _request(endpoint, path, method, timeout, proofs[0] if proofs else None)
+        for proof in proofs[1:]:
             if reply.status != HTTPStatus.UNAUTHORIZED:
                 break
-            reply = _request(endpoint, path, method, timeout, token)
+            reply = _request(endpoint, path, method, timeout, proof)
         return reply
 
 
-def _request(endpoint: str, path: str, method: str, timeout: float, token: bytes | None) -> Reply:
+def _request(endpoint: str, path: str, method: str, timeout: float, proof: bytes | None) -> Reply:
     with closing(http.client.HTTPConnection(endpoint, timeout=timeout)) as connection:
-        headers = {} if token is None else {"Authorization": b"Bearer " + token}
+        headers: dict[str, str | bytes] = {"Host": endpoint}
+        if proof is not None:
+            headers["Authorization"] = proof
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
-        return Reply(response.status, dict(response.headers), response.read())
+        body = response.read(MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise http.client.HTTPException(f"the answer has more than {MOST_BYTES} bytes")
+        return Reply(response.status, dict(response.headers), body)
 
 
 class RemoteReader:

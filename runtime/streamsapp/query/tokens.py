@@ -2,12 +2,23 @@
 
 Read by the HTTP server for every request it guards, and by whoever asks another instance. The file is read each time:
 whoever rotates tokens replaces it in place, and not in all pods at once, so the one before is good until it is gone.
+
+A token is never sent to a peer, as any member of the group may name any host as its endpoint. An instance *proves* that
+it has the token: by a signature of what it asks for, of whom it asks, and of the time. Whoever gets it can do no more
+with it than ask the same instance the same again for a while.
 """
 
 from __future__ import annotations
 
 import hmac
 from pathlib import Path
+
+from streamsapp.clock import Clock
+
+#: The scheme of ``Authorization`` of an instance that asks another: seconds since the epoch, a colon, the signature.
+PEER = "StreamsApp-Peer"
+#: How far the clocks of two instances may be apart, with the time a request takes, in seconds.
+PEER_SECONDS = 300
 
 
 class TokenFile:
@@ -35,3 +46,26 @@ class TokenFile:
     def admits(self, given: bytes) -> bool:
         """Whether it is one of the tokens; takes as long whichever it is."""
         return any([hmac.compare_digest(given, token) for token in self.tokens()])  # noqa: C419 - every one is compared
+
+    def admits_peer(self, proof: bytes, endpoint: str, target: str, clock: Clock) -> bool:
+        """Whether it proves, to ``endpoint`` and for this target, that the peer has one of the tokens."""
+        moment = proof.partition(b":")[0]
+        if not moment.isdigit() or len(moment) > 12 or abs(clock.now_ms() / 1000 - int(moment)) > PEER_SECONDS:
+            return False
+        proofs = [_proof(token, endpoint, target, int(moment)) for token in self.tokens()]
+        return any([hmac.compare_digest(proof, each) for each in proofs])  # noqa: C419 - every one is compared
+
+
+def bearer(token: bytes, _endpoint: str, _target: str) -> bytes:
+    """``Authorization`` that shows the token: only for whom one has started oneself."""
+    return b"Bearer " + token
+
+
+def peer_proof(clock: Clock, token: bytes, endpoint: str, target: str) -> bytes:
+    """``Authorization`` that proves to have the token to whoever is behind ``endpoint``, for one target."""
+    return f"{PEER} ".encode() + _proof(token, endpoint, target, clock.now_ms() // 1000)
+
+
+def _proof(token: bytes, endpoint: str, target: str, moment: int) -> bytes:
+    text = "\n".join((PEER, str(moment), endpoint, target))
+    return f"{moment}:{hmac.new(token, text.encode(), 'sha256').hexdigest()}".encode()

@@ -16,6 +16,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +29,7 @@ from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.metrics.samples import Sample
 from streamsapp.query import KeyQueryMetadata, Queries, Staleness
 from streamsapp.query.remote import HttpFetch
+from streamsapp.query.tokens import peer_proof
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.listeners import (
@@ -74,8 +76,9 @@ class StreamsRuntime:
         )
         self._parts: Parts | None = None
         self._lock = threading.RLock()  # a state listener may call back
+        fetch = HttpFetch(HTTP_TOKEN_FILE, partial(peer_proof, self._clock))
         #: Interactive queries, as the HTTP port makes them.
-        self.queries = Queries(InstanceHost(config, lambda: self._parts), self._clock, HttpFetch(HTTP_TOKEN_FILE))
+        self.queries = Queries(InstanceHost(config, lambda: self._parts), self._clock, fetch)
 
     # ---- settings, before start --------------------------------------------------------------------------------
 
