@@ -23,6 +23,14 @@ from streamsapp_operator.model.status import Blocker, Restart
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
 #: More blockers than this are only counted.
 LISTED = 20
+#: A container that ended so often does not come back by itself.
+CRASHES = 3
+#: Seconds that a container which was started again has for coming back, its imports included.
+COMING_BACK_SECONDS = 60.0
+#: Seconds after which it would be known that a container passes its startup probe.
+PROBED_SECONDS = 5.0
+#: Seconds after which a container that did not pass its startup probe is not in the group, whoever has its tasks.
+STARTING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +116,58 @@ class Gate:
         return min([min([self._observed.at, *fetched]) + self._rollout.max_observation_age_seconds, *covers])
 
     def holds_nothing(self, pod: PodSeen, waiver: Waiver) -> bool:
-        """A pod that is not ready and has, provably, nothing to lose: its container does not run, or it says that it
-        runs no task that could not go on elsewhere."""
-        if pod.ready or pod.terminating:
+        """A pod that is broken and has, provably, nothing to lose: its container does not run, or never answered, or it
+        says that it runs no task that could not go on elsewhere. One that works, whatever Kubernetes calls it, goes
+        only if all others work, too; one that comes back to a warm disk is not broken."""
+        if pod.ready or pod.terminating or self._comes_back(pod):
             return False
+        if self._works(pod):
+            return self._is_spared(pod, waiver)
         if pod.report is None:
-            return pod.phase in {"Pending", "Failed", "Succeeded"} or pod.waiting_reason is not None
+            ended = pod.phase in {"Pending", "Failed", "Succeeded"} or pod.waiting_reason is not None
+            return ended or self._never_answered(pod)
         lost = [it for it in self.uncovered(pod) if not waiver.waives(it, other=False)]
-        return self.covers.is_fresh(pod.report) and not lost
+        return self.covers.is_fresh(pod.report) and not lost and (not self.covers.of(pod) or self._has_heir(pod))
+
+    def _works(self, pod: PodSeen) -> bool:
+        """It says that it is ready: where Kubernetes says that it is not, that is about its node."""
+        report = pod.report
+        if report is None or not self.covers.is_fresh(report):
+            return False
+        return pod.answers_probes if report.ready is None else report.ready
+
+    def _is_spared(self, pod: PodSeen, waiver: Waiver) -> bool:
+        """All others work, and its own tasks could go on there: as safe as with a pod that is ready."""
+        lost = [
+            it for it in self.blockers_of(pod) if leading_word(it) != "NotReady" and not waiver.waives(it, other=False)
+        ]
+        others = [it for it in self._observed.pods if it is not pod]
+        unsettled = any(self._unknown(it) is not None or any(self._unsettled(it)) for it in others)
+        return not lost and not unsettled and not any(self._application())
+
+    def _comes_back(self, pod: PodSeen) -> bool:
+        """Its container ended, and is or will be started again in a moment, with what is on its disk."""
+        if not pod.was_ready or pod.phase != "Running":
+            return False
+        if pod.waiting_reason is not None:
+            return pod.waiting_reason == "CrashLoopBackOff" and pod.restarts < CRASHES
+        return pod.running_since is None or self._observed.at - pod.running_since < COMING_BACK_SECONDS
+
+    def _never_answered(self, pod: PodSeen) -> bool:
+        """Its container runs and did not once pass its startup probe, which is asked every second: it waits in the
+        user's imports, say. It can be in the group only since a moment ago: then its tasks do not run elsewhere."""
+        if pod.started is not False or pod.running_since is None:
+            return False
+        runs_for = self._observed.at - pod.running_since
+        return runs_for >= (PROBED_SECONDS if self.all_run() else STARTING_SECONDS)
+
+    def _has_heir(self, pod: PodSeen) -> bool:
+        """Another pod that tasks may go to; the only pod there is to be is followed by itself."""
+        others = [it for it in self._observed.pods if it.name != pod.name]
+        return any(map(self.covers.may_take_over, others)) or self._observed.children.replicas == 1
+
+    def _newest_generation(self) -> int:
+        return max((it.report.generation or 0 for it in self._observed.pods if it.report), default=0)
 
     def _application(self) -> Iterator[Blocker]:
         """What is wrong with the application as a whole."""
@@ -164,6 +216,6 @@ class Gate:
         state, generation = (pod.report.state, pod.report.generation) if pod.report else ("", None)
         if state != RUNNING:
             yield Blocker(pod=pod.name, reason=f"Rebalancing: its state is {state}, not {RUNNING}")
-        newest = max((it.report.generation or 0 for it in self._observed.pods if it.report), default=0)
+        newest = self._newest_generation()
         if generation is None or generation < newest:
             yield Blocker(pod=pod.name, reason=f"Rebalancing: its generation is {generation}, another pod's {newest}")

@@ -26,6 +26,8 @@ class RestartTruth:
         """The operator evicted it, or has it scaled away. ``leaving``: tasks that the revision that is rolled out does
         not have any more. A pod that is not ready is down already: it only must have nothing to lose."""
         self._forget_those_that_are_back()
+        if pod.comes_back(self._cluster.now):
+            self._violation(f"{pod.name} was taken with its warm disk, as it came back")
         others = {ordinal for ordinal, uid in self._taken.items() if ordinal != pod.ordinal}
         if others and was_ready:
             self._violation(f"{pod.name} was taken while {sorted(others)} are not back")
@@ -62,7 +64,7 @@ class RestartTruth:
         return len(pods) >= (self._cluster.replicas or 0)
 
     def _could_go_on(self, task: str, pod: Pod, window: list[Moment]) -> bool:
-        return any(self._is_followed(task, pod, moment) or self._is_restored(task, moment) for moment in window)
+        return any(self._is_followed(task, pod, moment) or self._is_restored(task, pod, moment) for moment in window)
 
     def _is_followed(self, task: str, pod: Pod, moment: Moment) -> bool:
         followers = moment.followers.get(task, {})
@@ -71,9 +73,11 @@ class RestartTruth:
             for name, lag in followers.items()
         )
 
-    def _is_restored(self, task: str, moment: Moment) -> bool:
+    def _is_restored(self, task: str, pod: Pod, moment: Moment) -> bool:
+        """By another pod that works, or by the only one when it is back."""
+        heirs = [name for name, it in moment.pods.items() if name != pod.name and it.ready]
         seconds = moment.restore_seconds.get(task)
-        return seconds is not None and seconds <= self._max_restore
+        return seconds is not None and seconds <= self._max_restore and bool(heirs or self._cluster.replicas == 1)
 
     def _violation(self, text: str) -> None:
         self.violations.append(f"at {self._cluster.now - 1_700_000_000:.2f} s: {text}")

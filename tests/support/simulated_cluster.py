@@ -33,6 +33,8 @@ APP = "app"
 KEPT = 30.0
 #: A revision whose name begins with ``late`` runs for so long, and then crashes; seconds.
 LATE = 20.0
+#: A startup probe that fails for so long ends the container.
+HANGS = 120.0
 
 
 class RefusedError(Exception):
@@ -53,6 +55,14 @@ class Pod:
     gone_from_group_at: float | None = None
     restarts: int = 0
     waiting: str | None = None
+    #: Its container answers its probes; ``ready`` is what Kubernetes makes of it.
+    answers: bool = False
+    seen_to_answer: bool = False
+    was_ready: bool = False
+    running_since: float | None = None
+    killed_at: float | None = None
+    #: Until then its node does not tell the API server that it is there.
+    unseen_until: float = 0.0
     clock_offset: float = 0.0
     offsets: deque[tuple[float, float]] = field(default_factory=deque)
 
@@ -63,6 +73,11 @@ class Pod:
     @property
     def terminating(self) -> bool:
         return self.ends_at is not None
+
+    def comes_back(self, now: float) -> bool:
+        """It was well, and its container was started again a moment ago, or is about to be."""
+        well = self.answers or self.waiting is not None or not self.was_ready
+        return not well and self.killed_at is not None and now < self.killed_at + 30
 
 
 @dataclass(frozen=True)
@@ -102,6 +117,8 @@ class SimulatedCluster:
         self.history: deque[Moment] = deque()
         #: Probability that a pod's answer is lost, and how old an answer may be that is found instead.
         self.loss, self.delay = 0.0, 0.0
+        #: Pods say themselves whether they are ready.
+        self.tells_ready = True
         self._answers: dict[str, PodReport] = {}
         self._uids = 0
 
@@ -149,17 +166,23 @@ class SimulatedCluster:
             self.kill(pod)
         elif pod.process is None and not pod.terminating and self.now >= pod.starts_at:
             self._start(pod)
+        elif pod.process is None and pod.running_since is not None and self.now >= pod.running_since + HANGS:
+            pod.restarts += 1  # by the kubelet, as its startup probe fails
+            pod.running_since, pod.starts_at = None, self.now + 1
 
     def _start(self, pod: Pod) -> None:
         behaviour = pod.revision.partition("-")[0]
         if behaviour == "image":
             self._wait(pod, "ImagePullBackOff")
+        elif behaviour == "hang":
+            pod.running_since, pod.starts_at = self.now, math.inf
+            pod.version += 1
         elif behaviour == "crash" or (behaviour == "flaky" and self.rng.random() < 0.3):
             pod.restarts += 1
             self._wait(pod, "CrashLoopBackOff")
             pod.starts_at = self.now + min(60.0, 2.0**pod.restarts)
         else:
-            pod.process, pod.waiting = f"{pod.uid}.{pod.restarts}", None
+            pod.process, pod.waiting, pod.running_since = f"{pod.uid}.{pod.restarts}", None, self.now
             pod.version += 1
             self.group.join(pod.process, pod.revision, pod.clock_offset, self.now)
 
@@ -171,15 +194,21 @@ class SimulatedCluster:
     def _stop(self, pod: Pod) -> None:
         if pod.process is not None:
             self.group.leave(pod.process, self.now)
-        pod.process, pod.ready, pod.gone_from_group_at = None, False, None
+        pod.process, pod.ready, pod.answers, pod.gone_from_group_at = None, False, False, None
+        pod.running_since = None
         pod.version += 1
 
     def _probe(self, pod: Pod) -> None:
         """Ready once it has caught up; from then on as long as its process lives and is no longer told to end."""
         mute = pod.revision.startswith("slow")
-        ready = pod.process is not None and not mute and (pod.ready or self.group.is_caught_up(pod.process, self.now))
+        process = None if mute else pod.process
+        pod.answers = process is not None and (pod.answers or self.group.is_caught_up(process, self.now))
+        if self.now >= pod.unseen_until:
+            pod.seen_to_answer = pod.answers
+        ready = pod.answers and self.now >= pod.unseen_until
         if ready != pod.ready:
             pod.ready = ready
+            pod.was_ready |= ready
             pod.version += 1
 
     # ---- what happens to pods
@@ -196,6 +225,11 @@ class SimulatedCluster:
             self._stop(pod)
             pod.restarts += 1
             pod.starts_at = self.now + self.rng.uniform(0.5, 5)
+            pod.killed_at = self.now
+
+    def lose_node(self, pod: Pod, seconds: float) -> None:
+        """The kubelet does not reach the API server: Kubernetes calls the pod not ready, and it works on."""
+        pod.unseen_until = self.now + seconds
 
     def delete_by_force(self, pod: Pod) -> None:
         """Its node is gone."""
@@ -226,7 +260,7 @@ class SimulatedCluster:
             raise RefusedError("another version")
         if found.terminating:
             return found
-        if found.process is not None or found.waiting == "CrashLoopBackOff":
+        if found.running_since is not None or found.waiting == "CrashLoopBackOff":
             self._ask_budget(found)
         self.terminate(found)
         return found
@@ -278,8 +312,12 @@ class SimulatedCluster:
             terminating=pod.terminating,
             created_at=pod.created_at,
             resource_version=str(pod.version),
-            phase="Running" if pod.process or pod.restarts else "Pending",
+            phase="Running" if pod.running_since or pod.restarts else "Pending",
             restarts=pod.restarts,
+            started=pod.process is not None if pod.running_since or pod.restarts else None,
+            answers_probes=pod.seen_to_answer,
+            running_since=pod.running_since,
+            was_ready=pod.was_ready,
             waiting_reason=pod.waiting,
             report=report,
             unreachable=None if report else "no answer",
@@ -306,6 +344,7 @@ class SimulatedCluster:
             tasks=tuple(self._tasks(process)),
             fetched_at=self.now,
             clock_offset=max(offset for _, offset in pod.offsets),
+            ready=pod.answers if self.tells_ready else None,
         )
 
     def _tasks(self, process: str) -> list[TaskReport]:
@@ -330,7 +369,7 @@ class SimulatedCluster:
         stateful = [task for task in self.group.tasks.values() if task.stateful]
         pods = {
             pod.name: PodTruth(
-                pod.uid, pod.ready, pod.terminating, frozenset(it.id for it in stateful if it.owner == pod.process)
+                pod.uid, pod.answers, pod.terminating, frozenset(it.id for it in stateful if it.owner == pod.process)
             )
             for pod in self.pods.values()
             if pod.process

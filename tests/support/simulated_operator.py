@@ -110,12 +110,12 @@ class SimulatedOperator:
             for ordinal in range(action.replicas, before):
                 pod = self.cluster.pods.get(ordinal)
                 if pod is not None and not pod.terminating:
-                    self.truth.took(pod, was_ready=pod.ready, leaving=lambda it: not is_known(it, action.revision))
+                    self.truth.took(pod, was_ready=pod.answers, leaving=lambda it: not is_known(it, action.revision))
         self.cluster.apply(action)
 
     def _evict(self, action: Evict) -> None:
         pod = next((it for it in self.cluster.pods.values() if it.name == action.pod), None)
-        was_ready, was_ending = pod is not None and pod.ready, pod is not None and pod.terminating
+        was_ready, was_ending = pod is not None and pod.answers, pod is not None and pod.terminating
         evicted = self.cluster.evict_for(action)
         if not was_ending:
             revision = self.cluster.template or ""

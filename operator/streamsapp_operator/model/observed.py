@@ -67,6 +67,8 @@ class PodReport:
     #: seconds: the gate adds that second to every age, so do not round. The largest of the last minute: a clock that is
     #: set back would make old observations fresh.
     clock_offset: float = 0.0
+    #: What it would answer to ``/readyz``; ``None``: it does not say.
+    ready: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,14 @@ class PodSeen:
     resource_version: str = ""
     phase: str = "Running"
     restarts: int = 0
+    #: Its container has passed its startup probe since it began the last time; ``None``: there is no container yet.
+    started: bool | None = None
+    #: Its container passes its readiness probe, as its node said last, whatever Kubernetes thinks of that node.
+    answers_probes: bool = False
+    #: Since when its container runs; ``None``: it does not.
+    running_since: float | None = None
+    #: It was ready once: it has state that is warm, if its container comes back.
+    was_ready: bool = False
     #: Why its container does not run: ``ImagePullBackOff``, ``CrashLoopBackOff``, ``CreateContainerConfigError``, ...
     waiting_reason: str | None = None
     waiting_message: str | None = None

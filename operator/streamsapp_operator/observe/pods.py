@@ -16,6 +16,8 @@ from streamsapp_operator.model.observed import PodReport, PodSeen
 from streamsapp_operator.observe.exchange import Address
 
 _LONGEST_MESSAGE = 1000
+#: What the kubelet needs at most to tell of a pod that it takes.
+_TAKING_SECONDS = 5.0
 
 
 def ordinal_of(pod: Object, app: str) -> int | None:
@@ -51,12 +53,30 @@ def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
         resource_version=metadata["resourceVersion"],
         phase=status.get("phase") or "Pending",
         restarts=int(container.get("restartCount") or 0),
+        started=container.get("started"),
+        answers_probes=bool(container.get("ready")),
+        running_since=_running_since(container),
+        was_ready=_was_ready(status),
         waiting_reason=reason,
         waiting_message=message,
         last_exit=last_exit(container),
         report=answer if isinstance(answer, PodReport) else None,
         unreachable=answer if isinstance(answer, str) else None,
     )
+
+
+def _running_since(container: Object) -> float | None:
+    at = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    return None if at is None else seconds(at)
+
+
+def _was_ready(status: Object) -> bool:
+    """It is not ready from when the kubelet takes it on, and that is no transition: a later one is its end."""
+    ready, taken = _condition(status, "Ready"), status.get("startTime")
+    since = ready.get("lastTransitionTime")
+    if ready.get("status") == "True":
+        return True
+    return None not in (since, taken) and seconds(str(since)) - seconds(str(taken)) > _TAKING_SECONDS
 
 
 def container_status(status: Object) -> Object:

@@ -64,6 +64,7 @@ class _Document(_Fields, frozen=True):
     state: Text
     generation: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None
     tasks: Annotated[tuple[_Task, ...], Meta(max_length=10_000)]
+    ready: bool | None = None
 
 
 _decode = msgspec.json.Decoder(_Document).decode
@@ -81,7 +82,7 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         # Addresses are given to other pods later.
         return f"another application answers at its address: {document.application_id[:100]!r}"
     tasks = tuple(map(_task, document.tasks))
-    return PodReport(document.state, document.generation, tasks, fetched_at, clock_offset)
+    return PodReport(document.state, document.generation, tasks, fetched_at, clock_offset, document.ready)
 
 
 def _task(task: _Task) -> TaskReport:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from streamsapp_operator.gate import Waiver
+from streamsapp_operator.gate import CRASHES, Waiver
 from streamsapp_operator.model.observed import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.plan import holds, soak
@@ -32,7 +32,6 @@ HOPELESS = frozenset(
 PATIENCE = 30.0
 #: What a user can do about pods of an old revision that never become ready, while they have tasks.
 REMEDY = "; spec.replicas: 0, and then as before, replaces all pods at once"
-CRASHES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def _begin(view: View, rollout: RolloutStatus, pod: PodSeen) -> Move:
         current=pod.name,
         current_uid=pod.uid,
         step_started_at=view.time,
-        predicted_seconds=view.gate.predicted_seconds(pod) if pod.ready else None,
+        predicted_seconds=view.gate.predicted_seconds(pod),
         observed_seconds=None,
     )
     return Move(step, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -301,3 +302,91 @@ def is_followed(task: TaskReport, owner: PodSeen, found: list[PodSeen]) -> bool:
         for replica in (other.report.tasks if other.report else ())
         if other.name != owner.name and replica.id == task.id and replica.role is not TaskRole.ACTIVE
     )
+
+
+def hanging(**changes: Any) -> PodSeen:
+    """Its container runs for a minute and never passed its startup probe."""
+    made = pod(2, ready=False, report=None, unreachable="refused", started=False, running_since=NOW - 60)
+    return replace(made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds_nothing"),
+    [
+        ({}, True),
+        ({"running_since": NOW - 6}, True),
+        ({"running_since": NOW - 3}, False),
+        ({"started": True}, False),
+        ({"started": None}, False),
+        ({"ready": True}, False),
+        ({"terminating": True}, False),
+    ],
+)
+def test_a_container_that_never_answered_holds_nothing_while_all_tasks_run_elsewhere(
+    changes: dict[str, Any], holds_nothing: bool
+) -> None:
+    look = observed([*pods("one", "one"), hanging(**changes)])
+    assert gate(look).holds_nothing(look.pods[2], Waiver()) == holds_nothing
+
+
+@pytest.mark.parametrize(("seconds", "holds_nothing"), [(6, False), (31, True)])
+def test_a_container_that_never_answered_is_waited_for_while_tasks_run_nowhere(
+    seconds: float, holds_nothing: bool
+) -> None:
+    look = observed([*pods("one", "one"), hanging(running_since=NOW - seconds)])
+    found = gate(look, expected=frozenset({"0_0", "0_1", "0_2"}))
+    assert found.holds_nothing(look.pods[2], Waiver()) == holds_nothing
+
+
+def unseen(ordinal: int, *tasks: TaskReport, **changes: Any) -> PodSeen:
+    """It says that it is ready, and Kubernetes says that it is not."""
+    said = seen.report(*tasks, ready=True)
+    return replace(pod(ordinal, ready=False, report=said), **changes)
+
+
+SNAPSHOT = store("0_0", TaskRole.ACTIVE, snapshot_offset=90)
+RESTORABLE = active("0_0", stores=(SNAPSHOT,), predicted_restore_seconds=5.0)
+
+
+def test_a_pod_that_works_is_not_broken_because_kubernetes_calls_it_not_ready() -> None:
+    look = observed([unseen(0, RESTORABLE), unseen(1), pod(2)])
+    assert not gate(look).holds_nothing(look.pods[0], Waiver())
+    mute = replace(look.pods[0], report=seen.report(RESTORABLE), answers_probes=True)
+    look = observed([mute, unseen(1), pod(2)])
+    assert not gate(look).holds_nothing(look.pods[0], Waiver())
+
+
+def test_a_pod_that_works_may_go_when_only_it_is_called_not_ready_and_its_tasks_are_covered() -> None:
+    look = observed([unseen(0, RESTORABLE), pod(1), pod(2)])
+    assert gate(look).holds_nothing(look.pods[0], Waiver())
+    look = observed([unseen(0, RUNS), pod(1), pod(2)])
+    assert not gate(look).holds_nothing(look.pods[0], Waiver())
+
+
+def test_a_snapshot_does_not_cover_a_broken_pod_while_no_other_pod_could_restore_it() -> None:
+    fails = pod(0, RESTORABLE, ready=False)
+    look = observed([fails, broken(1, "CrashLoopBackOff", "one"), broken(2, "CrashLoopBackOff", "one")])
+    assert not gate(look).holds_nothing(fails, Waiver())
+    look = observed([fails, pod(1), broken(2, "CrashLoopBackOff", "one")])
+    assert gate(look).holds_nothing(fails, Waiver())
+
+
+@pytest.mark.parametrize(
+    ("changes", "holds_nothing"),
+    [
+        ({"running_since": None}, False),
+        ({"running_since": NOW - 59}, False),
+        ({"running_since": NOW - 61, "started": False}, True),
+        ({"running_since": NOW - 10, "was_ready": False, "started": False}, True),
+        ({"waiting_reason": "CrashLoopBackOff", "restarts": 1}, False),
+        ({"waiting_reason": "CrashLoopBackOff", "restarts": 3}, True),
+        ({"waiting_reason": "CreateContainerConfigError"}, True),
+        ({"phase": "Failed"}, True),
+    ],
+)
+def test_a_pod_that_was_well_is_given_time_to_come_back_to_its_disk(
+    changes: dict[str, Any], holds_nothing: bool
+) -> None:
+    ended = pod(2, ready=False, report=None, unreachable="refused", was_ready=True, started=False, restarts=1)
+    look = observed([*pods("one", "one"), replace(ended, **changes)])
+    assert gate(look).holds_nothing(look.pods[2], Waiver()) == holds_nothing

@@ -124,3 +124,23 @@ def test_reads_a_pod_that_was_made_a_moment_ago() -> None:
     new["status"] = {}
     seen = pod_seen(new, 2, "it does not run")
     assert (seen.phase, seen.ready, seen.waiting_reason, seen.restarts) == ("Pending", False, None, 0)
+
+
+def test_reads_how_far_a_container_came() -> None:
+    running = {"running": {"startedAt": "2026-01-01T00:00:10Z"}}
+    seen = pod_seen(pod(containerStatuses=runtime(started=False, ready=True, state=running)), 2, "")
+    assert (seen.started, seen.answers_probes, seen.running_since) == (False, True, 1767225610.0)
+    seen = pod_seen(pod(containerStatuses=runtime(state={"waiting": {"reason": "X"}})), 2, "")
+    assert (seen.started, seen.answers_probes, seen.running_since) == (None, False, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "changed", "was_ready"),
+    [("True", "00:00:01", True), ("False", "00:00:01", False), ("False", "00:07:00", True), ("False", None, False)],
+)
+def test_a_pod_that_became_not_ready_after_it_was_taken_on_was_ready_before(
+    status: str, changed: str | None, was_ready: bool
+) -> None:
+    at = {} if changed is None else {"lastTransitionTime": f"2026-01-01T{changed}Z"}
+    conditions = [{"type": "Ready", "status": status, **at}]
+    assert pod_seen(pod(startTime="2026-01-01T00:00:00Z", conditions=conditions), 2, "").was_ready == was_ready

@@ -33,6 +33,7 @@ REVISIONS = [
     "image-a",
     "crash-a",
     "slow-a",
+    "hang-a",
     "flaky-a",
     "badcheck-a",
     "moved-a",
@@ -58,7 +59,14 @@ class World:
         self.rng = self.cluster.rng
         often = [self.hit, self.hold, self.lose_answers, self.change_revision, self.drain]
         seldom = [self.delete, self.deafen, self.stick, self.jump, self.pause, self.scale, self.spoil_spec]
-        rest = [self.forget, self.make_deadly, *[self.deceive] * 3, *[self.fall_behind] * 3, *[self.relieve] * 6]
+        rest = [
+            self.lose_node,
+            self.forget,
+            self.make_deadly,
+            *[self.deceive] * 3,
+            *[self.fall_behind] * 3,
+            *[self.relieve] * 6,
+        ]
         self._troubles = [*often, *often, *seldom, *rest]
 
     def run(self, seconds: float, trouble: Callable[[], None] = lambda: None) -> None:
@@ -124,6 +132,10 @@ class World:
 
     def deafen(self) -> None:
         self.operator.failing = self.rng.choice([0.0, 0.2])
+
+    def lose_node(self) -> None:
+        if (pod := self._any_pod()) is not None:
+            self.cluster.lose_node(pod, self.rng.uniform(5, 60))
 
     def _members(self, change: Callable[[str], None]) -> None:
         members = sorted(self.cluster.group.members)
@@ -212,6 +224,65 @@ def test_whatever_happens_no_pod_is_taken_that_must_not_be_and_every_rollout_end
     assert world.run_until(world.is_checked, CALM_SECONDS)
     world.change(replicas=3)
     assert world.run_until(world.is_complete, CALM_SECONDS), world.operator.status.rollout
+    assert world.truth.violations == []
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("kind", ["standbys", "both"])
+def test_a_revision_that_hangs_at_its_start_is_rolled_back_by_itself(replicas: int, kind: str) -> None:
+    world = World(3, "snapshots" if replicas == 1 else kind)
+    world.change(replicas=replicas)
+    assert world.run_until(world.is_complete, 60)
+    world.change(revision="hang-a")
+    assert world.run_until(lambda: world.phase == "RolledBack", CALM_SECONDS), world.operator.status.rollout
+    assert world.revisions() == {"good-first"}
+    assert world.truth.violations == []
+
+
+@pytest.mark.parametrize("after", [10, 40, 100])
+def test_a_revision_that_hangs_at_its_start_is_mended_by_the_next_one(after: float) -> None:
+    world = World(3, "standbys")
+    assert world.run_until(world.is_complete, 60)
+    world.change(revision="hang-a")
+    world.run(after)
+    world.change(revision="good-next")
+    assert world.run_until(world.is_complete, CALM_SECONDS), world.operator.status.rollout
+    assert world.revisions() == {"good-next"}
+    assert world.truth.violations == []
+
+
+def test_an_application_of_which_no_pod_ever_started_is_mended_by_the_next_revision() -> None:
+    world = World(3, "standbys")
+    world.change(revision="hang-a")
+    world.run(60)
+    assert {pod.process for pod in world.cluster.pods.values()} == {None}
+    world.change(revision="good-next")
+    assert world.run_until(world.is_complete, CALM_SECONDS), world.operator.status.rollout
+
+
+@pytest.mark.parametrize("tells_ready", [True, False])
+def test_pods_that_work_are_not_taken_while_their_nodes_are_not_seen(tells_ready: bool) -> None:
+    world = World(4, "both")
+    world.cluster.tells_ready = tells_ready
+    assert world.run_until(world.is_complete, 60)
+    for pod in list(world.cluster.pods.values())[:2]:
+        world.cluster.lose_node(pod, 60)
+    before = {pod.uid for pod in world.cluster.pods.values()}
+    world.change(revision="good-next")
+    world.run(50)
+    assert {pod.uid for pod in world.cluster.pods.values()} == before
+    assert world.run_until(world.is_complete, CALM_SECONDS)
+    assert world.truth.violations == []
+
+
+def test_a_pod_that_was_killed_keeps_its_warm_disk_while_it_comes_back() -> None:
+    world = World(4, "both")
+    assert world.run_until(world.is_complete, 60)
+    killed = world.cluster.pods[1]
+    world.cluster.kill(killed)
+    world.change(revision="good-next")
+    assert world.run_until(lambda: killed.answers, 60), "it comes back before it is taken"
+    assert world.run_until(world.is_complete, CALM_SECONDS)
     assert world.truth.violations == []
 
 
