@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.entrypoint import read_app
+from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.open import open_store
 from streamsapp_spark.session import Java
@@ -18,7 +18,7 @@ class Command:
         """``without_remote_state`` says what is wrong with a manifest that has none; raises ``ManifestError``."""
         self._options = options
         self._app, self._topology = read_app(options.file)
-        self._config = to_config(self._app)
+        self._config = to_config(self._app, code=user_code(self._app, options.file.parent))
         self._id = self._config.application_id
         if self._config.remote_state is None:
             raise ManifestError([f"spec.remoteState: {without_remote_state}"])

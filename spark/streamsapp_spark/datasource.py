@@ -29,6 +29,7 @@ from streamsapp.config import client_properties
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.manifest import load
+from streamsapp.manifest.entrypoint import user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
@@ -170,7 +171,7 @@ def _option(options: dict[str, str], name: str) -> str:
 def _job(path: str) -> Job:
     """What workers need; the broker tells how many tasks there have to be."""
     app = load(Path(path))
-    config = to_config(app)
+    config = to_config(app, code=user_code(app, Path(path).parent))
     if config.remote_state is None:
         raise ConfigError(f"{path}: spec.remoteState: is not set, so there are no snapshots to read")
     partitions = TopicAdmin(client_properties.admin(config)).partition_counts()

@@ -15,7 +15,7 @@ import msgspec
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.entrypoint import load_topology
+from streamsapp.manifest.entrypoint import load_topology, user_code
 from streamsapp.manifest.load import decode
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId, TopicPartition
@@ -79,7 +79,7 @@ def application(job: Job) -> Application:
     """Built once per process. User code is imported here."""
     app = decode(msgspec.json.decode(job.manifest))
     topology = load_topology(app, Path(job.folder))
-    config = to_config(app)
+    config = to_config(app, code=user_code(app, Path(job.folder)))
     layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
     assert config.remote_state is not None
     return Application(topology, config, layout, open_store(config.remote_state), StateResources())

@@ -17,7 +17,7 @@ from typing import Any
 
 from streamsapp.cli.arguments import add_manifest
 from streamsapp.errors import ManifestError, StreamsAppError
-from streamsapp.manifest.entrypoint import read_app
+from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.division import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
@@ -53,7 +53,7 @@ def _checked_topology(path: Path) -> Topology:
     except SystemExit as error:
         fault = f"the code that builds it ended the process (exit {error.code!r}); let it return the topology"
         raise ManifestError([f"spec.topology: {fault}"]) from error
-    config = to_config(app)
+    config = to_config(app, code=user_code(app, path.parent))
     instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
     return topology
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from streamsapp.cli.arguments import add_manifest, new_command
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.entrypoint import checked, load_entrypoint, read_app
+from streamsapp.manifest.entrypoint import UserCode, checked, load_entrypoint, read_app
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
 
@@ -46,4 +46,4 @@ def _topology(file: Path | None, entrypoint: str | None) -> Topology:
         raise ManifestError(["--file: give either -f app.yaml or module:attribute"])
     if file is not None:
         return read_app(file)[1]
-    return checked(load_entrypoint(str(entrypoint), [Path.cwd()], str(entrypoint)), str(entrypoint))
+    return checked(load_entrypoint(str(entrypoint), UserCode([Path.cwd()]), str(entrypoint)), str(entrypoint))

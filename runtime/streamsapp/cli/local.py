@@ -29,7 +29,7 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.http import HttpServer
 from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.entrypoint import read_app
+from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.division import instances_of
@@ -75,6 +75,7 @@ def run_locally(options: argparse.Namespace) -> int:
     with _broker(app, options.embedded, data_dir, options.broker_port) as bootstrap_servers:
         config = to_config(
             with_remote_state(app, remote_state_url),
+            code=user_code(app, options.file.parent),
             bootstrap_servers=bootstrap_servers,
             state_dir=options.state_dir or data_dir / "state",
         )
@@ -132,7 +133,8 @@ def _broker(app: StreamsApp, embedded: bool, data_dir: Path, port: int | None) -
 def _create_missing(config: StreamsConfig, topics: Topics, partitions: int) -> None:
     """Create sources and sinks that do not exist; internal topics are the runtime's own business."""
     cluster = Cluster(config)
-    missing = sorted((topics.sources | topics.sinks) - cluster.partitions().keys())
+    dead_letters = {config.dead_letter_queue_topic} if config.dead_letter_queue_topic else set()
+    missing = sorted((topics.sources | topics.sinks | dead_letters) - cluster.partitions().keys())
     if missing:
         cluster.create_topics(missing, partitions)
         log.info("created with %d partitions each: %s", partitions, ", ".join(missing))

@@ -15,7 +15,7 @@ from streamsapp.cli.topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.groups import GroupAdmin
-from streamsapp.manifest.entrypoint import read_app
+from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.bootstraps import bootstrap_objects
 from streamsapp.remote.chain import objects_of
@@ -52,7 +52,12 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def reset(options: argparse.Namespace) -> int:
     app, topology = read_app(options.file)
-    config = to_config(app, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
+    config = to_config(
+        app,
+        code=user_code(app, options.file.parent),
+        bootstrap_servers=options.bootstrap_servers,
+        state_dir=options.state_dir,
+    )
     cluster, group = Cluster(config), GroupAdmin(config)
     _refuse_while_running(group, config.application_id)
     remote_state = snapshots_of(app, options.data_dir)

@@ -29,7 +29,7 @@ from streamsapp.errors import UserInputError
 from streamsapp.http import HttpServer, instance_routes
 from streamsapp.http.instance import Drain
 from streamsapp.manifest import load
-from streamsapp.manifest.entrypoint import read_app
+from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.division import cpu_limit, instances_of
@@ -67,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
     if options.lifeline is not None:
         return _run_one(options)
     app = load(options.file)
-    config = to_config(app, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
+    code = user_code(app, options.file.parent)
+    config = to_config(app, code=code, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
     count = instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
     if count == 1:
         return _run_one(options)
@@ -90,6 +91,7 @@ def _run_one(options: argparse.Namespace) -> int:
     with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
         config = to_config(
             with_remote_state(app, options.remote_state_url),
+            code=user_code(app, options.file.parent),
             bootstrap_servers=options.bootstrap_servers,
             state_dir=options.state_dir,
             http_port=server.port,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from streamsapp.cli.arguments import add_manifest, new_command
-from streamsapp.manifest.entrypoint import read_app
+from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 
 
@@ -24,7 +24,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def validate(options: argparse.Namespace) -> int:
     app, topology = read_app(options.file)
     # A file without a broker is right too: `local` brings one. Secrets are mounted where the application runs.
-    to_config(app, secret_dir=None, bootstrap_servers=app.spec.kafka.bootstrap_servers or "localhost:9092")
+    servers = app.spec.kafka.bootstrap_servers or "localhost:9092"
+    to_config(app, code=user_code(app, options.file.parent), secret_dir=None, bootstrap_servers=servers)
     count = len(topology.sub_topologies())
     print(f"{options.file}: OK: {app.application_id}, {count} sub-topolog{'y' if count == 1 else 'ies'}")
     return 0

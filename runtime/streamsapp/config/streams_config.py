@@ -75,7 +75,8 @@ class StreamsConfig:
     client_id: str = ""
     #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
     kafka: Mapping[str, str] = field(default_factory=dict)
-    topology_optimization: bool = False
+    #: ``all`` is refused by the runtime for a topology that was built without ``build(optimize=True)``.
+    topology_optimization: str = "none"
     #: Copies of each task's state on other instances, kept up to date to take over at once.
     standby_replicas: int = 0
     #: A copy no more records behind than this may take over (KIP-441).
@@ -203,6 +204,8 @@ def _check_text(config: StreamsConfig) -> None:
     ):
         if not isinstance(text, str) or len(text) > _LONGEST_NAME or not text.isprintable():
             raise ConfigError(f"{name}: expected at most {_LONGEST_NAME} printable characters, got {text!r:.100}")
+    if config.topology_optimization not in ("none", "all"):
+        raise ConfigError(f"topology_optimization: expected 'none' or 'all', got {config.topology_optimization!r}")
     topic = config.dead_letter_queue_topic
     if topic is not None and not _TOPIC_NAME.fullmatch(topic):
         raise ConfigError(f"dead_letter_queue_topic: {topic!r} is not a topic name; use letters, digits, '.', '_', '-'")
@@ -274,6 +277,4 @@ def _coerce(name: str, value: Any) -> Any:
         return int(value) if re.fullmatch(r"-?\d+", value) else value
     if name == "processing_guarantee":
         return EXACTLY_ONCE if value == "exactly_once_v2" else value
-    if name == "topology_optimization":
-        return value in ("all", "true")
     return Path(value) if name == "state_dir" else value

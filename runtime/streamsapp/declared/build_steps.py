@@ -18,7 +18,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.topology.builder import Topology
 
 
-def build_steps(steps: list[Any], path: str, code: Code) -> Topology:
+def build_steps(steps: list[Any], path: str, code: Code, *, optimize: bool = False) -> Topology:
     """The topology; a ``ManifestError`` lists the faults."""
     flow = Flow(steps, path)
     if flow.faults:
@@ -27,7 +27,7 @@ def build_steps(steps: list[Any], path: str, code: Code) -> Topology:
     options = resolve({step.path: step.options for step in flow.steps}, code)
     for step, resolved in zip(flow.steps, options, strict=True):
         built(partial(program.add, step, resolved), step.path, code)
-    return built(program.builder.build, path, code)
+    return built(partial(program.builder.build, optimize=optimize), path, code)
 
 
 class _Program:

@@ -21,13 +21,15 @@ from streamsapp.state.api import Engine, StoreBuilder, StoreKind
 #: Of nodes, stores and topics; names of stores become parts of topics' names.
 Name: TypeAlias = Annotated[
     str,
-    Meta(pattern=r"^[a-zA-Z0-9._-]{1,249}$", description="a name of ASCII letters, digits, '.', '_' and '-'"),
+    Meta(
+        pattern=r"^(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}\Z", description="a name of ASCII letters, digits, '.', '_' and '-'"
+    ),
 ]
 Names: TypeAlias = Annotated[list[Name], Meta(min_length=1)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 OffsetReset: TypeAlias = Annotated[
     str,
-    Meta(pattern=r"^(earliest|latest|none|by_duration:.+)$", description="earliest, latest, none or by_duration:PT1H"),
+    Meta(pattern=r"^(earliest|latest|none|by_duration:.+)\Z", description="earliest, latest, none or by_duration:PT1H"),
 ]
 EngineName: TypeAlias = Literal["rocksdb", "memory"]
 StoreType: TypeAlias = Literal["keyValue", "timestampedKeyValue"]

@@ -16,6 +16,7 @@ from msgspec import Meta
 from streamsapp.declared import functions
 from streamsapp.declared.faults import did_you_mean, shown
 from streamsapp.processor import timestamps
+from streamsapp.processor.handlers import BUILT_IN
 from streamsapp.serdes.serdes import Serdes
 
 #: ``module:attribute``, both perhaps with dots.
@@ -100,6 +101,8 @@ TIMESTAMP_EXTRACTOR = Role(
         "wallclockTimestamp": timestamps.wallclock_timestamp,
     },
 )
+EXCEPTION_HANDLER = Role("an exception handler", ("context", "exception"), built_in=BUILT_IN)
+PARTITION_GROUPER = Role("a partition grouper", ("sources", "partitions"))
 PREDICATE = Role(
     "a predicate",
     ("key", "value"),

@@ -113,6 +113,7 @@ class StreamsBuilder:
         if optimize:
             merge_repartition_topics(self._graph)
         topology = Topology()
+        topology.optimized = optimize
         self._graph.write(topology)
         return topology
 

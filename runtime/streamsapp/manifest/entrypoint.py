@@ -13,12 +13,14 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
 from streamsapp.declared.build_graph import build_graph
 from streamsapp.declared.build_steps import build_steps
+from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.errors import ManifestError, TopologyError
 from streamsapp.manifest.load import load
 from streamsapp.manifest.model import StreamsApp
@@ -41,17 +43,25 @@ def checked(topology: Topology, field: str) -> Topology:
         raise ManifestError([f"{field}: {error}"]) from error
 
 
-def load_topology(app: StreamsApp, folder: Path) -> Topology:
-    """The topology of a manifest that lies in ``folder``; its inline files go first, mounted code last."""
+def user_code(app: StreamsApp, folder: Path) -> UserCode:
+    """The code of a manifest that lies in ``folder``; its inline files go first, mounted code last."""
     folders = [folder.resolve(), CODE_DIR]
     if app.spec.code.files:
-        folders.insert(0, _write_files(app.spec.code.files))
-    field, topology = topology_field(app), app.spec.topology
+        folders.insert(0, _write_files(tuple(app.spec.code.files.items())))
+    return UserCode(folders)
+
+
+def load_topology(app: StreamsApp, folder: Path) -> Topology:
+    """The topology of a manifest that lies in ``folder``."""
+    code, field, topology = user_code(app, folder), topology_field(app), app.spec.topology
+    optimize = app.spec.processing.topology_optimization == "all"
     if topology.steps is not None:
-        return build_steps(topology.steps, field, UserCode(folders))
+        return build_steps(topology.steps, field, code, optimize=optimize)
     if topology.graph is not None:
-        return build_graph(topology.graph, field, UserCode(folders))
-    return load_entrypoint(topology.entrypoint or "", folders, field)
+        if optimize:
+            raise _fault("spec.processing.topologyOptimization: a graph is run as it is written; leave this out")
+        return build_graph(topology.graph, field, code)
+    return load_entrypoint(topology.entrypoint or "", code, field, optimize=optimize)
 
 
 def topology_field(app: StreamsApp) -> str:
@@ -61,9 +71,9 @@ def topology_field(app: StreamsApp) -> str:
     return f"spec.topology.{(declared or ['entrypoint'])[0]}"
 
 
-def load_entrypoint(entrypoint: str, folders: Sequence[Path], field: str) -> Topology:
-    """``module:attribute`` looked up in ``folders`` and then where Python looks; ``field`` opens every message."""
-    return _as_topology(UserCode(folders).find(entrypoint, field), entrypoint, folders, field)
+def load_entrypoint(entrypoint: str, code: UserCode, field: str, *, optimize: bool = False) -> Topology:
+    """What ``module:attribute`` gives; ``field`` opens every message."""
+    return _as_topology(code.find(entrypoint, field), entrypoint, code, field, optimize)
 
 
 class UserCode:
@@ -113,18 +123,25 @@ def _import(module_name: str, folders: Sequence[Path], field: str) -> Any:
         _blame_user_code(error, f"importing {module_name}", folders, field)
 
 
-def _as_topology(found: Any, entrypoint: str, folders: Sequence[Path], field: str) -> Topology:
+def _as_topology(found: Any, entrypoint: str, code: UserCode, field: str, optimize: bool) -> Topology:
     """A topology, a builder of one, or a function of no arguments that returns either."""
 
     def build() -> Any:
         made = found() if callable(found) and not isinstance(found, Topology) else found
+        if isinstance(made, StreamsBuilder):
+            return made.build(optimize=optimize)
         return made if isinstance(made, Topology) or not hasattr(made, "build") else made.build()
 
-    built = UserCode(folders).run(build, f"building {entrypoint}", field)
+    built = code.run(build, f"building {entrypoint}", field)
     if not isinstance(built, Topology):
         raise _fault(
             f"{field}: {entrypoint} gives {type(built).__name__}; "
             "expected a Topology, a StreamsBuilder, or a function without arguments that returns one of them"
+        )
+    if optimize and not built.optimized:
+        raise _fault(
+            f"spec.processing.topologyOptimization: {entrypoint} gives a Topology that was built without it; "
+            "let it return the StreamsBuilder, or build with build(optimize=True)"
         )
     return built
 
@@ -143,11 +160,12 @@ def _user_line(error: Exception, folders: Sequence[Path]) -> str:
     return ""
 
 
-def _write_files(files: dict[str, str]) -> Path:
+@lru_cache(maxsize=8)
+def _write_files(files: tuple[tuple[str, str], ...]) -> Path:
     """Inline files into a folder that lives as long as the process: modules may be imported late."""
     folder = Path(tempfile.mkdtemp(prefix="streamsapp-code-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name, text in files.items():
+    for name, text in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -26,12 +26,14 @@ from streamsapp.manifest.model import (
     Autoscaling,
     Bootstrap,
     Code,
+    Errors,
     Kafka,
     Quantities,
     RemoteState,
     Resources,
     Rollout,
     StreamsApp,
+    Topics,
     TopologySource,
 )
 from streamsapp.manifest.quantity import parse_quantity
@@ -40,6 +42,7 @@ from streamsapp.manifest.yaml_text import parse_yaml
 
 #: ``https://user:password@host``.
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
+_TOPIC_PROPERTY = re.compile(r"[a-z]+(\.[a-z]+)*")
 #: Of a path of ``spec.code.files``.
 _MAX_PATH = 253
 
@@ -116,6 +119,19 @@ def _remote_state_faults(state: RemoteState | None) -> Iterator[str]:
         yield from error.faults
 
 
+def _errors_faults(errors: Errors) -> Iterator[str]:
+    handlers = {name: getattr(errors, name) for name in ("deserialization", "processing", "production")}
+    for name, handler in handlers.items():
+        if handler == "dead_letter" and errors.dead_letter_topic is None:
+            yield f"spec.errors.{name}: 'dead_letter' needs a topic to write to; set spec.errors.deadLetterTopic"
+
+
+def _topics_faults(topics: Topics) -> Iterator[str]:
+    for key in topics.properties:
+        if not _TOPIC_PROPERTY.fullmatch(key):
+            yield f"spec.topics.properties.{key}: expected a topic's setting such as retention.ms"
+
+
 def _scaling_faults(scaling: Autoscaling) -> Iterator[str]:
     if scaling.min_replicas > scaling.max_replicas:
         yield (
@@ -159,6 +175,8 @@ _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
     "engine": (str, _engine_faults),
     "topology": (TopologySource, _topology_faults),
     "kafka": (Kafka, _kafka_faults),
+    "errors": (Errors, _errors_faults),
+    "topics": (Topics, _topics_faults),
     "remoteState": (RemoteState | None, _remote_state_faults),
     "autoscaling": (Autoscaling | None, lambda scaling: _scaling_faults(scaling) if scaling else iter(())),
     "code": (Code, _code_faults),

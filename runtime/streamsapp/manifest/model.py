@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from streamsapp.declared.options import Name
+from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE, TIMESTAMP_EXTRACTOR, role_meta
 from streamsapp.manifest.history import Until
 
 API_VERSION = "streamsapp.dev/v1alpha1"
@@ -85,6 +87,33 @@ class Processing(_Fields, frozen=True, kw_only=True):
     standby_replicas: Natural = 1
     acceptable_recovery_lag: NaturalLong = 10_000
     max_warmup_replicas: Positive = 2
+    probing_rebalance_interval_ms: Annotated[int, Meta(ge=60_000, le=_MOST)] = 600_000
+    #: -1 never waits, not even for what is on its way.
+    max_task_idle_ms: Annotated[int, Meta(ge=-1, le=_MOST)] = 0
+    max_poll_interval_ms: Positive = 300_000
+    default_key_serde: Annotated[str, role_meta(SERDE)] = "bytes"
+    default_value_serde: Annotated[str, role_meta(SERDE)] = "bytes"
+    default_timestamp_extractor: Annotated[str, role_meta(TIMESTAMP_EXTRACTOR)] = "failOnInvalidTimestamp"
+    partition_grouper: Annotated[str, role_meta(PARTITION_GROUPER)] | None = None
+    #: ``$(NAME)`` in a value is a variable of the pod's environment.
+    client_tags: dict[str, Text] = {}
+    topology_optimization: Literal["none", "all"] = "none"
+
+
+class Errors(_Fields, frozen=True, kw_only=True):
+    """What becomes of a record that cannot be read, processed or written."""
+
+    deserialization: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
+    processing: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
+    production: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
+    dead_letter_topic: Name | None = None
+
+
+class Topics(_Fields, frozen=True, kw_only=True):
+    """Of the application's internal topics."""
+
+    replication_factor: Annotated[int, Meta(ge=1, le=(1 << 15) - 1)] | None = None
+    properties: dict[str, Property] = {}
 
 
 class RemoteState(_Fields, frozen=True, kw_only=True):
@@ -161,6 +190,8 @@ class Spec(_Fields, frozen=True, kw_only=True):
     image: str | None = None
     kafka: Kafka = Kafka()
     processing: Processing = Processing()
+    errors: Errors = Errors()
+    topics: Topics = Topics()
     remote_state: RemoteState | None = None
     bootstrap: Bootstrap | None = None
     rollout: Rollout = Rollout()

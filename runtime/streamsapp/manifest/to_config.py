@@ -10,6 +10,7 @@ import msgspec
 
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.memory import cgroup_limit
+from streamsapp.declared.resolve import Code
 from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest.model import Reference, RemoteState, StreamsApp
 from streamsapp.manifest.mounts import (
@@ -20,33 +21,40 @@ from streamsapp.manifest.mounts import (
     secret_properties,
 )
 from streamsapp.manifest.quantity import parse_quantity
+from streamsapp.manifest.settings import as_in_the_manifest, settings_of, text
 
 
-def to_config(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR, **overrides: Any) -> StreamsConfig:
+def to_config(
+    app: StreamsApp, *, code: Code | None = None, secret_dir: Path | None = SECRETS_DIR, **overrides: Any
+) -> StreamsConfig:
     """The configuration a manifest asks for; ``overrides`` are fields of ``StreamsConfig`` and win unless ``None``.
 
-    ``secret_dir`` is the folder that secrets are mounted in; ``None`` leaves them out.
+    ``code`` is where serdes, handlers and extractors of the user are looked up: without it they are faults.
+    ``secret_dir`` is the folder that secrets are mounted in; ``None`` leaves out all that only a pod has.
     """
     spec = app.spec
-    settings: dict[str, Any] = {
-        "application_id": app.application_id,
-        "bootstrap_servers": spec.kafka.bootstrap_servers,
-        "processing_guarantee": spec.processing.guarantee,
-        "threads": spec.processing.threads,
-        "commit_interval_ms": spec.processing.commit_interval_ms,
-        "standby_replicas": spec.processing.standby_replicas,
-        "acceptable_recovery_lag": spec.processing.acceptable_recovery_lag,
-        "max_warmup_replicas": spec.processing.max_warmup_replicas,
-        "memory_bytes": _memory_bytes(app),
-        "kafka": _client_properties(app, secret_dir),
-        "remote_state": to_remote_state(app, secret_dir=secret_dir),
-    } | {name: value for name, value in overrides.items() if value is not None}
+    settings: dict[str, Any] = (
+        settings_of(app, code, in_place=secret_dir is not None)
+        | {
+            "application_id": app.application_id,
+            "bootstrap_servers": spec.kafka.bootstrap_servers,
+            "memory_bytes": _memory_bytes(app),
+            "kafka": _client_properties(app, secret_dir),
+            "remote_state": to_remote_state(app, secret_dir=secret_dir),
+        }
+        | {name: value for name, value in overrides.items() if value is not None}
+    )
     if settings["bootstrap_servers"] is None:
         raise ManifestError(["spec.kafka.bootstrapServers: is required to run; set it or pass --bootstrap-servers"])
     try:
         return StreamsConfig(**{name: value for name, value in settings.items() if value is not None})
     except ConfigError as error:
-        raise ManifestError([f"spec: {error}"]) from error
+        raise ManifestError([_named(as_in_the_manifest(str(error)))]) from error
+
+
+def _named(fault: str) -> str:
+    """Client properties are not fields of ``StreamsConfig``: what is said of one says where it is set."""
+    return fault if fault.startswith("spec.") else f"spec: {fault}"
 
 
 def _memory_bytes(app: StreamsApp) -> int | None:
@@ -58,7 +66,7 @@ def _memory_bytes(app: StreamsApp) -> int | None:
 
 def _client_properties(app: StreamsApp, secret_dir: Path | None) -> dict[str, str]:
     """The manifest's properties over those of the mounted secret."""
-    properties = {key: _text(value) for key, value in app.spec.kafka.properties.items()}
+    properties = {key: text(value) for key, value in app.spec.kafka.properties.items()}
     instead = "put the properties into spec.kafka.properties"
     folder = _mounted(app.spec.kafka.secret_ref, "spec.kafka", secret_dir, KAFKA_FOLDER, instead)
     return properties if folder is None else secret_properties(folder) | properties
@@ -86,10 +94,10 @@ def remote_state_config(state: RemoteState, files: dict[str, Path]) -> RemoteSta
     try:
         return RemoteStateConfig(**settings)
     except ConfigError as error:
-        raise ManifestError([_as_in_the_manifest(str(error))]) from error
+        raise ManifestError([_as_in_remote_state(str(error))]) from error
 
 
-def _as_in_the_manifest(fault: str) -> str:
+def _as_in_remote_state(fault: str) -> str:
     """``remote_state.kms_key_id: ...`` is ``spec.remoteState.kmsKeyId: ...``, also where it is the remedy."""
     named = re.sub(r"remote_state\.", "spec.remoteState.", fault)
     names = {field.name: field.encode_name for field in msgspec.structs.fields(RemoteState)}
@@ -105,7 +113,3 @@ def _mounted(secret: Reference | None, where: str, secret_dir: Path | None, name
         fault = f"{where}.secretRef.name: the secret {secret.name!r} is not mounted at {folder}; mount it there, or"
         raise ManifestError([f"{fault} {instead} to run outside Kubernetes"])
     return folder
-
-
-def _text(value: str | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

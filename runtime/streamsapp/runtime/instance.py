@@ -22,7 +22,7 @@ from typing import Any
 
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import StreamsError
+from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import TaskAssignor
@@ -67,6 +67,10 @@ class StreamsRuntime:
     ) -> None:
         """``scheduler`` chooses among tasks that have work; ``assignor`` decides, when this instance leads the group,
         which instance runs which task (KIP-924)."""
+        if config.topology_optimization == "all" and not topology.optimized:
+            raise ConfigError(
+                "topology_optimization: the topology was built without it; build it with build(optimize=True)"
+            )
         self._topology = topology
         self._config = config
         self._clock = clock or SystemClock()

@@ -47,6 +47,8 @@ class Topology:
     def __init__(self) -> None:
         self._graph = Definition()
         self._stores: dict[str, _AddedStore] = {}
+        #: Whether the DSL optimised it: which topics it has depends on that.
+        self.optimized = False
 
     # ---- nodes -------------------------------------------------------------------------------------------------
 

@@ -200,7 +200,7 @@ def test_an_optimised_table_is_restored_from_its_source_up_to_the_committed_offs
     table = builder.table(source, text, Materialized("kept"))
     table.to_stream().map_values(str.upper).to(sink, Produced(Serdes.string(), Serdes.string()))
     topology = builder.build(optimize=True)
-    config = instances.config(processing_guarantee=guarantee, topology_optimization=True)
+    config = instances.config(processing_guarantee=guarantee, topology_optimization="all")
     produce(kafka, source, [(b"a", b"one", 1000), (b"b", b"two", 1001), (b"a", b"three", 1002)])
     first = instances.start(topology, config)
     eventually(lambda: len(kafka.read(sink)) == 3)

@@ -11,7 +11,7 @@ import pytest
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import decode
-from streamsapp.manifest.entrypoint import load_entrypoint, load_topology
+from streamsapp.manifest.entrypoint import UserCode, load_entrypoint, load_topology
 
 _numbers = count()
 
@@ -37,7 +37,7 @@ def write(folder: Path, text: str) -> str:
 
 def fault(folder: Path, entrypoint: str) -> str:
     with pytest.raises(ManifestError) as raised:
-        load_entrypoint(entrypoint, [folder], "spec.topology.entrypoint")
+        load_entrypoint(entrypoint, UserCode([folder]), "spec.topology.entrypoint")
     (line,) = raised.value.faults
     assert line.startswith("spec.topology.entrypoint: ")
     return line
@@ -54,7 +54,7 @@ def fault(folder: Path, entrypoint: str) -> str:
 )
 def test_takes_a_topology_a_builder_or_a_function_that_returns_one(tmp_path: Path, definition: str) -> None:
     module = write(tmp_path, f"{TOPOLOGY}{definition}\n")
-    assert "words" in load_entrypoint(f"{module}:app", [tmp_path], "field").describe().to_text()
+    assert "words" in load_entrypoint(f"{module}:app", UserCode([tmp_path]), "field").describe().to_text()
 
 
 def test_a_module_that_does_not_exist_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_the_limit_of_the_manifest_counts_where_no_control_group_enforces_one(mo
 
 def test_a_limit_that_is_too_small_is_told_with_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "cgroup_limit", lambda: None)
-    with pytest.raises(ManifestError, match="memory_bytes"):
+    with pytest.raises(ManifestError, match=r"^spec\.resources\.limits\.memory: expected an integer ≥"):
         to_config(app(resources={"limits": {"memory": "1Mi"}}))
 
 
