@@ -109,7 +109,8 @@ class Materialized(_Option, Generic[K, V]):
     """How a table is kept. A table that is given a ``store_name`` can be queried by it.
 
     ``emit="commit"`` sends the last update of each key downstream when the task commits, instead of every update when
-    it happens. ``retention`` concerns windowed stores.
+    it happens. ``retention`` is for windowed tables and refused elsewhere. ``caching`` changes neither results nor
+    emission, here as in Kafka Streams' semantics: reads and writes of a task always meet in memory first.
     """
 
     store_name: str | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.options import Materialized
+from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder, StoreKind
 
@@ -52,6 +53,11 @@ def table_store(
     The serdes given here serve where ``materialized`` has none.
     """
     options = materialized or Materialized[Any, Any]()
+    if options.retention is not None:
+        raise TopologyError(
+            f"Materialized({options.store_name or ''!r}, retention=...): a table without windows keeps every key; "
+            "leave retention out, and delete rows by writing None"
+        )
     builder = StoreBuilder(
         name=options.store_name or names.store(prefix),
         kind=StoreKind.TIMESTAMPED_KEY_VALUE,

@@ -75,6 +75,24 @@ SHARED = [
         QUANTITY,
         {"remoteState": {"url": S3}, "bootstrap": {"resources": {"requests": {"cpu": -1}}}},
     ),
+    Refused(
+        "spec.kafka.bootstrapServers", "must not carry credentials", {"kafka": {"bootstrapServers": "a:b@kafka:9092"}}
+    ),
+    Refused(
+        "spec.processing.defaultKeySerde",
+        "expected a serde as module:attribute or a name, got 'text'",
+        {"processing": {"defaultKeySerde": "text"}},
+    ),
+    Refused(
+        "spec.errors.processing",
+        "expected an exception handler as module:attribute or a name, got 'ignore'",
+        {"errors": {"processing": "ignore"}},
+    ),
+    Refused(
+        "spec.errors.deadLetterTopic",
+        "expected a name of ASCII letters, digits, '.', '_' and '-'",
+        {"errors": {"deadLetterTopic": "a b"}},
+    ),
     Refused(URL, "expected s3://bucket/prefix", {"remoteState": {"url": "ftp://bucket"}}),
     Refused(URL, "'Bucket' is no bucket name: 3 to 63 small letters", {"remoteState": {"url": "s3://Bucket/x"}}),
     Refused(URL, PREFIX, {"remoteState": {"url": "s3://bucket/a b"}}),
@@ -102,6 +120,9 @@ CLUSTER_ONLY = [
         "spec.processing.standbyReplicas",
         "(spec.autoscaling.minReplicas where",
         {"replicas": 9, "autoscaling": {"minReplicas": 2, "maxReplicas": 9}, "processing": {"standbyReplicas": 2}},
+    ),
+    Refused(
+        "spec.errors.deadLetterTopic", "is what 'dead_letter' writes to", {"errors": {"production": "dead_letter"}}
     ),
     Refused("spec.topology", "at least 1", {"topology": {}}),
     Refused("spec.topology", "at most 1", {"topology": {"entrypoint": "a:b", "graph": {}}}),

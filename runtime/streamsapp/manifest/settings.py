@@ -1,0 +1,119 @@
+"""Which field of the manifest sets which field of ``StreamsConfig``, and why some have none.
+
+Called by ``to_config``, before the runtime starts. A test holds both tables against ``StreamsConfig``: each of its
+fields is in one of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from streamsapp.declared.resolve import Code, resolve
+from streamsapp.errors import ManifestError
+from streamsapp.manifest.model import Property, StreamsApp
+
+#: Of each field of ``StreamsConfig`` its field below ``spec``.
+FIELDS: Mapping[str, str] = {
+    "application_id": "applicationId",
+    "bootstrap_servers": "kafka.bootstrapServers",
+    "kafka": "kafka.properties",
+    "processing_guarantee": "processing.guarantee",
+    "threads": "processing.threads",
+    "commit_interval_ms": "processing.commitIntervalMs",
+    "standby_replicas": "processing.standbyReplicas",
+    "acceptable_recovery_lag": "processing.acceptableRecoveryLag",
+    "max_warmup_replicas": "processing.maxWarmupReplicas",
+    "probing_rebalance_interval_ms": "processing.probingRebalanceIntervalMs",
+    "max_task_idle_ms": "processing.maxTaskIdleMs",
+    "max_poll_interval_ms": "processing.maxPollIntervalMs",
+    "default_key_serde": "processing.defaultKeySerde",
+    "default_value_serde": "processing.defaultValueSerde",
+    "default_timestamp_extractor": "processing.defaultTimestampExtractor",
+    "partition_grouper": "processing.partitionGrouper",
+    "client_tags": "processing.clientTags",
+    "topology_optimization": "processing.topologyOptimization",
+    "deserialization_exception_handler": "errors.deserialization",
+    "processing_exception_handler": "errors.processing",
+    "production_exception_handler": "errors.production",
+    "dead_letter_queue_topic": "errors.deadLetterTopic",
+    "replication_factor": "topics.replicationFactor",
+    "topic_properties": "topics.properties",
+    "memory_bytes": "resources.limits.memory",
+    "remote_state": "remoteState",
+}
+
+#: Those that a manifest cannot set, as it is the same for all pods, each with the reason.
+OF_THE_INSTANCE: Mapping[str, str] = {
+    "state_dir": "where a pod has its disk is the operator's to say; elsewhere --state-dir",
+    "client_id": "it tells the instances apart, which share the manifest",
+    "group_instance_id": "each instance would need another; a restarted pod gets its tasks back by its warm disk",
+    "application_server": "each instance has another address; --application-server where it is not seen as it is",
+    "host_id": "each pod has another, its name",
+    "http_port": "probes, services and network policies rely on 8080; elsewhere --http-port",
+}
+
+#: ``$(NAME)``, as in a container's arguments.
+_VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+
+
+def settings_of(app: StreamsApp, code: Code | None, *, in_place: bool) -> dict[str, Any]:
+    """Fields of ``StreamsConfig`` that ``spec.processing``, ``spec.errors`` and ``spec.topics`` set.
+
+    ``code`` is asked for what they name of the user's code. ``in_place`` says that this is where the application runs,
+    so that the variables of the environment are its own.
+    """
+    sections = {"processing": app.spec.processing, "errors": app.spec.errors}
+    resolved = resolve({f"spec.{name}": section for name, section in sections.items()}, code or _NoCode())
+    found = dict(zip(sections, resolved, strict=True)) | {"topics": app.spec.topics}
+    settings = {name: _at(found, path) for name, path in FIELDS.items() if path.partition(".")[0] in found}
+    settings["topic_properties"] = {key: text(value) for key, value in app.spec.topics.properties.items()}
+    settings["client_tags"] = _tags(app.spec.processing.client_tags) if in_place else {}
+    return settings
+
+
+def as_in_the_manifest(fault: str) -> str:
+    """What is said of a field of ``StreamsConfig``, said of the manifest's, also where it is the remedy."""
+    return re.sub(r"[a-z]+(?:_[a-z]+)+", lambda name: _path_of(name[0]), fault)
+
+
+def text(value: Property) -> str:
+    """A property's value as Kafka takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _path_of(name: str) -> str:
+    return f"spec.{FIELDS[name]}" if name in FIELDS else name
+
+
+def _at(sections: Mapping[str, Any], path: str) -> Any:
+    section, _, field = path.partition(".")
+    return getattr(sections[section], _snake_case(field))
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
+def _tags(tags: Mapping[str, str]) -> dict[str, str]:
+    unknown = [
+        f"spec.processing.clientTags.{tag}: there is no variable {name} in the environment; set it in spec.podTemplate"
+        for tag, value in tags.items()
+        for name in _VARIABLE.findall(value)
+        if name not in os.environ
+    ]
+    if unknown:
+        raise ManifestError(unknown)
+    return {tag: _VARIABLE.sub(lambda name: os.environ[name[1]], value) for tag, value in tags.items()}
+
+
+class _NoCode:
+    """For who has only the manifest: a reference to code is a fault, never left out."""
+
+    def find(self, name: str, field: str) -> Any:
+        raise ManifestError([f"{field}: {name} is code, which cannot be looked up here; run it with its manifest"])
+
+    def run(self, function: Any, doing: str, field: str) -> Any:
+        return function()
