@@ -17,7 +17,7 @@ from botocore.config import Config
 from tools import versitygw
 
 from streamsapp.config import RemoteStateConfig
-from streamsapp.local.broker import _free_port
+from streamsapp.local.broker import free_port
 from streamsapp.remote.objects import ObjectStoreError
 from streamsapp.remote.open import open_store
 
@@ -76,7 +76,7 @@ def object_store(cache: Path) -> Iterator[ObjectStore]:
     (home / "credentials").mkdir()
     for name, text in zip(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), _KEYS, strict=True):
         (home / "credentials" / name).write_text(text)
-    port = _free_port()
+    port = free_port()
     server = versitygw.start(home / "objects", port, _KEYS, home / "server.log")
     try:
         store = ObjectStore(

@@ -28,7 +28,7 @@ import versitygw
 from console import step
 from demo import PARTITIONS, ROOT, STREAMSAPP, client, create_topics, feed, read, standard_library
 from streamsapp.errors import StreamsAppError, StreamsError, UserInputError
-from streamsapp.local.broker import EmbeddedBroker, _free_port
+from streamsapp.local.broker import EmbeddedBroker, free_port
 
 MANIFEST = ROOT / "examples" / "bootstrap-wordcount" / "streamsapp.yaml"
 _ID = "bootstrap-wordcount"
@@ -178,7 +178,7 @@ class ObjectStore:
 
     def __init__(self, folder: Path) -> None:
         (folder / "objects").mkdir(parents=True)
-        port = _free_port()
+        port = free_port()
         self.endpoint = f"http://127.0.0.1:{port}"
         self._process = versitygw.start(folder / "objects", port, _KEYS, folder / "server.log")
         s3 = boto3.client(

@@ -20,7 +20,7 @@ from kubernetes import client, config
 
 from cluster import binaries
 from cluster.pki import ADMINISTRATORS, Authority
-from streamsapp.local.broker import _free_port
+from streamsapp.local.broker import free_port
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
@@ -32,7 +32,7 @@ class ApiServer:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._etcd_port, self._peer_port, self._port = _free_port(), _free_port(), _free_port()
+        self._etcd_port, self._peer_port, self._port = free_port(), free_port(), free_port()
         directory.mkdir(parents=True, exist_ok=True)
         self._authority = Authority(directory / "pki")
         #: Logs in as somebody who may do everything.

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import yaml
 
 from api_server import ApiServer
-from streamsapp.local.broker import _free_port
+from streamsapp.local.broker import free_port
 from streamsapp_operator.kube.client import Client, login
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +73,7 @@ class OperatorProcess:
         everywhere: bool = False,
     ) -> None:
         """``everywhere``: watches all namespaces, with all rights."""
-        self.port = _free_port()
+        self.port = free_port()
         self._log = directory / f"operator-{name}.log"
         key = directory / "operator.key"
         if not key.exists():

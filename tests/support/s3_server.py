@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError
 
 import versitygw
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.local.broker import _free_port
+from streamsapp.local.broker import free_port
 
 BUCKET = "streams"
 
@@ -32,7 +32,7 @@ class S3Server:
         #: As a mounted secret has them.
         self.credentials = directory / "credentials"
         self.ca_file: Path | None = None
-        self.port = _free_port() if port is None else port
+        self.port = free_port() if port is None else port
         self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = RLock()

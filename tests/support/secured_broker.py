@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from streamsapp.local.broker import EmbeddedBroker, _free_port
+from streamsapp.local.broker import EmbeddedBroker, free_port
 from streamsapp.local.java import find_java
 
 _LOGIN = "org.apache.kafka.common.security"
@@ -16,7 +16,7 @@ class SecuredBroker(EmbeddedBroker):
     """Listens without questions, to names with passwords, and by TLS."""
 
     def __init__(self, directory: Path) -> None:
-        self.sasl_port, self.tls_port = _free_port(), _free_port()
+        self.sasl_port, self.tls_port = free_port(), free_port()
         self.certificate = directory / "broker.pem"
         super().__init__(directory / "kafka")
         listeners = (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 
 import msgspec
 
+from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.config import RemoteStateConfig
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.model import RemoteState
@@ -58,22 +58,12 @@ def add_data_dir(parser: argparse.ArgumentParser, help: str) -> None:
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help=help)
 
 
-def local_data_dir(app: StreamsApp, given: Path | None) -> Path:
-    """Where ``streamsapp local`` keeps topics, state and snapshots."""
-    return given or Path(tempfile.gettempdir()) / "streamsapp-local" / app.application_id
-
-
-def snapshots_below(data_dir: Path) -> Path:
-    """Where ``streamsapp local`` keeps snapshots, unless the manifest names an object store."""
-    return data_dir.resolve() / "snapshots"
-
-
-def snapshots_of(app: StreamsApp, data_dir: Path | None) -> RemoteStateConfig | None:
+def snapshots_of(app: StreamsApp, manifest: Path, data_dir: Path | None) -> RemoteStateConfig | None:
     """Where the application's snapshots are: where the manifest says, or what ``streamsapp local`` has left in
     ``data_dir``, which is its usual one if the manifest says nothing."""
     if data_dir is None and app.spec.remote_state is not None:
         return to_remote_state(app)
-    folder = snapshots_below(local_data_dir(app, data_dir))
+    folder = LocalFolder(manifest, app.application_id, data_dir).snapshots
     return RemoteStateConfig(url=folder.as_uri()) if folder.is_dir() else None
 
 

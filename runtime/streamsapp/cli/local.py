@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -16,18 +17,19 @@ from streamsapp.cli.arguments import (
     add_data_dir,
     add_instance_options,
     add_manifest,
-    local_data_dir,
     new_command,
-    snapshots_below,
     with_remote_state,
 )
+from streamsapp.cli.banner import banner
 from streamsapp.cli.cluster import Cluster
+from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.pod import LOOPBACK, PodSettings, Seat, run_pod
 from streamsapp.cli.run import run_instance
 from streamsapp.cli.topics import Topics, topics_of
 from streamsapp.config import StreamsConfig
-from streamsapp.errors import ManifestError
+from streamsapp.errors import ManifestError, UserInputError
 from streamsapp.http import HttpServer
+from streamsapp.local.broker import EmbeddedBroker, free_port, is_free
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
@@ -45,8 +47,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "run the whole application on this machine",
         "Starts a real Apache Kafka unless the manifest names one, creates the topics that are missing, and runs the\n"
         "application. Snapshots of its stores go to a folder unless the manifest names an object store. Topics, state\n"
-        "and snapshots are kept: the next `local` goes on where this one stopped.",
-        "  streamsapp local -f app.yaml\n  streamsapp local -f app.yaml --embedded --broker-port 9092 --partitions 8",
+        "and snapshots are kept: the next `local` goes on where this one stopped, unless --fresh forgets them.",
+        "  streamsapp local -f app.yaml\n  streamsapp local -f app.yaml --fresh\n"
+        "  streamsapp local -f app.yaml --embedded --broker-port 9092 --partitions 8",
     )
     add_manifest(parser)
     parser.add_argument(
@@ -54,12 +57,20 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--embedded", action="store_true", help="start a broker, and keep snapshots "
                         "in a folder, although the manifest names others")  # fmt: skip
-    parser.add_argument("--broker-port", type=int, metavar="PORT", help="of the broker; default: any free one")
+    parser.add_argument(
+        "--broker-port", type=int, metavar="PORT", help="of the broker; default: a free one, the same one every time"
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="forget topics, state and snapshots of earlier times; what a broker or an object store holds that the "
+        "manifest names stays (`streamsapp reset`)",
+    )
     parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of topics it creates; default: 4")
     add_data_dir(
         parser,
-        "where topics, state and snapshots are kept; default: a folder named after the application in the temporary "
-        "directory",
+        "where topics, state and snapshots are kept, by one `local` at a time; default: .streamsapp/<application id> "
+        "beside the manifest",
     )
     add_instance_options(parser, http_port=8080)
     parser.set_defaults(run=run_locally)
@@ -70,21 +81,40 @@ def run_locally(options: argparse.Namespace) -> int:
     for name in ("replicas", "partitions"):
         if getattr(options, name) < 1:
             raise ManifestError([f"--{name}: expected an integer ≥ 1, got {getattr(options, name)}"])
-    data_dir = local_data_dir(app, options.data_dir)
-    remote_state_url = own_remote_state(app, options.embedded, data_dir)
-    with _broker(app, options.embedded, data_dir, options.broker_port) as bootstrap_servers:
-        config = to_config(
-            with_remote_state(app, remote_state_url),
-            code=user_code(app, options.file.parent),
-            bootstrap_servers=bootstrap_servers,
-            state_dir=options.state_dir or data_dir / "state",
-        )
-        topics = topics_of(topology, app.application_id)
-        _create_missing(config, topics, options.partitions)
-        _say_where(topics, bootstrap_servers)
-        if options.replicas > 1:
-            return run_pod(options, _replicas(config, options.replicas, remote_state_url))
-        return _run_one(options, topology, config)
+    if options.http_port and not is_free(options.http_port):
+        raise UserInputError(f"--http-port: {options.http_port} is taken by another program; 0 takes any free one")
+    folder = LocalFolder(options.file, app.application_id, options.data_dir)
+    remote_state_url = own_remote_state(app, options.embedded, folder)
+    with folder.in_use():
+        if options.fresh:
+            _forget(folder, options.state_dir, app.application_id)
+        with _broker(app, options.embedded, folder, options.broker_port) as bootstrap_servers:
+            config = to_config(
+                with_remote_state(app, remote_state_url),
+                code=user_code(app, options.file.parent),
+                bootstrap_servers=bootstrap_servers,
+                state_dir=options.state_dir or folder.state,
+            )
+            _prepare(options, topology, config, folder)
+            if options.replicas > 1:
+                return run_pod(options, _replicas(config, options.replicas, remote_state_url))
+            return _run_one(options, topology, config)
+
+
+def _prepare(options: argparse.Namespace, topology: Topology, config: StreamsConfig, folder: LocalFolder) -> None:
+    """Make the topics, and tell where everything is."""
+    topics = topics_of(topology, config.application_id)
+    _create_missing(config, topics, options.partitions)
+    options.http_port = options.http_port or free_port()
+    told = banner(
+        config.application_id,
+        servers=config.bootstrap_servers,
+        topics=topics,
+        stores=sorted(store.name for sub in topology.sub_topologies(()) for store in sub.stores),
+        url=f"http://{LOOPBACK}:{options.http_port}",
+        folder=folder.path,
+    )
+    print(told, flush=True)
 
 
 def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsConfig) -> int:
@@ -109,24 +139,22 @@ def _replicas(config: StreamsConfig, count: int, remote_state_url: str | None) -
     )
 
 
-def own_remote_state(app: StreamsApp, embedded: bool, data_dir: Path) -> str | None:
+def own_remote_state(app: StreamsApp, embedded: bool, folder: LocalFolder) -> str | None:
     """A folder for snapshots, shared by all replicas; ``None`` where the manifest names an object store."""
     if app.spec.remote_state is not None and not embedded:
         return None
-    return snapshots_below(data_dir).as_uri()
+    return folder.snapshots.as_uri()
 
 
 @contextmanager
-def _broker(app: StreamsApp, embedded: bool, data_dir: Path, port: int | None) -> Iterator[str]:
+def _broker(app: StreamsApp, embedded: bool, folder: LocalFolder, port: int | None) -> Iterator[str]:
     """The address of the manifest's broker, or of one that lives as long as the command."""
     named = app.spec.kafka.bootstrap_servers
     if named is not None and not embedded:
         yield named
         return
-    from streamsapp.local.broker import EmbeddedBroker  # late: no other command starts a broker
-
-    log.info("starting Kafka in %s", data_dir / "kafka")
-    with EmbeddedBroker(data_dir / "kafka", port) as broker:
+    log.info("starting Kafka in %s", folder.kafka)
+    with EmbeddedBroker(folder.kafka, folder.broker_port(port)) as broker:
         yield broker.bootstrap_servers
 
 
@@ -140,10 +168,8 @@ def _create_missing(config: StreamsConfig, topics: Topics, partitions: int) -> N
         log.info("created with %d partitions each: %s", partitions, ", ".join(missing))
 
 
-def _say_where(topics: Topics, bootstrap_servers: str) -> None:
-    log.info(
-        "broker %s; write to %s; results in %s",
-        bootstrap_servers,
-        ", ".join(sorted(topics.sources)) or "(topics that match a pattern)",
-        ", ".join(sorted(topics.sinks)) or "(no fixed topic)",
-    )
+def _forget(folder: LocalFolder, state_dir: Path | None, application_id: str) -> None:
+    """What earlier runs left here; state in a folder of the user's, too."""
+    folder.forget()
+    if state_dir is not None and (state_dir / application_id).exists():
+        shutil.rmtree(state_dir / application_id)

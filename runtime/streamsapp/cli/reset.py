@@ -60,7 +60,7 @@ def reset(options: argparse.Namespace) -> int:
     )
     cluster, group = Cluster(config), GroupAdmin(config)
     _refuse_while_running(group, config.application_id)
-    remote_state = snapshots_of(app, options.data_dir)
+    remote_state = snapshots_of(app, options.file, options.data_dir)
     objects, snapshots = None, None
     if remote_state is not None:
         objects = open_store(remote_state)

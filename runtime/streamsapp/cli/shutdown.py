@@ -1,4 +1,6 @@
-"""Ends an instance on SIGTERM and SIGINT: the first signal closes it in good order, the second does not wait.
+"""Ends an instance on SIGTERM, SIGINT and SIGHUP: the first signal closes it in good order, the second does not wait.
+
+SIGHUP comes when the terminal is closed.
 
 A signal that comes while the main thread is about to wait for a lock interrupts nothing: Python runs its handler when
 the main thread wakes, which may be never. So a thread is told of signals by Python's wake-up file, which is written
@@ -18,7 +20,7 @@ from types import FrameType
 
 log = logging.getLogger(__name__)
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 #: Whoever signals a process and its whole group (``timeout``, a terminal) sends one signal twice; seconds.
 _ONE_PRESS = 0.3
@@ -39,7 +41,9 @@ def closing_on_signals(close: Callable[[], object], one_press: float = _ONE_PRES
     heard, said = socket.socketpair()
     said.setblocking(False)
     signals = _Signals(close, one_press, heard)
-    handlers = {number: signal.signal(number, signals.interrupt) for number in _SIGNALS}
+    outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # started by nohup
+    wanted = [number for number in _SIGNALS if not (number is signal.SIGHUP and outlives_terminal)]
+    handlers = {number: signal.signal(number, signals.interrupt) for number in wanted}
     wakeup = signal.set_wakeup_fd(said.fileno(), warn_on_full_buffer=False)
     try:
         signals.thread.start()

@@ -14,11 +14,10 @@ import orjson
 from streamsapp.cli.arguments import (
     add_data_dir,
     add_manifest,
-    local_data_dir,
     new_command,
-    snapshots_below,
     snapshots_of,
 )
+from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.progress import VerifyProgress
 from streamsapp.cli.snapshots_text import as_data, in_detail, size, summary, table
 from streamsapp.clock import SystemClock
@@ -127,9 +126,9 @@ def _extent(verifications: Iterable[Verification]) -> dict[str, int]:
 def _open(options: argparse.Namespace) -> tuple[list[Chain], str]:
     """The chains that are asked for, and where they are."""
     app = load(options.file)
-    config = snapshots_of(app, options.data_dir)
+    config = snapshots_of(app, options.file, options.data_dir)
     if config is None:
-        folder = snapshots_below(local_data_dir(app, options.data_dir))
+        folder = LocalFolder(options.file, app.application_id, options.data_dir).snapshots
         raise ManifestError([_NO_SNAPSHOTS.format(folder=folder)])
     chains = chains_of(open_store(config), app.application_id)
     where = f"{config.url.rstrip('/')}/{app.application_id}"

@@ -1,24 +1,27 @@
 """A real single-node Apache Kafka (KRaft, controller and broker in one JVM) for development and tests.
 
 Started and stopped by ``streamsapp local``, the demo and test fixtures, on the caller's thread; the broker runs in a
-process of its own. Its data, settings and log (``broker.log``) live in the directory it is given; a broker that is
-started again on the same directory and object keeps its address and its topics.
+process of its own and ends with the one that started it, however that ends. Its data, settings and log
+(``broker.log``) live in the directory it is given, which it has for itself; a broker that is started again on the same
+directory and object keeps its address and its topics.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import re
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
-from streamsapp.errors import StreamsError
+from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.local.jars import cache_dir, kafka_jars
 from streamsapp.local.java import find_java
 
@@ -26,6 +29,11 @@ _HOST = "127.0.0.1"
 _CLUSTER_ID = "c3RyZWFtc2FwcC1sb2NhbA"
 _STARTED = b"Kafka Server started"
 _POLL_SECONDS = 0.02
+#: Held by the broker's process as long as it lives.
+_LOCK = "broker.lock"
+
+#: Waits for the end of its standard input, which is that of whoever started the broker ($1), and ends the broker.
+_GUARD = 'read -r _; kill "$1" || exit; for _ in $(seq 30); do sleep 1; kill -0 "$1" || exit; done; kill -KILL "$1"'
 
 #: C1 only and the serial collector start fastest and leave the cores to what is being developed or tested.
 _JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=error")
@@ -75,11 +83,12 @@ class EmbeddedBroker:
     ) -> None:
         """``port`` is a free one unless given; ``properties`` are added to the broker's ``server.properties``."""
         self.data_dir = Path(data_dir).absolute()
-        self.port = port or _free_port()
-        self._controller_port = _free_port()
+        self.port = port or free_port()
+        self._controller_port = free_port()
         self._properties = dict(properties or {})
         self._start_timeout = start_timeout
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: _Guard | None = None
         self._class_archive: _ClassArchive | None = None
 
     @property
@@ -103,6 +112,16 @@ class EmbeddedBroker:
             raise StreamsError(f"the broker in {self.data_dir} already runs: stop it before it is started again")
         java, jars = find_java(), kafka_jars()
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        with self._lock() as lock:
+            self._launch(java, jars, lock)
+        return self
+
+    def _launch(self, java: Path, jars: Path, lock: int) -> None:
+        if not is_free(self.port):
+            raise UserInputError(
+                f"port {self.port} is taken by another program: stop that, or give the broker another port "
+                "(`streamsapp local --broker-port`)"
+            )
         settings = self._write_settings()
         self._class_archive = _ClassArchive.of(java)
         launch = [str(java), *_JVM_OPTIONS, *_LOG_OPTIONS, "-cp", f"{jars}/*"]
@@ -112,9 +131,9 @@ class EmbeddedBroker:
         command = [*launch, *self._class_archive.reading_or_recording(), "kafka.Kafka", str(settings)]
         with self.log_file.open("ab") as log:
             # A session of its own: Ctrl-C reaches the caller first, who stops the broker after its clients.
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,))
+        self._guard = _Guard(self._process.pid)
         self._wait_until_ready(log_start)
-        return self
 
     def stop(self, timeout: float = 30.0) -> None:
         """Stop the broker in good order; one that has not ended after ``timeout`` seconds is killed."""
@@ -127,6 +146,7 @@ class EmbeddedBroker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        self._dismiss_guard()
         if self._class_archive is not None:
             self._class_archive.publish()
 
@@ -136,6 +156,7 @@ class EmbeddedBroker:
         if process is not None:
             process.kill()
             process.wait()
+            self._dismiss_guard()
 
     def restart(self) -> None:
         """Stop in good order and start again with the same address and data."""
@@ -149,6 +170,26 @@ class EmbeddedBroker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _dismiss_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.dismiss()
+
+    @contextmanager
+    def _lock(self) -> Iterator[int]:
+        """A lock on the directory that the broker inherits. One whose owner is gone ends soon, and is waited for."""
+        deadline = time.monotonic() + self._start_timeout
+        with (self.data_dir / _LOCK).open("a") as lock:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise StreamsError(f"another broker runs in {self.data_dir}: stop it first") from None
+                    time.sleep(_POLL_SECONDS)
+            yield lock.fileno()
 
     def _write_settings(self) -> Path:
         addresses = {
@@ -227,7 +268,40 @@ class _ClassArchive:
                 self._recording.replace(self._path)
 
 
-def _free_port() -> int:
+class _Guard:
+    """A process that ends the broker when the one that started it is gone, however it ended."""
+
+    def __init__(self, broker: int) -> None:
+        end, self._end = os.pipe()  # no other process inherits the end that is kept here
+        try:
+            # In a session of its own: what ends the starter must not end the guard.
+            self._process = subprocess.Popen(
+                ["sh", "-c", _GUARD, "sh", str(broker)], stdin=end, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+        finally:
+            os.close(end)
+
+    def dismiss(self) -> None:
+        """The broker has ended."""
+        self._process.kill()  # before its input ends: the process id may be another's by now
+        self._process.wait()
+        os.close(self._end)
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on a port of this machine's loopback."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+        return True
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port: int = probe.getsockname()[1]

@@ -1,19 +1,25 @@
-"""``streamsapp local``: broker, topics, instance and HTTP port from one command, and down again on a signal."""
+"""``streamsapp local``: broker, topics, instance and HTTP port from one command, and down again however it ends."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+
+from instances import eventually
 
 MANIFEST = """
 apiVersion: streamsapp.dev/v1alpha1
@@ -24,47 +30,79 @@ spec:
   code:
     files:
       local_test.py: |
-        from streamsapp import Materialized, StreamsBuilder
+        from streamsapp import Consumed, Materialized, Produced, Serdes, StreamsBuilder
+        text = Serdes.string()
         topology = StreamsBuilder()
-        topology.stream("words").group_by_key().count(Materialized("counts")).to_stream().to("copies")
+        words = topology.stream("words", Consumed(text, text))
+        words.group_by_key().count(Materialized("counts")).to_stream().to("totals", Produced(text, Serdes.long()))
 """
 
+#: What reading shows of a total, a long.
+TOTAL = r"b'jane' b'\x00\x00\x00\x00\x00\x00\x00\x0{}'"
+Start = Callable[..., "Local"]
+
+
+class Local:
+    """The command at work in a project's folder."""
+
+    def __init__(self, project: Path, *options: str, **popen: Any) -> None:
+        project.mkdir(exist_ok=True)
+        (project / "app.yaml").write_text(MANIFEST)
+        self.project = project
+        self._told, self._log = project / "told", project / "log"
+        command = [sys.executable, "-m", "streamsapp.cli.main", "local", "-f", "app.yaml", "--http-port", "0", *options]
+        with self._told.open("w") as told, self._log.open("w") as log:
+            self.process = subprocess.Popen(command, cwd=project, stdout=told, stderr=log, **popen)
+
+    def runs(self) -> Local:
+        """Returns when it has said where everything is, and all its instances run."""
+        eventually(lambda: self.process.poll() is not None or "to RUNNING" in self.log(), "RUNNING", 120)
+        assert self.process.poll() is None, self.log()
+        return self
+
+    def told(self, pattern: str) -> str:
+        """From the banner."""
+        found = re.search(pattern, self._told.read_text())
+        assert found, self._told.read_text()
+        return found[1]
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def shell(self, what: str) -> str:
+        """The output of the command that the banner has for something."""
+        command = self.told(rf"to {what}:\n  (.*)\n")
+        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout  # noqa: S602
+
+    def ends(self, number: signal.Signals) -> int:
+        """The exit code after a signal."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def ask(self, path: str, **request: Any) -> Any:
+        address = self.told(r"status +(http://127\.0\.0\.1:\d+)/status")
+        with urllib.request.urlopen(f"{address}{path}", timeout=60, **request) as answer:  # noqa: S310 - http, as matched
+            return json.load(answer)
+
 
 @pytest.fixture
-def replicas(request: pytest.FixtureRequest) -> int:
-    count: int = getattr(request, "param", 1)
-    return count
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the command in a project's folder; what still runs after the test is ended."""
+    started: list[Local] = []
+
+    def begin(*options: str, project: str = "project", **popen: Any) -> Local:
+        started.append(Local(tmp_path / project, *options, **popen))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        if each.process.poll() is None:
+            each.process.terminate()
+            each.process.wait(60)
 
 
-@pytest.fixture
-def command(tmp_path: Path, replicas: int) -> Iterator[subprocess.Popen[str]]:
-    (tmp_path / "app.yaml").write_text(MANIFEST)
-    arguments = ["local", "-f", "app.yaml", "--data-dir", "data", "--http-port", "0", "--partitions", "3"]
-    arguments += ["--replicas", str(replicas)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "streamsapp.cli.main", *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=60)
-
-
-def read_until(stream: IO[str] | None, pattern: str) -> re.Match[str]:
-    """The first log message that matches; fails when the command ends without one."""
-    assert stream is not None
-    for line in stream:
-        match = re.search(pattern, json.loads(line)["message"]) if line.startswith("{") else None
-        if match:
-            return match
-    pytest.fail(f"the command ended and never said {pattern!r}")
-
-
-def ask_for_snapshots(address: str) -> Any:
-    with urllib.request.urlopen(f"{address}/snapshot", data=b"", timeout=60) as answer:  # noqa: S310 - http, as matched
-        return json.load(answer)
+def data_of(local: Local) -> Path:
+    return local.project / ".streamsapp" / "local-test"
 
 
 def snapshots_below(folder: Path) -> set[str]:
@@ -72,31 +110,106 @@ def snapshots_below(folder: Path) -> set[str]:
     return {manifest.parent.parent.name for manifest in folder.glob("*/*/manifests/*.json")}
 
 
-def test_local_brings_all_it_needs_and_leaves_on_a_signal(command: subprocess.Popen[str], tmp_path: Path) -> None:
-    broker = read_until(command.stderr, r"^broker (\S+); write to words; results in copies$")[1]
-    status = read_until(command.stderr, r"^status on (http://127\.0\.0\.1:\d+)/status$")[1]
-    read_until(command.stderr, "to RUNNING")
+def processes_that_name(folder: Path) -> list[bytes]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended since
+            found += [line for line in [process.read_bytes()] if bytes(folder) in line]
+    return found
+
+
+def test_local_brings_all_it_needs_and_leaves_on_a_signal(start: Start) -> None:
+    local = start("--partitions", "3").runs()
+    broker = local.told(r"broker +(\S+)")
     topics = AdminClient({"bootstrap.servers": broker}).list_topics(timeout=10).topics
-    assert {name: len(topics[name].partitions) for name in ("words", "copies")} == {"words": 3, "copies": 3}
-    with urllib.request.urlopen(f"{status}/status", timeout=5) as answer:  # noqa: S310 - http, as matched above
-        assert json.load(answer)["state"] == "RUNNING"
-    assert ask_for_snapshots(status) == {"taken": True}
-    assert snapshots_below(tmp_path / "data" / "snapshots") == {"0_0", "0_1", "0_2"}
-    command.send_signal(signal.SIGTERM)
-    command.communicate(timeout=60)
-    assert command.returncode == 0
+    assert {name: len(topics[name].partitions) for name in ("words", "totals")} == {"words": 3, "totals": 3}
+    assert local.ask("/status")["state"] == "RUNNING"
+    assert local.ask("/snapshot", data=b"") == {"taken": True}
+    assert snapshots_below(data_of(local) / "snapshots") == {"0_0", "0_1", "0_2"}
+    assert local.ends(signal.SIGTERM) == 0
 
 
-@pytest.mark.parametrize("replicas", [2], indirect=True)
-def test_several_replicas_are_seen_through_one_port(command: subprocess.Popen[str], tmp_path: Path) -> None:
-    status = read_until(command.stderr, r"^2 instances; status on (http://127\.0\.0\.1:\d+)/status$")[1]
-    for _ in range(2):
-        read_until(command.stderr, "to RUNNING")
-    with urllib.request.urlopen(f"{status}/status", timeout=5) as answer:  # noqa: S310 - http, as matched above
-        document = json.load(answer)
-    assert [each["instance"] for each in document["instances"]] == ["local-test-0", "local-test-1"]
-    assert ask_for_snapshots(status) == {"taken": True}
-    assert snapshots_below(tmp_path / "data" / "snapshots") == {"0_0", "0_1", "0_2"}
-    command.send_signal(signal.SIGTERM)
-    command.communicate(timeout=60)
-    assert command.returncode == 0
+@pytest.mark.long
+def test_several_replicas_are_seen_through_one_port(start: Start) -> None:
+    local = start("--replicas", "2").runs()
+    eventually(lambda: local.log().count("to RUNNING") == 2, "both running", 120)
+    assert [each["instance"] for each in local.ask("/status")["instances"]] == ["local-test-0", "local-test-1"]
+    assert local.ask("/snapshot", data=b"") == {"taken": True}
+    assert snapshots_below(data_of(local) / "snapshots") == {"0_0", "0_1", "0_2", "0_3"}
+    assert local.ends(signal.SIGTERM) == 0
+
+
+def test_what_the_banner_says_works_and_is_kept_until_it_is_to_be_forgotten(start: Start) -> None:
+    first = start().runs()
+    assert first.told(r"folder +(\S+)") == str(data_of(first))
+    first.shell("write a record")
+    assert first.shell("read the results") == f"{TOTAL.format(1)}\n"
+    assert first.ends(signal.SIGINT) == 0
+
+    again = start().runs()
+    assert again.told(r"broker +(\S+)") == first.told(r"broker +(\S+)"), "the port is the same one every time"
+    again.shell("write a record")
+    assert again.shell("read the results").splitlines()[-1] == TOTAL.format(2)
+    assert again.ends(signal.SIGINT) == 0
+
+    fresh = start("--fresh").runs()
+    fresh.shell("write a record")
+    assert fresh.shell("read the results") == f"{TOTAL.format(1)}\n"
+
+
+def test_a_second_one_is_refused_and_the_first_goes_on(start: Start, tmp_path: Path) -> None:
+    first = start().runs()
+    manifest = str(tmp_path / "project" / "app.yaml")
+    command = [sys.executable, "-m", "streamsapp.cli.main", "local", "-f", manifest, "--http-port", "0"]
+    second = subprocess.run([*command, "--fresh"], capture_output=True, text=True, check=False)
+
+    assert (second.returncode, second.stdout) == (2, "")
+    assert f"is in use by another `streamsapp local` (process {first.process.pid}): stop that one" in second.stderr
+    first.shell("write a record")
+    assert first.shell("read the results") != ""
+
+
+@pytest.mark.long
+def test_projects_of_one_name_share_nothing(start: Start, tmp_path: Path) -> None:
+    first, other = start(project="one").runs(), start(project="two").runs()
+    assert first.told(r"broker +(\S+)") != other.told(r"broker +(\S+)")
+    first.shell("write a record")
+    assert first.shell("read the results") != ""
+    assert other.ask("/state/counts?from=&to=")["entries"] == []
+    assert (tmp_path / "one" / ".streamsapp" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_terminal_that_is_closed_ends_everything_in_good_order(start: Start, tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+
+    def in_a_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    local = start(stdin=theirs, preexec_fn=in_a_terminal, pass_fds=(theirs,))
+    os.close(theirs)
+    local.runs()
+    os.close(ours)
+
+    assert local.process.wait(60) == 0
+    assert "SIGHUP: committing and closing" in local.log()
+    assert processes_that_name(tmp_path) == []
+
+
+def test_no_broker_outlives_a_command_that_is_killed_and_the_next_one_goes_on(start: Start, tmp_path: Path) -> None:
+    killed = start().runs()
+    killed.shell("write a record")
+    assert killed.ends(signal.SIGKILL) == -signal.SIGKILL
+
+    again = start().runs()  # at once: it waits for the broker of the one before
+    assert again.shell("read the results") == f"{TOTAL.format(1)}\n"
+    assert again.ends(signal.SIGTERM) == 0
+    assert processes_that_name(tmp_path) == []
+
+
+@pytest.mark.long
+def test_a_command_that_is_killed_as_the_broker_starts_leaves_no_process(start: Start, tmp_path: Path) -> None:
+    local = start()
+    eventually(lambda: any(b"kafka.Kafka" in line for line in processes_that_name(tmp_path)), "a broker", 60)
+    assert local.ends(signal.SIGHUP) == -signal.SIGHUP
+    eventually(lambda: processes_that_name(tmp_path) == [], "the end of the broker", 60)

@@ -10,9 +10,11 @@ import pytest
 from manifests import app
 from streamsapp.cli.arguments import snapshots_of, with_remote_state
 from streamsapp.cli.local import own_remote_state
+from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.config import RemoteStateConfig
 from streamsapp.manifest.to_config import to_config
 
+MANIFEST = Path("app.yaml")
 NAMED = {"remoteState": {"url": "s3://bucket/prefix"}}
 
 
@@ -22,7 +24,7 @@ def test_snapshots_go_to_a_folder_beside_the_broker(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    url = own_remote_state(app(**spec), embedded, Path("my data"))
+    url = own_remote_state(app(**spec), embedded, LocalFolder(MANIFEST, "wordcount", Path("my data")))
 
     made = to_config(with_remote_state(app(**spec), url)).remote_state
     assert made is not None
@@ -30,30 +32,31 @@ def test_snapshots_go_to_a_folder_beside_the_broker(
 
 
 def test_snapshots_go_where_the_manifest_says(tmp_path: Path) -> None:
-    url = own_remote_state(app(**NAMED), False, tmp_path)
+    url = own_remote_state(app(**NAMED), False, LocalFolder(MANIFEST, "wordcount", tmp_path))
 
     assert url is None
     assert to_config(with_remote_state(app(**NAMED), url)).remote_state == RemoteStateConfig(url="s3://bucket/prefix")
 
 
 def test_snapshots_are_looked_for_where_local_keeps_them_when_the_manifest_names_no_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert snapshots_of(app(), None) is None
+    manifest = tmp_path / "app.yaml"
+    assert snapshots_of(app(), manifest, None) is None
 
-    kept = tmp_path / "streamsapp-local" / "wordcount"
-    (kept / "snapshots").mkdir(parents=True)
+    kept = LocalFolder(manifest, "wordcount")
+    kept.snapshots.mkdir(parents=True)
 
-    assert snapshots_of(app(), None) == RemoteStateConfig(url=own_remote_state(app(), False, kept) or "")
-    assert snapshots_of(app(**NAMED), None) == RemoteStateConfig(url="s3://bucket/prefix")
+    assert snapshots_of(app(), manifest, None) == RemoteStateConfig(url=own_remote_state(app(), False, kept) or "")
+    assert snapshots_of(app(**NAMED), manifest, None) == RemoteStateConfig(url="s3://bucket/prefix")
+    assert snapshots_of(app(), tmp_path / "another project" / "app.yaml", None) is None
 
 
 def test_a_data_folder_that_is_named_is_looked_into_whatever_the_manifest_says(tmp_path: Path) -> None:
     (tmp_path / "snapshots").mkdir()
 
-    found = snapshots_of(app(**NAMED), tmp_path)
+    found = snapshots_of(app(**NAMED), MANIFEST, tmp_path)
 
     assert found is not None
     assert found.location == tmp_path / "snapshots"
-    assert snapshots_of(app(**NAMED), tmp_path / "another") is None
+    assert snapshots_of(app(**NAMED), MANIFEST, tmp_path / "another") is None
