@@ -53,7 +53,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
 
-@pytest.fixture(params=["exactly_once", "at_least_once"])
+@pytest.fixture(params=["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
 def guarantee(request: pytest.FixtureRequest) -> str:
     """Both processing guarantees."""
     name: str = request.param

@@ -19,7 +19,12 @@ def short_plan(seed: int, guarantee: str, *, remote: bool) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("seed", "guarantee", "remote"), [(1, EXACTLY_ONCE, False), (4, AT_LEAST_ONCE, False), (11, EXACTLY_ONCE, True)]
+    ("seed", "guarantee", "remote"),
+    [
+        pytest.param(1, EXACTLY_ONCE, False, marks=pytest.mark.long),
+        pytest.param(4, AT_LEAST_ONCE, False, marks=pytest.mark.long),
+        (11, EXACTLY_ONCE, True),
+    ],
 )
 def test_output_and_state_are_right_after_a_run_with_faults(
     tmp_path: Path, seed: int, guarantee: str, remote: bool

@@ -86,6 +86,7 @@ def beginner(world: World, kafka: Kafka) -> Iterator[Beginner]:
     world.kubectl("delete", "streamsapp", made.topics, where, "--ignore-not-found", "--timeout=90s")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(500, func_only=True)
 def test_an_application_counts_on_from_its_history_which_a_job_counted_before_there_was_a_pod(
     beginner: Beginner,
@@ -105,6 +106,7 @@ def test_an_application_counts_on_from_its_history_which_a_job_counted_before_th
     app.wait(lambda: not beginner.job(), "no Job any more")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(500, func_only=True)
 def test_a_bootstrap_that_fails_starts_no_pod_says_why_and_goes_on_when_the_spec_is_mended(beginner: Beginner) -> None:
     beginner.write(1_000)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from cluster_world import WORDCOUNT, Running
 
 _CRD = "streamsapps.streamsapp.dev"
 _MISSING_IMAGE = "localhost/no-such-image:1"
 
 
+@pytest.mark.long
 def test_an_image_that_cannot_be_pulled_is_told_of_and_no_pod_is_touched(wordcount: Running) -> None:
     before = wordcount.app.uids()
 
@@ -43,6 +46,7 @@ def test_a_revision_whose_first_pod_does_not_become_ready_is_rolled_back(wordcou
     wordcount.load.check()
 
 
+@pytest.mark.long
 def test_a_setting_is_rolled_out_pod_by_pod(wordcount: Running) -> None:
     before = wordcount.app.uids()
     manifest = wordcount.world.manifest(WORDCOUNT)
@@ -55,6 +59,7 @@ def test_a_setting_is_rolled_out_pod_by_pod(wordcount: Running) -> None:
     wordcount.load.check()
 
 
+@pytest.mark.long
 def test_a_topology_with_one_more_part_is_rolled_out_beside_the_old_one(wordcount: Running) -> None:
     before = wordcount.app.uids()
     wordcount.world.create_topics("other-lines", "other-lines-copied")
@@ -67,6 +72,7 @@ def test_a_topology_with_one_more_part_is_rolled_out_beside_the_old_one(wordcoun
     wordcount.load.check()
 
 
+@pytest.mark.long
 def test_a_topology_whose_state_would_be_read_by_others_is_refused_and_nothing_is_touched(wordcount: Running) -> None:
     before = wordcount.app.uids()
 
@@ -82,6 +88,7 @@ def test_a_topology_whose_state_would_be_read_by_others_is_refused_and_nothing_i
     wordcount.app.wait(lambda: wordcount.observer.told("TopologyRefused"), "an event")
 
 
+@pytest.mark.long
 def test_an_upgrade_of_the_operator_and_its_resource_definition_leaves_applications_alone(wordcount: Running) -> None:
     before, revision = wordcount.app.uids(), wordcount.app.rollout()["revision"]
     operators = set(wordcount.world.operator_pods())
@@ -101,6 +108,7 @@ def test_an_upgrade_of_the_operator_and_its_resource_definition_leaves_applicati
     wordcount.load.check()
 
 
+@pytest.mark.long
 def test_an_application_is_suspended_and_goes_on_where_it_was(wordcount: Running) -> None:
     wordcount.app.scale(0)
     wordcount.app.wait(lambda: not wordcount.app.pods() and wordcount.app.status()["phase"] == "Suspended", "no pods")

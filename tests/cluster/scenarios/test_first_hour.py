@@ -52,6 +52,7 @@ def test_code_that_raises_is_quoted_and_what_runs_goes_on(wordcount: Running) ->
     wordcount.app.wait(lambda: wordcount.observer.told("CheckFailed"), "an event")
 
 
+@pytest.mark.long
 def test_the_last_pod_that_the_spec_asks_for_makes_the_application_ready_again_after_a_mistake_is_mended(
     wordcount: Running,
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from cluster_app import frozen, kill, processes_of
 from cluster_world import WORDCOUNT, Running
 
@@ -76,6 +78,7 @@ def test_kubectl_drain_waits_while_a_pod_is_needed_and_then_takes_one_at_a_time(
     wordcount.load.check()
 
 
+@pytest.mark.long
 def test_an_operator_that_is_killed_at_any_moment_of_a_rollout_brings_it_to_its_end(wordcount: Running) -> None:
     before = wordcount.app.uids()
     wordcount.app.ask_for_restart()

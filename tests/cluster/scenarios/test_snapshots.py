@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cluster_world import SNAPSHOTS, Running
 
 
+@pytest.mark.long
 def test_pods_come_at_once_and_go_one_at_a_time_when_the_number_is_changed(snapshots: Running) -> None:
     snapshots.app.scale(4)
     status = snapshots.app.wait_settled()
@@ -19,6 +22,7 @@ def test_pods_come_at_once_and_go_one_at_a_time_when_the_number_is_changed(snaps
     snapshots.load.check()
 
 
+@pytest.mark.long
 def test_counting_goes_on_while_the_object_store_is_away_and_the_snapshots_are_told_to_be_old(
     snapshots: Running,
 ) -> None:

@@ -33,8 +33,15 @@ def test_counts_every_word_of_the_given_files_and_says_so(tmp_path: Path) -> Non
     assert "rose 4  a 3  is 2" in answer.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["starting Apache Kafka", "streamsapp run"])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        (signal.SIGINT, "streamsapp run"),
+        pytest.param(signal.SIGTERM, "streamsapp run", marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, "starting Apache Kafka", marks=pytest.mark.long),
+        (signal.SIGTERM, "starting Apache Kafka"),
+    ],
+)
 def test_a_signal_ends_every_process(number: signal.Signals, moment: str, tmp_path: Path) -> None:
     sources = tmp_path / "sources"
     sources.mkdir()

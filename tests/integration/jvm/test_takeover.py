@@ -83,7 +83,7 @@ def test_both_sides_describe_the_program_alike(kafka: Kafka, instances: Instance
     assert topology(topics).describe().to_text() == start_jvm(topics, instances.config()).description
 
 
-@pytest.mark.parametrize("state", ["kept", "wiped"])
+@pytest.mark.parametrize("state", ["wiped", pytest.param("kept", marks=pytest.mark.long)])
 def test_counts_stay_exact_while_an_application_goes_to_the_jvm_and_comes_back(
     kafka: Kafka, instances: Instances, start_jvm: StartJvm, guarantee: str, state: str
 ) -> None:

@@ -63,7 +63,9 @@ def test_watches_all_namespaces_when_it_is_told_to(own_world: World) -> None:
         own_world.until_ready()
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.6, 2.0])
+@pytest.mark.parametrize(
+    "seconds", [0.3, *(pytest.param(each, marks=pytest.mark.long) for each in (0.0, 0.1, 0.6, 2.0))]
+)
 def test_gives_its_lease_back_whenever_it_is_told_to_end(world: World, seconds: float) -> None:
     until(lambda: _holder(world) == "one", "it leads")
     time.sleep(seconds)
@@ -108,6 +110,7 @@ def test_survives_an_api_server_that_is_away_without_a_wrong_step(own_world: Wor
         assert operator.running
 
 
+@pytest.mark.long
 def test_stands_by_until_an_api_server_is_back_that_was_away_for_longer_than_its_lease(own_world: World) -> None:
     world = own_world
     world.apply()

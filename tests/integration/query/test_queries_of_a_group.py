@@ -48,6 +48,7 @@ def test_replicas_answer_within_bounds(pair: tuple[RunningPod, RunningPod]) -> N
     assert first.ask(f"/state/counts/{away[0]}?standby=ok&maxLag=0&maxAgeMs=0&local")[0] == 421
 
 
+@pytest.mark.long
 def test_answers_never_go_back_while_instances_come_and_go(
     kafka: Kafka, words: str, pods: Pods, pair: tuple[RunningPod, RunningPod]
 ) -> None:

@@ -103,6 +103,7 @@ def test_an_instance_goes_on_when_the_broker_was_stopped_under_load(
     go_on(load)
 
 
+@pytest.mark.long
 def test_exactly_once_holds_when_the_broker_did_not_answer_for_longer_than_a_transaction_may_take(
     tmp_path: Path,
 ) -> None:

@@ -66,7 +66,7 @@ class Run:
         assert process.close() == 0
 
 
-@pytest.mark.parametrize("wipe", [False, True], ids=["state_kept", "state_wiped"])
+@pytest.mark.parametrize("wipe", [True, pytest.param(False, marks=pytest.mark.long)], ids=["state_wiped", "state_kept"])
 def test_nothing_is_lost_and_state_equals_changelog_when_the_process_is_killed(
     kafka: Kafka, instances: Instances, guarantee: str, wipe: bool
 ) -> None:
@@ -88,7 +88,7 @@ def test_nothing_is_lost_and_state_equals_changelog_when_the_process_is_killed(
         assert all(final[key] >= count for key, count in run.truth.items())
 
 
-@pytest.mark.parametrize("combine", [False, True], ids=["plain", "combined"])
+@pytest.mark.parametrize("combine", [True, pytest.param(False, marks=pytest.mark.long)], ids=["combined", "plain"])
 def test_words_are_counted_exactly_through_a_repartition_when_the_process_is_killed(
     kafka: Kafka, instances: Instances, combine: bool
 ) -> None:

@@ -75,6 +75,7 @@ class Watched:
         assert not check_chains([[*chain.valid(sorted(chain.numbers()))] for chain in self.chains])
 
 
+@pytest.mark.long
 def test_all_instances_are_killed_under_load_with_their_disks_while_the_server_restarts_and_counts_are_exact(
     instances: Instances, server: S3Server
 ) -> None:
@@ -122,6 +123,7 @@ def longest_pause(remote: Remote, instance: StreamsRuntime, seconds: float) -> f
     return longest
 
 
+@pytest.mark.long
 def test_processing_goes_on_without_the_object_store_and_status_tells_how_old_snapshots_are(
     instances: Instances, server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,6 +169,7 @@ def test_an_instance_does_not_start_without_its_bucket_and_says_what_to_do(
     assert instance.state is ClientState.ERROR
 
 
+@pytest.mark.long
 def test_an_instance_goes_on_when_its_bucket_is_deleted_and_writes_snapshots_into_a_new_one(
     instances: Instances, server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -220,6 +223,7 @@ def test_who_sleeps_past_its_session_meets_one_chain_and_does_not_write_in_it(
     assert all(counts[key] >= count for key, count in remote.truth.items())
 
 
+@pytest.mark.long
 def test_who_does_not_hear_that_others_took_over_learns_it_from_the_chain_and_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -40,7 +40,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restores, "PAUSE", 0.05)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.seeds(1)
 @pytest.mark.usefixtures("impatient")
 def test_state_is_exact_after_restarts_with_empty_disks_whatever_the_object_store_does(
     instances: Instances, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, seed: int

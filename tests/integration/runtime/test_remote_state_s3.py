@@ -54,6 +54,7 @@ def test_every_instance_is_killed_and_loses_its_disk_while_the_server_restarts_a
     assert remote.local_counts() == remote.truth
 
 
+@pytest.mark.long
 def test_without_the_server_an_instance_begins_with_the_changelog_and_takes_snapshots_later(
     instances: Instances, server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -60,7 +60,7 @@ def word_counts(source: str, sink: str, unsteady: RaisesNowAndThen, store: str =
     return builder.build()
 
 
-@pytest.mark.parametrize("store", ["rocksdb", "memory"])
+@pytest.mark.parametrize("store", ["rocksdb", pytest.param("memory", marks=pytest.mark.long)])
 def test_tasks_go_on_from_the_last_commit_when_the_thread_is_replaced(
     kafka: Kafka, instances: Instances, guarantee: str, store: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from instances import Instances, eventually, last_counts, produce, stored_counts
@@ -26,6 +27,7 @@ def topic_settings(kafka: Kafka, topic: str) -> dict[str, str]:
     return {name: entry.value for name, entry in kafka.admin.describe_configs([resource])[resource].result().items()}
 
 
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_counts_words_exactly_with_two_threads_and_a_repartition(
     kafka: Kafka, instances: Instances, guarantee: str
 ) -> None:

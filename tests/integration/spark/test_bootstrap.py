@@ -73,7 +73,7 @@ def suffix_of(later: list[bytes | None], whole: list[bytes | None]) -> bool:
     return not later or whole[-len(later) :] == later
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_goes_on_from_the_middle_as_if_it_had_run_from_the_beginning(
     instances: Instances, kafka: Kafka, guarantee: str
 ) -> None:

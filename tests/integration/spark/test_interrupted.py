@@ -84,7 +84,8 @@ class Counting:
 
 
 @pytest.mark.parametrize(
-    ("happens", "master"), [(KILLS_WORKER, "local[2]"), (KILLS_EXECUTOR, "local-cluster[2,1,1024]")]
+    ("happens", "master"),
+    [(KILLS_WORKER, "local[2]"), pytest.param(KILLS_EXECUTOR, "local-cluster[2,1,1024]", marks=pytest.mark.long)],
 )
 def test_a_task_that_is_lost_is_done_again_with_the_same_result(
     instances: Instances, kafka: Kafka, happens: str, master: str
