@@ -69,6 +69,23 @@ def test_a_signal_that_is_sent_twice_at_once_is_one() -> None:
         assert closed.wait(5)
 
 
+@pytest.mark.parametrize(("before", "heard"), [(signal.SIG_DFL, "SIGHUP"), (signal.SIG_IGN, "SIGTERM")])
+def test_a_closed_terminal_is_a_wish_to_end_unless_nohup_keeps_it_away(
+    before: signal.Handlers, heard: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    usual = signal.signal(signal.SIGHUP, before)
+    closed = threading.Event()
+    try:
+        with closing_on_signals(closed.set):
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert closed.wait(5)
+        assert f"{heard}: committing" in caplog.text
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+
+
 def test_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with closing_on_signals(lambda: None):
