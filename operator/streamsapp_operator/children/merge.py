@@ -46,12 +46,18 @@ def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
             if name not in _NEEDED:
                 result.pop(name, None)
         elif isinstance(value, dict):
-            result[name] = merged(result.get(name) or {}, value)
-        elif name in _ITEM_KEYS:
+            under = result.get(name)
+            result[name] = merged(under if isinstance(under, dict) else {}, value)
+        elif name in _ITEM_KEYS and _are_items(value, _ITEM_KEYS[name]):
             result[name] = _merged_items(result.get(name) or [], value, _ITEM_KEYS[name])
         else:
             result[name] = value
     return result
+
+
+def _are_items(value: object, key: str) -> bool:
+    """Other parts of a pod have lists of these names, too, of any kind."""
+    return isinstance(value, list) and all(isinstance(item, dict) and key in item for item in value)
 
 
 def _merged_items(base: list[dict[str, Any]], override: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:

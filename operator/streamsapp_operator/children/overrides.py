@@ -20,8 +20,9 @@ from streamsapp_operator.children.pod_shape import Container, PodMetadata, PodSp
 FIELD = "spec.podTemplate"
 
 _OWN = "belongs to the operator; remove it"
+_WITHOUT_LOGIN = "pods of an application carry no token of the API server; remove it"
 _POD_FIELDS = {
-    "automountServiceAccountToken": "pods of an application carry no token of the API server; remove it",
+    "automountServiceAccountToken": _WITHOUT_LOGIN,
     "enableServiceLinks": _OWN,
     "ephemeralContainers": "cannot be part of a template; use kubectl debug",
     "hostname": "pods are named by their StatefulSet; remove it",
@@ -73,6 +74,9 @@ def _pod_faults(pod: PodSpec, document: dict[str, Any], own_account: str) -> Ite
     for volume in pod.volumes or ():
         if volume.name in _VOLUMES:
             yield f"{path}.volumes[{volume.name}]: this name {_OWN}, or rename it"
+        sources = (volume.projected.sources if volume.projected else None) or ()
+        if any(source.service_account_token is not None for source in sources):
+            yield f"{path}.volumes[{volume.name}].projected: {_WITHOUT_LOGIN}"
     for container, fields in zip(pod.containers or (), document.get("containers") or (), strict=True):
         where = f"{path}.containers[{container.name}]"
         if container.name == CONTAINER:

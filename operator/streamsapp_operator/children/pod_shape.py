@@ -28,12 +28,29 @@ class SeccompProfile(_Part, frozen=True, kw_only=True):
     type: str | None = None
 
 
+class AppArmorProfile(_Part, frozen=True, kw_only=True):
+    type: str | None = None
+
+
+class SELinuxOptions(_Part, frozen=True, kw_only=True):
+    type: str | None = None
+    user: str | None = None
+    role: str | None = None
+
+
+class Named(_Part, frozen=True, kw_only=True):
+    name: Text
+
+
 class SecurityContext(_Part, frozen=True, kw_only=True):
     """Of a pod or of a container; what only one of them has is absent from the other."""
 
     run_as_non_root: bool | None = None
     run_as_user: int | None = None
     seccomp_profile: SeccompProfile | None = None
+    app_armor_profile: AppArmorProfile | None = None
+    se_linux_options: SELinuxOptions | None = None
+    sysctls: list[Named] | None = None
     privileged: bool | None = None
     allow_privilege_escalation: bool | None = None
     proc_mount: str | None = None
@@ -41,8 +58,34 @@ class SecurityContext(_Part, frozen=True, kw_only=True):
     windows_options: dict[str, Any] | None = None
 
 
-class Named(_Part, frozen=True, kw_only=True):
-    name: Text
+class Target(_Part, frozen=True, kw_only=True):
+    """Where a probe or a hook goes to."""
+
+    host: str | None = None
+
+
+class Handler(_Part, frozen=True, kw_only=True):
+    """A probe, or a hook of a container's life."""
+
+    http_get: Target | None = None
+    tcp_socket: Target | None = None
+
+
+class Lifecycle(_Part, frozen=True, kw_only=True):
+    post_start: Handler | None = None
+    pre_stop: Handler | None = None
+
+
+class ProjectedSource(_Part, frozen=True, kw_only=True):
+    service_account_token: dict[str, Any] | None = None
+
+
+class Projected(_Part, frozen=True, kw_only=True):
+    sources: list[ProjectedSource] | None = None
+
+
+class Volume(Named, frozen=True, kw_only=True):
+    projected: Projected | None = None
 
 
 class Port(_Part, frozen=True, kw_only=True):
@@ -65,12 +108,17 @@ class Container(_Part, frozen=True, kw_only=True):
     ports: list[Port] | None = None
     volume_mounts: list[VolumeMount] | None = None
     security_context: SecurityContext | None = None
+    startup_probe: Handler | None = None
+    liveness_probe: Handler | None = None
+    readiness_probe: Handler | None = None
+    lifecycle: Lifecycle | None = None
 
 
 class PodSpec(_Part, frozen=True, kw_only=True):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
-    volumes: list[Named] | None = None
+    volumes: list[Volume] | None = None
+    affinity: dict[str, Any] | None = None
     image_pull_secrets: list[Named] | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
     security_context: SecurityContext | None = None

@@ -29,7 +29,7 @@ from streamsapp_operator.children.names import (
 )
 from streamsapp_operator.children.overrides import override_faults
 from streamsapp_operator.children.pod_shape import PodSpec, PodTemplate
-from streamsapp_operator.children.restricted import CONTAINER_SECURITY, POD_SECURITY, restricted_faults
+from streamsapp_operator.children.restricted import CONTAINER_SECURITY, POD_SECURITY, armor_faults, restricted_faults
 from streamsapp_operator.children.settings import RenderSettings
 
 MANIFEST_DIR = "/etc/streamsapp/app"
@@ -56,7 +56,7 @@ def pod_template(app: StreamsApp, settings: RenderSettings, code: Collection[str
     spec = template["spec"]
     for kind in {"initContainers", "containers"} & spec.keys():
         spec[kind] = [_secured(container) for container in spec[kind]]
-    faults = list(restricted_faults(spec))
+    faults = [*armor_faults(template["metadata"]["annotations"]), *restricted_faults(spec)]
     if faults:
         raise ManifestError(faults)
     return template

@@ -6,13 +6,23 @@ fault is told before anything is touched, by the field that causes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from streamsapp_operator.children.overrides import FIELD
-from streamsapp_operator.children.pod_shape import Capabilities, Container, PodSpec, SeccompProfile, SecurityContext
+from streamsapp_operator.children.pod_shape import (
+    AppArmorProfile,
+    Capabilities,
+    Container,
+    Handler,
+    Lifecycle,
+    PodSpec,
+    SeccompProfile,
+    SecurityContext,
+    SELinuxOptions,
+)
 
 _USER = 65532
 _CAPABILITIES = frozenset({"NET_BIND_SERVICE"})
@@ -29,6 +39,26 @@ _VOLUMES = frozenset(
         "secret",
     }
 )
+#: Those that are safe by themselves, as Kubernetes 1.32 has them.
+_SYSCTLS = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.tcp_wmem",
+    }
+)
+_SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
+#: Annotations by which containers had their AppArmor profile before there was a field for it.
+_ARMOR_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
 _STANDARD = "pods of an application keep to the restricted Pod Security Standard"
 
 POD_SECURITY: dict[str, Any] = {
@@ -53,9 +83,32 @@ def restricted_faults(document: dict[str, Any]) -> Iterator[str]:
             yield f"{path}.volumes[{volume['name']}]: {_STANDARD}; use one of {', '.join(sorted(_VOLUMES))}"
     security = pod.security_context or SecurityContext()
     yield from _identity_faults(security, f"{path}.securityContext")
+    for sysctl in security.sysctls or ():
+        if sysctl.name not in _SYSCTLS:
+            yield f"{path}.securityContext.sysctls[{sysctl.name}]: {_STANDARD}; remove it"
     for kind, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for container in containers or ():
             yield from _container_faults(container, f"{path}.{kind}[{container.name}]")
+
+
+def armor_faults(annotations: Mapping[str, str]) -> Iterator[str]:
+    """One line for each annotation of a pod that takes a container's AppArmor profile away."""
+    for key, profile in annotations.items():
+        if key.startswith(_ARMOR_PREFIX) and profile not in ("", "runtime/default") and profile[:10] != "localhost/":
+            yield f"{FIELD}.metadata.annotations.{key}: {_STANDARD}; remove it"
+
+
+def _handlers(container: Container) -> Iterator[tuple[str, Handler]]:
+    """Its probes and hooks, by the name of their field."""
+    hooks = container.lifecycle or Lifecycle()
+    found = {
+        "startupProbe": container.startup_probe,
+        "livenessProbe": container.liveness_probe,
+        "readinessProbe": container.readiness_probe,
+        "lifecycle.postStart": hooks.post_start,
+        "lifecycle.preStop": hooks.pre_stop,
+    }
+    return ((name, handler) for name, handler in found.items() if handler is not None)
 
 
 def _identity_faults(security: SecurityContext, where: str, *, inherits: bool = False) -> Iterator[str]:
@@ -66,6 +119,11 @@ def _identity_faults(security: SecurityContext, where: str, *, inherits: bool = 
     profile = security.seccomp_profile or SeccompProfile()
     if profile.type not in ("RuntimeDefault", "Localhost") and not (inherits and profile.type is None):
         yield f"{where}.seccompProfile: {_STANDARD}; its type must be RuntimeDefault or Localhost"
+    armor, linux = security.app_armor_profile or AppArmorProfile(), security.se_linux_options or SELinuxOptions()
+    if armor.type not in (None, "RuntimeDefault", "Localhost"):
+        yield f"{where}.appArmorProfile: {_STANDARD}; its type must be RuntimeDefault or Localhost"
+    if linux.user or linux.role or (linux.type or "") not in _SELINUX_TYPES:
+        yield f"{where}.seLinuxOptions: {_STANDARD}; no user, no role, and a type that containers have; remove it"
     if security.windows_options is not None:
         yield f"{where}.windowsOptions: pods of an application run on Linux; remove it"
 
@@ -83,6 +141,10 @@ def _container_faults(container: Container, path: str) -> Iterator[str]:
     capabilities = security.capabilities or Capabilities()
     if "ALL" not in (capabilities.drop or ()) or not _CAPABILITIES.issuperset(capabilities.add or ()):
         yield f"{where}.capabilities: {_STANDARD}; drop ALL and add nothing but NET_BIND_SERVICE"
+    for name, handler in _handlers(container):
+        for kind, target in (("httpGet", handler.http_get), ("tcpSocket", handler.tcp_socket)):
+            if target is not None and target.host:
+                yield f"{path}.{name}.{kind}.host: {_STANDARD}; remove it, so that it is the pod itself"
     for port in container.ports or ():
         if port.host_port:
             yield f"{path}.ports[{port.container_port}].hostPort: {_STANDARD}; remove it"

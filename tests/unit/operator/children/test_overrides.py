@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import decode
 from streamsapp_operator.children import RenderSettings, revision_of
+from streamsapp_operator.children.once import once
 
+TOKEN = {"serviceAccountToken": {"path": "token"}}
 SETTINGS = RenderSettings(runtime_image="streamsapp-runtime:1", operator_namespace="operators")
 
 
@@ -196,6 +199,32 @@ def test_nothing_is_mounted_over_the_runtimes_files(path: str) -> None:
         ({"securityContext": {"seccompProfile": {"type": "Unconfined"}}}, "securityContext.seccompProfile"),
         ({"securityContext": {"windowsOptions": {}}}, "securityContext.windowsOptions"),
         (
+            {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
+            "securityContext.sysctls[kernel.msgmax]",
+        ),
+        ({"securityContext": {"seLinuxOptions": {"type": "spc_t"}}}, "securityContext.seLinuxOptions"),
+        ({"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}, "securityContext.appArmorProfile"),
+        ({"volumes": [{"name": "t", "projected": {"sources": [TOKEN]}}]}, "volumes[t].projected"),
+        *(
+            (
+                {"containers": [{"name": "s", field: {way: {"host": "10.0.0.1", "port": 1}}}]},
+                f"containers[s].{field}.{way}.host",
+            )
+            for field in ("startupProbe", "livenessProbe", "readinessProbe")
+            for way in ("httpGet", "tcpSocket")
+        ),
+        *(
+            (
+                {"initContainers": [{"name": "s", "lifecycle": {hook: {"httpGet": {"host": "x", "port": 1}}}}]},
+                f"initContainers[s].lifecycle.{hook}.httpGet.host",
+            )
+            for hook in ("postStart", "preStop")
+        ),
+        (
+            of_runtime(livenessProbe={"httpGet": {"host": "x"}})["spec"],
+            "containers[runtime].livenessProbe.httpGet.host",
+        ),
+        (
             {"containers": [{"name": "s", "ports": [{"containerPort": 1, "hostPort": 1}]}]},
             "containers[s].ports[1].hostPort",
         ),
@@ -211,6 +240,8 @@ def test_nothing_is_mounted_over_the_runtimes_files(path: str) -> None:
                 ("runAsNonRoot", {"runAsNonRoot": False}),
                 ("runAsUser", {"runAsUser": 0}),
                 ("seccompProfile", {"seccompProfile": {"type": "Unconfined"}}),
+                ("appArmorProfile", {"appArmorProfile": {"type": "Unconfined"}}),
+                ("seLinuxOptions", {"seLinuxOptions": {"user": "system_u"}}),
             )
         ),
     ],
@@ -218,3 +249,59 @@ def test_nothing_is_mounted_over_the_runtimes_files(path: str) -> None:
 def test_what_breaks_the_restricted_standard_is_refused_by_name(spec: dict[str, Any], field: str) -> None:
     (told,) = faults({"spec": spec})
     assert told.startswith(f"spec.podTemplate.spec.{field}: pods of an application ")
+
+
+def test_what_the_restricted_standard_allows_is_left() -> None:
+    security = {
+        "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}],
+        "seLinuxOptions": {"type": "container_t", "level": "s0:c1"},
+        "appArmorProfile": {"type": "RuntimeDefault"},
+    }
+    volume = {"name": "v", "projected": {"sources": [{"configMap": {"name": "c"}}]}}
+    made = pod(securityContext=security, volumes=[volume])
+    assert security.items() <= made["securityContext"].items()
+    assert made["volumes"][-1] == volume
+
+
+ARMOR = "container.apparmor.security.beta.kubernetes.io/runtime"
+
+
+@pytest.mark.parametrize("profile", ["runtime/default", "localhost/mine", ""])
+def test_an_annotation_may_name_a_containers_profile(profile: str) -> None:
+    assert template({"metadata": {"annotations": {ARMOR: profile}}})["metadata"]["annotations"] == {ARMOR: profile}
+
+
+def test_an_annotation_takes_no_containers_profile_away() -> None:
+    (told,) = faults({"metadata": {"annotations": {ARMOR: "unconfined"}}})
+    assert told.startswith(f"spec.podTemplate.metadata.annotations.{ARMOR}: pods of an application ")
+
+
+def test_an_affinity_that_is_none_is_a_fault() -> None:
+    (told,) = faults({"spec": {"affinity": 5}})
+    assert told.startswith("spec.podTemplate.spec.affinity: expected a mapping, got 5")
+
+
+FIELDS = (
+    *("spec", "metadata", "labels", "annotations", "containers", "initContainers", "volumes", "env", "ports", "name"),
+    *("affinity", "podAntiAffinity", "securityContext", "livenessProbe", "httpGet", "port", "imagePullPolicy"),
+    *("volumeMounts", "mountPath", "topologySpreadConstraints", "topologyKey", "sysctls", "projected", "sources"),
+    *("resourceClaims", "lifecycle", "preStop", "csi", "volumeAttributes", "image", "containerPort", "tolerations"),
+)
+NAMES = st.sampled_from(FIELDS)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "runtime", "state", "http", "/", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=5),
+    max_leaves=30,
+)
+CONTAINER = dict.fromkeys(("livenessProbe", "imagePullPolicy", "env", "ports", "lifecycle", "x"), ANYTHING)
+CONTAINERS = st.lists(st.fixed_dictionaries({"name": st.just("runtime")}, optional=CONTAINER), max_size=1)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, ANYTHING) | {"containers": CONTAINERS}))
+def test_whatever_a_template_says_it_is_used_or_refused_with_its_field(spec: dict[str, Any]) -> None:
+    told: list[str] = []
+    try:
+        once(template({"spec": spec}), {}, {})
+    except ManifestError as error:
+        told = error.faults
+    assert all(fault.startswith("spec.podTemplate.") for fault in told)
