@@ -22,7 +22,7 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, Range
 from streamsapp.runtime.layout import Layout, lay_out
 from streamsapp_spark.audit_plan import AuditPlan, Known, Planner
-from streamsapp_spark.audit_task import Audited, AuditWork, Finding, audited_stores, auditing, decoded
+from streamsapp_spark.audit_task import Audited, AuditWork, Failed, Finding, Message, audited_stores, auditing, decoded
 from streamsapp_spark.command import Command
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.history import KafkaHistory
@@ -67,8 +67,11 @@ class _Audit(Command):
         totals = _Totals(set(), set())
         if plan.parts:
             with session(self._java) as spark:
-                for finding in self._findings(spark, stages, plan):
-                    self._take(finding, totals)
+                for message in self._messages(spark, stages, plan):
+                    if isinstance(message, Failed):
+                        plan.faults.append(message.error)
+                    else:
+                        self._take(message, totals)
         self._conclude(plan, totals)
         return 1 if plan.faults or totals.differences else 0
 
@@ -92,18 +95,26 @@ class _Audit(Command):
 
     # ---- comparing ---------------------------------------------------------------------------------------------
 
-    def _findings(self, spark: SparkSession, stages: Stages, plan: AuditPlan) -> Iterator[Finding | Audited]:
-        tasks = {str(task_id): 1 + place for place, each in enumerate(plan.parts) for task_id in stages.tasks(each)}
+    def _messages(self, spark: SparkSession, stages: Stages, plan: AuditPlan) -> Iterator[Message]:
+        tasks = {str(each): 1 + plan.parts.index(each.subtopology) for each in sorted(plan.tasks)}
         progress = Progress(_records(stages, plan), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
             work = self._work(listener.address, stages, plan)
             frames = Frames(spark, KafkaHistory(), stages, work, auditing(work))
+            failed: dict[int, list[str]] = {}
             for number in plan.parts:
+                writers = sorted({task for above in stages.above(number) for task in failed.get(above, ())})
+                if writers:
+                    yield from _without_input(plan, number, writers)
+                    continue
                 frames.make(number)
                 frame = frames.keep(number)
                 act(frame, progress)
-                yield from _messages(frame)
+                for message in _messages(frame):
+                    if isinstance(message, Failed):
+                        failed.setdefault(number, []).append(message.task)
+                    yield message
 
     def _work(self, report_to: Address, stages: Stages, plan: AuditPlan) -> AuditWork:
         shared = {each.topic for each in self._topology.global_stores()}
@@ -117,6 +128,7 @@ class _Audit(Command):
             (*plan.ranges, *of_globals),
             tuple(plan.internal),
             slots_of(stages),
+            tasks=frozenset(map(str, plan.tasks)),
             snapshots=plan.snapshots,
             store=self._options.store,
         )
@@ -152,7 +164,14 @@ class _Audit(Command):
         print(f"{self._id}: {verdict} in {totals.keys:,} keys of {stores}, {len(totals.tasks)} tasks")
 
 
-def _messages(frame: DataFrame) -> Iterator[Finding | Audited]:
+def _without_input(plan: AuditPlan, number: int, writers: list[str]) -> Iterator[Failed]:
+    """The tasks of a sub-topology that read what tasks wrote that failed."""
+    for task_id in sorted(each for each in plan.tasks if each.subtopology == number):
+        if str(task_id) in plan.snapshots:
+            yield Failed(str(task_id), f"task {task_id}: it reads what task {', '.join(writers)} writes")
+
+
+def _messages(frame: DataFrame) -> Iterator[Message]:
     """One partition's at a time, however many there are."""
     for row in frame.filter(f"reader = {NOBODY}").select("value").toLocalIterator():
         yield decoded(bytes(row["value"]))
@@ -162,8 +181,7 @@ def _records(stages: Stages, plan: AuditPlan) -> dict[str, int]:
     spans = {each.of: each.until - each.start for each in plan.ranges}
     return {
         str(task_id): sum(spans.get(each, 0) for each in stages.layout.plans[task_id].inputs)
-        for number in plan.parts
-        for task_id in stages.tasks(number)
+        for task_id in sorted(plan.tasks)
     }
 
 

@@ -7,7 +7,7 @@ everything that was written has been read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from streamsapp.config.streams_config import StreamsConfig
@@ -19,7 +19,7 @@ from streamsapp.remote.objects import ObjectStore
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp_spark.audit_task import audited_stores
 from streamsapp_spark.feeds import from_kafka
-from streamsapp_spark.snapshots import newest
+from streamsapp_spark.snapshots import NoSnapshotError, newest
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.until import Bounds
 
@@ -40,21 +40,23 @@ class Known:
 
 @dataclass
 class AuditPlan:
-    """What is replayed and compared."""
+    """The tasks to replay, and the snapshots to compare them with."""
 
-    #: Sub-topologies to replay, writers before readers.
+    #: Sub-topologies to replay, writers before readers, and the tasks of them that are replayed.
     parts: list[int] = field(default_factory=list)
+    tasks: set[TaskId] = field(default_factory=set)
+    #: Number of the snapshot of each task that is compared.
     snapshots: dict[str, int] = field(default_factory=dict)
     ranges: list[Range] = field(default_factory=list)
     internal: list[Range] = field(default_factory=list)
-    #: What keeps tasks from being compared; a sentence each.
+    #: Why tasks are not compared; a sentence each.
     faults: list[str] = field(default_factory=list)
-    #: What the reader of the result should know.
+    #: Facts that the reader of the result should know.
     notes: list[str] = field(default_factory=list)
 
 
 class Planner:
-    """Makes one plan."""
+    """Makes one plan. A task that cannot be compared keeps only those from being compared that read what it wrote."""
 
     def __init__(self, stages: Stages, known: Known, store: str | None) -> None:
         self._stages = stages
@@ -62,46 +64,60 @@ class Planner:
         self._store = store
         self._starts = {} if known.begun is None else {each.of: each.start for each in known.begun.ranges}
         self._snapshots: dict[TaskId, Snapshot] = {}
+        self._known_positions: dict[TaskId, dict[TopicPartition, int]] = {}
         self._plan = AuditPlan()
 
     def plan(self) -> AuditPlan:
         parts = [each for each in self._stages.in_order if audited_stores(self._stages.parts[each].stores, self._store)]
-        for number in parts:
-            self._find_snapshots(number)
-        sound = [number for number in parts if self._is_comparable(number)]
-        replayed = set().union(*(self._above(number) for number in sound)) if sound else set()
+        sound = [task_id for number in parts for task_id in self._comparable(number)]
+        upstream = {above for task_id in sound for above in self._stages.above(task_id.subtopology)}
+        tasks = {*sound, *(task_id for number in upstream for task_id in self._stages.tasks(number))}
+        replayed = {task_id.subtopology for task_id in tasks}
+        self._plan.tasks = tasks
         self._plan.parts = [each for each in self._stages.in_order if each in replayed]
-        self._plan.snapshots = {
-            str(task_id): found.number for task_id, found in self._snapshots.items() if task_id.subtopology in sound
-        }
-        for number in self._plan.parts:
-            self._add_ranges(number)
+        self._plan.snapshots = {str(task_id): self._snapshots[task_id].number for task_id in sound}
+        for task_id in sorted(tasks):
+            self._add_ranges(task_id)
         return self._plan
 
-    def _above(self, number: int) -> set[int]:
-        """A sub-topology and all that it gets records from."""
-        return {number}.union(*(self._above(each) for each in self._stages.upstream[number]))
+    def _comparable(self, number: int) -> list[TaskId]:
+        """The tasks of a sub-topology that have a snapshot to which everything they read can be replayed."""
+        found = [task_id for task_id in self._stages.tasks(number) if self._find_snapshot(task_id)]
+        sound = [task_id for task_id in found if not self._refused(self._objections(task_id, upstream=False))]
+        writers = [each for above in sorted(self._stages.above(number)) for each in self._stages.tasks(above)]
+        objections = [fault for each in writers for fault in self._objections(each, upstream=True)]
+        return [] if sound and self._refused(objections) else sound
 
-    def _find_snapshots(self, number: int) -> None:
-        for task_id in self._stages.tasks(number):
-            try:
-                chain = Chain(self._known.objects, self._known.config.application_id, task_id)
-                self._snapshots[task_id] = newest(chain)
-            except StreamsError as error:
-                self._plan.faults.append(str(error))
+    def _refused(self, objections: Iterable[str]) -> bool:
+        objections = list(objections)
+        self._plan.faults += [each for each in objections if each not in self._plan.faults]
+        return bool(objections)
 
-    def _is_comparable(self, number: int) -> bool:
-        faults = list(self._objections(number))
-        self._plan.faults += faults
-        return not faults and all(task_id in self._snapshots for task_id in self._stages.tasks(number))
+    def _find_snapshot(self, task_id: TaskId) -> bool:
+        if task_id in self._snapshots:
+            return True
+        try:
+            chain = Chain(self._known.objects, self._known.config.application_id, task_id)
+            self._snapshots[task_id] = newest(chain)
+        except NoSnapshotError as error:
+            if self._has_read_nothing(task_id):
+                self._plan.notes.append(f"task {task_id}: it has read nothing yet, so there is nothing to compare")
+            else:
+                self._refused([str(error)])
+        except StreamsError as error:
+            self._refused([str(error)])
+        return task_id in self._snapshots
 
-    def _objections(self, number: int) -> Iterator[str]:
-        upstream = self._above(number) - {number}
-        for part in sorted(upstream | {number}):
-            for task_id in self._stages.tasks(part):
-                yield from self._of_task(task_id, upstream=part in upstream)
+    def _has_read_nothing(self, task_id: TaskId) -> bool:
+        """Whether a task still stands where it began. The beginning of a repartition topic moves as it is read."""
+        at = self._positions(task_id)
+        return all(
+            at.get(each) == self._start(each)
+            and (each.topic not in self._stages.layout.repartition_topics or each not in self._known.committed)
+            for each in self._stages.layout.plans[task_id].inputs
+        )
 
-    def _of_task(self, task_id: TaskId, *, upstream: bool) -> Iterator[str]:
+    def _objections(self, task_id: TaskId, *, upstream: bool) -> Iterator[str]:
         positions = self._positions(task_id)
         for partition in self._stages.layout.plans[task_id].inputs:
             position = positions.get(partition)
@@ -110,7 +126,7 @@ class Planner:
             elif partition.topic in self._stages.layout.repartition_topics:
                 if self._has_more(partition, position):
                     yield f"task {task_id}: {partition} has records after offset {position}, where it stands; {_STOP}"
-            elif self._known.bounds.lows[partition] > self._starts.get(partition, self._known.bounds.lows[partition]):
+            elif self._known.bounds.lows[partition] > self._start(partition):
                 yield f"task {task_id}: records of {partition} that it was made from were deleted since"
             elif upstream and position != self._known.committed.get(partition, position):
                 yield (
@@ -118,32 +134,43 @@ class Planner:
                     f"{self._known.committed[partition]}; {_STOP}"
                 )
 
+    def _start(self, partition: TopicPartition) -> int:
+        """The offset from which on a partition is replayed: where its bootstrap began, else its first record."""
+        return self._starts.get(partition, self._known.bounds.lows[partition])
+
     def _positions(self, task_id: TaskId) -> dict[TopicPartition, int]:
-        """How far a task has read: as its snapshot says, the group, or its bootstrap."""
+        """How far a task has read each of its inputs; one of which nothing tells is left out."""
+        if task_id not in self._known_positions:
+            self._known_positions[task_id] = self._find_positions(task_id)
+        return self._known_positions[task_id]
+
+    def _find_positions(self, task_id: TaskId) -> dict[TopicPartition, int]:
+        inputs = self._stages.layout.plans[task_id].inputs
+        if task_id in self._snapshots:
+            # A partition of which the task had read nothing by then is not in its snapshot.
+            points = self._snapshots[task_id].inputs
+            read = {TopicPartition(each.topic, each.partition): each.offset for each in points}
+            return {each: read.get(each, self._start(each)) for each in inputs}
         known = {} if self._known.done is None else _offsets(self._known.done, task_id)
         known |= self._known.committed
-        if task_id in self._snapshots:
-            inputs = self._snapshots[task_id].inputs
-            known |= {TopicPartition(each.topic, each.partition): each.offset for each in inputs}
-        return known
+        empty = [each for each in inputs if each not in known and not self._has_more(each, self._start(each))]
+        return {each: known[each] for each in inputs if each in known} | {each: self._start(each) for each in empty}
 
     def _has_more(self, partition: TopicPartition, position: int) -> bool:
         """Whether there is a record at or after a position; control records are none."""
         low, high = self._known.bounds.lows[partition], self._known.bounds.highs[partition]
         return any(True for _ in from_kafka(Range(*partition, max(low, position), high), self._known.config))
 
-    def _add_ranges(self, number: int) -> None:
-        for task_id in self._stages.tasks(number):
-            positions = self._positions(task_id)
-            for partition in self._stages.layout.plans[task_id].inputs:
-                low = self._known.bounds.lows[partition]
-                if partition.topic in self._stages.layout.repartition_topics:
-                    self._plan.internal.append(Range(*partition, low, positions[partition]))
-                    continue
-                start = self._starts.get(partition, low)
-                if partition not in self._starts and low:
-                    self._plan.notes.append(f"{partition} begins at offset {low}; what was before cannot be recomputed")
-                self._plan.ranges.append(Range(*partition, start, positions[partition]))
+    def _add_ranges(self, task_id: TaskId) -> None:
+        positions = self._positions(task_id)
+        for partition in self._stages.layout.plans[task_id].inputs:
+            low = self._known.bounds.lows[partition]
+            if partition.topic in self._stages.layout.repartition_topics:
+                self._plan.internal.append(Range(*partition, low, positions[partition]))
+                continue
+            if partition not in self._starts and low:
+                self._plan.notes.append(f"{partition} begins at offset {low}; what was before cannot be recomputed")
+            self._plan.ranges.append(Range(*partition, self._start(partition), positions[partition]))
 
 
 def _offsets(done: Done, task_id: TaskId) -> dict[TopicPartition, int]:

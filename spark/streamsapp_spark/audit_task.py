@@ -9,25 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
+from streamsapp.errors import StreamsError
+from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.task_stores import TaskStores
 from streamsapp_spark.comparing import Comparison, Words
 from streamsapp_spark.rows import InputRows, message_batch
 from streamsapp_spark.snapshots import bring, database_of, numbered
-from streamsapp_spark.task_run import Batches, TaskRun, Work, run_task
+from streamsapp_spark.task_run import HOPELESS, Batches, TaskRun, Work, is_last_try, run_task
 
 _BATCH = 1_000
 
 
 @dataclass(frozen=True)
 class AuditWork(Work):
-    """Which snapshots are looked at."""
+    """The tasks that are replayed, and the snapshots that they are compared with."""
 
+    tasks: frozenset[str] = frozenset()
     #: Number by task.
     snapshots: Mapping[str, int] = field(default_factory=dict)
     #: Only this store.
@@ -56,7 +60,17 @@ class Audited(Struct, frozen=True, tag="audited"):
     differences: int
 
 
-_decoder = msgspec.json.Decoder(Finding | Audited)
+class Failed(Struct, frozen=True, tag="failed"):
+    """A task that could not be replayed, or whose snapshot could not be read, in spite of all tries."""
+
+    task: str
+    error: str
+
+
+#: What a task tells the driver.
+Message: TypeAlias = Finding | Audited | Failed
+
+_decoder = msgspec.json.Decoder(Message)
 
 
 def auditing(work: AuditWork) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
@@ -64,25 +78,46 @@ def auditing(work: AuditWork) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
     return partial(run_task, _audit, work)
 
 
-def decoded(message: bytes) -> Finding | Audited:
-    """What a row for nobody says."""
-    found: Finding | Audited = _decoder.decode(message)
+def decoded(message: bytes) -> Message:
+    """The message in a row for the driver."""
+    found: Message = _decoder.decode(message)
     return found
 
 
 def _audit(work: AuditWork, run: TaskRun, rows: InputRows) -> Batches:
+    task = str(run.plan.id)
+    if task not in work.tasks:
+        return
+    try:
+        yield from _replayed(work, run, rows)
+    except StreamsError as error:
+        # Reported instead of raised: an error ends Spark's whole job, and the other tasks are to be compared.
+        if not (isinstance(error, HOPELESS) or is_last_try()):
+            raise
+        text = str(error)
+        failed = Failed(task, text if text.startswith(f"task {task}") else f"task {task}: {text}")
+        yield message_batch([msgspec.json.encode(failed)])
+
+
+def _replayed(work: AuditWork, run: TaskRun, rows: InputRows) -> Batches:
+    # The snapshot first: a damaged one is found before anything is replayed.
+    number = work.snapshots.get(str(run.plan.id))
+    snapshot = None if number is None else _brought(run, number)
     with run.global_stores() as shared, run.replay(shared) as replay:
         for _, batches in run.advances(replay, rows):
             yield from batches
-        number = work.snapshots.get(str(run.plan.id))
-        if number is not None:
-            yield from _in_batches(_compared(work, run, replay.stores, number))
+        if snapshot is not None:
+            yield from _in_batches(_compared(work, run, replay.stores, snapshot))
 
 
-def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, number: int) -> Iterator[Finding | Audited]:
+def _brought(run: TaskRun, number: int) -> Snapshot:
     chain = run.app.chain(run.plan.id)
     snapshot = numbered(chain, number)
     bring(chain, snapshot, run.directory / "found")
+    return snapshot
+
+
+def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snapshot) -> Iterator[Message]:
     ours = run.directory / "expected" / "rocksdb"
     stores.checkpoint(ours)
     task, inputs = str(run.plan.id), {f"{each.topic}-{each.partition}": each.offset for each in snapshot.inputs}
@@ -113,7 +148,7 @@ def audited_stores(stores: Iterable[StoreBuilder], only: str | None) -> list[Sto
     ]
 
 
-def _in_batches(messages: Iterator[Finding | Audited]) -> Batches:
+def _in_batches(messages: Iterator[Message]) -> Batches:
     waiting: list[bytes] = []
     for message in messages:
         waiting.append(msgspec.json.encode(message))

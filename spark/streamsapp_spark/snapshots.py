@@ -26,11 +26,15 @@ from streamsapp_spark.job import Application
 _DOWNLOADS = 8
 
 
+class NoSnapshotError(StreamsError):
+    """A task has no snapshot, or not yet."""
+
+
 def newest(chain: Chain) -> Snapshot:
-    """Raises ``StreamsError`` with the task's name where there is none, or it cannot be used."""
+    """Raises ``NoSnapshotError`` where there is none, ``StreamsError`` where it cannot be used; both name the task."""
     numbers = chain.numbers()
     if not numbers:
-        raise StreamsError(f"task {chain.task_id} has no snapshot")
+        raise NoSnapshotError(f"task {chain.task_id} has no snapshot")
     return numbered(chain, numbers[0])
 
 
@@ -43,7 +47,7 @@ def numbered(chain: Chain, number: int) -> Snapshot:
     except ObjectMissingError as error:
         raise StreamsError(f"task {chain.task_id}: snapshot {number} is not there any more; read again") from error
     if not snapshot.files:
-        raise StreamsError(f"task {chain.task_id} has no snapshot yet: {snapshot.instance} has just begun with it")
+        raise NoSnapshotError(f"task {chain.task_id} has no snapshot yet: {snapshot.instance} has just begun with it")
     return snapshot
 
 

@@ -40,6 +40,11 @@ class Stages:
             for number, part in self.parts.items()
         }
 
+    def above(self, part: int) -> frozenset[int]:
+        """All sub-topologies that a sub-topology gets records from, directly or through others."""
+        direct = self.upstream[part]
+        return direct.union(*(self.above(each) for each in direct))
+
     def downstream(self, part: int) -> list[int]:
         """Those that read what this one writes."""
         return [number for number, writers in self.upstream.items() if part in writers]

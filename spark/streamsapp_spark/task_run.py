@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
@@ -32,8 +33,11 @@ from streamsapp_spark.unread import without_results
 
 Batches = Iterator[pa.RecordBatch]
 
+#: How often Spark tries a task: as on a cluster, also where a master on this machine would not try again.
+TRIES = 4
+
 #: The same records would end the same.
-_HOPELESS = (UserInputError, DeserializationError, SerializationError, ProcessingError)
+HOPELESS = (UserInputError, DeserializationError, SerializationError, ProcessingError)
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,18 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         yield from act(work, TaskRun(work, application(work.job), task_id, directory, reporter), rows)
         reporter.finished()
     except Exception as error:
-        reporter.failed(f"task {task_id}: {error}", hopeless=isinstance(error, _HOPELESS))
+        reporter.failed(f"task {task_id}: {error}", hopeless=isinstance(error, HOPELESS))
         raise
     finally:
         garbage.restore()
         reporter.close()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def is_last_try() -> bool:
+    """Whether Spark gives the job up if the task fails now."""
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() >= TRIES - 1
 
 
 class TaskRun:

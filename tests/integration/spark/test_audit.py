@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,52 @@ def test_finds_what_is_altered_missing_or_doubled_and_nothing_in_what_is_right(
     code, _, errors = app.run("audit", "--store", "count")
     assert code == 2
     assert "--store: no snapshot holds a store 'count'; those that do: counts" in errors
+
+
+COUNTED_BY_KEY = """
+from streamsapp import *
+
+TEXT, LONG = Serdes.string(), Serdes.long()
+
+def topology():
+    builder = StreamsBuilder()
+    words = builder.stream("{words}", Consumed(TEXT, TEXT))
+    words.group_by_key(Grouped(TEXT, TEXT)).count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
+    return builder.build()
+"""
+
+
+def test_a_task_that_has_read_nothing_and_one_that_is_damaged_leave_the_others_compared(
+    instances: Instances, kafka: Kafka, tmp_path: Path
+) -> None:
+    words = kafka.create_topic("words", 3)
+    app = App(instances, kafka.unique("partly"), COUNTED_BY_KEY.replace("{words}", words))
+    for partition in (0, 1):  # nothing is in the third one
+        keys = [b"k%d-%d" % (partition, number % 5) for number in range(20)]
+        kafka.produce(words, [(key, b"x") for key in keys], partition)
+    instance = app.start()
+    app.processed(words)
+    instance.close(30)
+    code, said, errors = app.run("audit", "--master", "local[2]")
+    assert (code, said.splitlines()) == (
+        0,
+        [f"{app.name}: no differences in 10 keys of counts, 3 tasks"],
+    ), errors[-4000:]
+
+    shutil.rmtree(app.objects / app.name / "0_2")
+    alter(app, "0_1", lambda store: store.delete("k1-3"), tmp_path / "altered")
+    _, snapshot = app.chain("0_0").newest()
+    assert snapshot is not None
+    (current,) = [file for file in snapshot.files if file.name == "CURRENT"]
+    (app.objects / app.chain("0_0").file_key(current)).write_bytes(b"MANIFEST-9\n")
+    code, said, errors = app.run("audit", "--master", "local[2]", "-o", "json")
+    difference, summary = map(json.loads, said.splitlines())
+    assert code == 1, errors[-4000:]
+    assert (difference["task"], difference["key"], difference["found"]) == ("0_1", "'k1-3'", "nothing")
+    assert (summary["tasks"], summary["keys"], summary["differences"]) == (1, 5, 1)
+    assert summary["notes"] == ["task 0_2: it has read nothing yet, so there is nothing to compare"]
+    (fault,) = summary["faults"]
+    assert fault.startswith(f"task 0_0: snapshot {snapshot.number} is damaged: ")
 
 
 def _partition(word: str) -> int:
