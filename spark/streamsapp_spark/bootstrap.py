@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -22,7 +23,6 @@ from streamsapp.errors import ManifestError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.manifest.history import LATEST
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Begun, Bootstrap, Bootstraps, Done, Range
 from streamsapp.remote.snapshot import timestamp
@@ -31,15 +31,21 @@ from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.guard import INSTEAD, has_gone_on, refuse_running, refuse_used
-from streamsapp_spark.history import KAFKA, History, KafkaHistory, open_parquet
+from streamsapp_spark.history import KAFKA, History, KafkaHistory, ParquetHistory, check_source
 from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.until import Bounds, ranges
+from streamsapp_spark.until import Bounds, refuse_other
 
 log = logging.getLogger(__name__)
+
+
+_INTERRUPTED = (
+    "interrupted: the same command goes on where it was, with the offsets that are fixed; until it is done no instance "
+    "of the application starts; `streamsapp reset` gives the bootstrap up"
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,13 +66,23 @@ class _Bootstrap(Command):
     """One call of the command."""
 
     def __init__(self, options: argparse.Namespace) -> None:
+        check_source(options.source, accepts_gaps=options.accepts_gaps)
         super().__init__(options, "bootstrap", "is required, for that is where a bootstrap puts its state; set its url")
         self._objects.probe()
         self._group = GroupAdmin(self._config)
         self._bootstraps = Bootstraps(self._objects, self._id)
         self._admin = TopicAdmin(client_properties.admin(self._config))
+        #: Whether instances wait for this bootstrap.
+        self._has_begun = False
 
     def run(self) -> int:
+        try:
+            return self._run()
+        except KeyboardInterrupt:
+            print(_INTERRUPTED if self._has_begun else "interrupted: nothing was begun", file=sys.stderr)
+            raise
+
+    def _run(self) -> int:
         refuse_running(self._group, self._id)
         before = self._bootstraps.newest()
         if before is not None and before.is_done:
@@ -76,59 +92,67 @@ class _Bootstrap(Command):
         stages.refuse_feedback()
         stages.in_order  # noqa: B018 - raises where there is no order
         kafka = KafkaHistory() if self._options.source == KAFKA else None
-        # With Kafka, what is wrong is told before Spark has started.
-        work = None if kafka is None else self._work_on(before, layout, kafka)
+        # Most mistakes are told before Spark has started; nothing is begun before it has.
+        found = None
+        if before is not None:
+            self._has_begun = True
+            self._refuse_change(before.begun(), layout)
+        else:
+            self._refuse_used(layout)
+            found = None if kafka is None else self._ranges(kafka, layout)
         with session(self._java) as spark:
-            history = kafka or open_parquet(spark, self._options.source)
-            self._replay(spark, history, stages, work or self._work_on(before, layout, history))
+            history = kafka or self._parquet(spark)
+            if before is None:
+                work = self._begin(layout, history, found or self._ranges(history, layout))
+            else:
+                work = self._go_on(before, layout)
+            self._replay(spark, history, stages, work)
         return 0
 
-    def _work_on(self, before: Bootstrap | None, layout: Layout, history: History) -> _Begun:
-        return self._begin(layout, history) if before is None else self._go_on(before, layout)
+    def _parquet(self, spark: SparkSession) -> ParquetHistory:
+        return ParquetHistory(spark, self._options.source, self._config, accepts_gaps=self._options.accepts_gaps)
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 
-    def _begin(self, layout: Layout, history: History) -> _Begun:
-        internal = self._internal(layout)
+    def _refuse_used(self, layout: Layout) -> None:
         changelogs = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
         bounds = Bounds(self._config, changelogs)
         records = {each: bounds.highs[each] - bounds.lows[each] for each in changelogs}
-        records |= {each.of: each.until - each.start for each in internal}
+        records |= {each.of: each.until - each.start for each in self._internal(layout)}
         refuse_used(self._group, self._id, self._objects, records)
-        begun = Begun(
-            VERSION,
-            timestamp(SystemClock().now_ms()),
-            history.name,
-            history.ranges(Bounds(self._config, self._inputs(layout)), self._options.until),
-            _fingerprints(layout),
-        )
+
+    def _ranges(self, history: History, layout: Layout) -> tuple[Range, ...]:
+        return history.ranges(Bounds(self._config, self._inputs(layout)), self._options.until)
+
+    def _begin(self, layout: Layout, history: History, of: tuple[Range, ...]) -> _Begun:
+        begun = Begun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
         bootstrap = self._bootstraps.begin(1, begun)
+        self._has_begun = True
         try:  # who joined meanwhile may not have seen that it began
             refuse_running(self._group, self._id)
         except ManifestError:
             bootstrap.withdraw()
             raise
-        return _Begun(bootstrap, begun, internal)
+        return _Begun(bootstrap, begun, self._internal(layout))
 
-    def _go_on(self, bootstrap: Bootstrap, layout: Layout) -> _Begun:
-        begun = bootstrap.begun()
+    def _refuse_change(self, begun: Begun, layout: Layout) -> None:
+        """What is gone on with must be what was begun."""
+        since = f"began at {begun.begun_at}"
         differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
         if self._group.committed():
-            raise ManifestError([f"{self._id} has run since its bootstrap began at {begun.begun_at}; {differs}"])
+            raise ManifestError([f"{self._id} has run since its bootstrap {since}; {differs}"])
         if begun.fingerprints != _fingerprints(layout):
-            raise ManifestError(
-                [f"spec.topology: is not the one that the bootstrap began with at {begun.begun_at}; {differs}"]
-            )
-        if self._options.until != LATEST and self._wanted(layout) != begun.ranges:
-            raise ManifestError([f"--until: the bootstrap began at {begun.begun_at} with other offsets; {differs}"])
-        finished = len(bootstrap.finished)
+            raise ManifestError([f"spec.topology: is not the one that the bootstrap {since} with; {differs}"])
+        if begun.history != self._options.source:
+            raise ManifestError([f"--from: the bootstrap {since} with {begun.history}; say so again, or {differs}"])
+        refuse_other(begun.ranges, self._options.until, since)
+
+    def _go_on(self, bootstrap: Bootstrap, layout: Layout) -> _Begun:
+        begun, finished = bootstrap.begun(), len(bootstrap.finished)
         log.info(
             "the bootstrap of %s goes on: %d tasks of %d are finished", begun.begun_at, finished, len(layout.plans)
         )
         return _Begun(bootstrap, begun, self._internal(layout))
-
-    def _wanted(self, layout: Layout) -> tuple[Range, ...]:
-        return ranges(Bounds(self._config, self._inputs(layout)), self._options.until)
 
     def _inputs(self, layout: Layout) -> set[TopicPartition]:
         """What users' topics have: of tasks and of global stores."""
@@ -191,6 +215,7 @@ class _Bootstrap(Command):
 
     def _done_before(self, bootstrap: Bootstrap) -> int:
         done = bootstrap.done()
+        refuse_other(bootstrap.begun().ranges, self._options.until, f"was done at {done.done_at}")
         if has_gone_on(self._group, done):
             raise ManifestError(
                 [f"{self._id} has run since its bootstrap was done at {done.done_at}: its state is kept; {INSTEAD}"]

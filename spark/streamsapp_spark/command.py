@@ -8,7 +8,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.open import open_store
-from streamsapp_spark.session import Java
+from streamsapp_spark.session import start_java
 
 
 class Command:
@@ -22,5 +22,5 @@ class Command:
         self._id = self._config.application_id
         if self._config.remote_state is None:
             raise ManifestError([f"spec.remoteState: {without_remote_state}"])
-        self._java = Java(f"streamsapp {name} {self._id}", options.master, options.conf)
+        self._java = start_java(f"streamsapp {name} {self._id}", options.master, options.conf)
         self._objects = open_store(self._config.remote_state)

@@ -7,7 +7,7 @@ Parquet files have the columns of Spark's Kafka connector: ``topic``, ``partitio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Protocol
 
@@ -16,17 +16,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import LongType
 
+from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.history import LATEST
-from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Range
+from streamsapp_spark.completeness import ACCEPT, Completeness
 from streamsapp_spark.rows import SOURCE, SQL_SCHEMA
 from streamsapp_spark.session import reason
 from streamsapp_spark.task_run import Work
 from streamsapp_spark.until import Bounds, ranges
 
 KAFKA = "kafka"
-_PARQUET = "parquet:"
+PARQUET = "parquet:"
 _COLUMNS = {"topic", "partition", "offset", "key", "value", "timestamp"}
 
 
@@ -44,11 +45,12 @@ class History(Protocol):
         ...
 
 
-def open_parquet(spark: SparkSession, source: str) -> ParquetHistory:
-    """From what the user said."""
-    if source.startswith(_PARQUET):
-        return ParquetHistory(spark, source.removeprefix(_PARQUET))
-    raise ManifestError([f"--from: expected {KAFKA} or {_PARQUET}/path, got {source!r}"])
+def check_source(source: str, *, accepts_gaps: bool) -> None:
+    """Raises ``ManifestError`` if the options name no place where history could be."""
+    if source != KAFKA and not (source.startswith(PARQUET) and source != PARQUET):
+        raise ManifestError([f"--from: expected {KAFKA} or {PARQUET}/path, got {source!r}"])
+    if source == KAFKA and accepts_gaps:
+        raise ManifestError([f"{ACCEPT}: is about files; it needs --from {PARQUET}/path"])
 
 
 class KafkaHistory:
@@ -66,9 +68,12 @@ class KafkaHistory:
 class ParquetHistory:
     """Files that the topics were written to, perhaps long ago."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self.name = f"{_PARQUET}{path}"
-        self._spark = spark
+    def __init__(self, spark: SparkSession, source: str, config: StreamsConfig, *, accepts_gaps: bool) -> None:
+        """``source`` is the path after ``parquet:``; ``accepts_gaps`` that offsets without a row are right."""
+        self.name = source
+        self._config = config
+        self._accepts_gaps = accepts_gaps
+        path = source.removeprefix(PARQUET)
         try:
             self._table = spark.read.parquet(path)
         except Exception as error:
@@ -78,26 +83,10 @@ class ParquetHistory:
             raise ManifestError([f"--from: {path} lacks the columns {', '.join(sorted(missing))}"])
 
     def ranges(self, bounds: Bounds, until: str) -> tuple[Range, ...]:
-        """What the files have. Kafka has to go on from there, without a gap."""
+        """The offsets that the files have. Kafka has to go on from there, without a gap."""
         if until != LATEST:
             raise ManifestError(["--until: the end of the files decides; leave it out with --from parquet:"])
-        found = {
-            TopicPartition(row["topic"], row["partition"]): Range(
-                row["topic"], row["partition"], row["low"], row["high"]
-            )
-            for row in self._table.groupBy("topic", "partition")
-            .agg(functions.min("offset").alias("low"), (functions.max("offset") + 1).alias("high"))
-            .collect()
-        }
-        return tuple(self._range(each, found, bounds) for each in sorted(bounds.highs))
-
-    def _range(self, partition: TopicPartition, found: Mapping[TopicPartition, Range], bounds: Bounds) -> Range:
-        low, high = bounds.lows[partition], bounds.highs[partition]
-        of = found.get(partition, Range(*partition, low, low))
-        if not low <= of.until <= high:
-            gap = f"the files have {partition} up to offset {of.until}, and Kafka has {low} to {high}"
-            raise ManifestError([f"--from: {gap}: there is a gap between the two, or they are of another topic"])
-        return of
+        return Completeness(self._table, self._config, self._accepts_gaps).ranges(bounds)
 
     def records(self, part: int, work: Work) -> DataFrame | None:
         wanted = {each.of: work.slots[each.of] for each in work.ranges if each.of in work.slots}

@@ -5,24 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.errors import ManifestError, StreamsError
+from streamsapp_spark.java import Java, cause_in, check_java
+from streamsapp_spark.master import check_master, is_local
 from streamsapp_spark.rows import ORDER, SQL_SCHEMA, Row
+from streamsapp_spark.task_run import TRIES
 
+log = logging.getLogger(__name__)
+
+#: Masters to which the number of tries is added.
 _LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
-#: How often a task is tried: as on a cluster, also where a master on this machine would not try again.
-_TRIES = 4
+
+#: How long an end in good order may take; Java ends with the driver in any case.
+_STOP_SECONDS = 30.0
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -37,7 +42,7 @@ _SETTINGS = {
     # One task of ours is one task of Spark's: partitions must not be merged or run twice side by side.
     "spark.sql.adaptive.enabled": "false",
     "spark.speculation": "false",
-    "spark.task.maxFailures": str(_TRIES),
+    "spark.task.maxFailures": str(TRIES),
     # Rows may hold many records each.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.ui.enabled": "false",
@@ -47,59 +52,69 @@ _SETTINGS = {
 }
 
 
-class Java:
-    """Spark's Java process. It is started while the driver finds out what there is to do, and ends with the driver,
-    which does not exit before it has started, used or not."""
-
-    def __init__(self, name: str, master: str, settings: Sequence[str]) -> None:
-        """``settings`` are ``key=value`` and win over ours; raises ``ManifestError`` if one is not."""
-        local = _LOCAL.fullmatch(master)
-        own = dict(_SETTINGS)
-        if local:
-            master = f"local[{local[1] or 1},{_TRIES}]"
-            own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        if master.startswith("local"):
-            # Without it workers start whichever Python is first on the path.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        logging.getLogger("py4j").setLevel(logging.WARNING)
-        self.conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
-        self.conf.setAll(list((own | _parsed(settings)).items()))
-        self._gateway: Future[Any] = Future()
-        threading.Thread(target=self._start, name="java").start()
-
-    def _start(self) -> None:
-        try:
-            self._gateway.set_result(launch_gateway(self.conf))  # type: ignore[no-untyped-call]
-        except Exception as error:
-            self._gateway.set_exception(error)
-
-    def context(self) -> SparkContext:
-        """Raises what starting it raised."""
-        return SparkContext(conf=self.conf, gateway=self._gateway.result())
+def start_java(name: str, master: str, settings: Sequence[str]) -> Java:
+    """Check all that can be checked before Spark runs, and start its Java process. ``settings`` are ``key=value`` and
+    win over ours. Raises ``ManifestError`` if one is not, or if there is no Java, ``StreamsError`` for a dead master.
+    """
+    own = dict(_SETTINGS)
+    local = _LOCAL.fullmatch(master)
+    conf = SparkConf(loadDefaults=False).setMaster(f"local[{local[1] or 1},{TRIES}]" if local else master)
+    if local:
+        own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if is_local(master):
+        # Without it workers start whichever Python is first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf.setAppName(name).setAll(list((own | _parsed(settings)).items()))
+    check_master(master)
+    check_java()
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    return Java(conf)
 
 
 @contextmanager
 def session(java: Java) -> Iterator[SparkSession]:
-    """A session that ends with the block."""
+    """A session that works, and ends with the block; ``StreamsError`` if there is none. On the main thread."""
+    gateway, master = java.gateway(), java.conf.get("spark.master")
+    on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        spark = SparkSession(java.context())
+        spark = SparkSession(SparkContext(conf=java.conf, gateway=gateway))
     except Exception as error:
-        master = java.conf.get("spark.master")
-        raise StreamsError(
-            f"Spark does not start with master {master}: {reason(error)}; it needs Java 17 or newer"
-        ) from error
+        raise StreamsError(f"Spark does not start with master {master}: {reason(error)}") from error
+    # Spark's own handler calls Java in the middle of a call to Java, which fails, and hides that it was an interrupt.
+    signal.signal(signal.SIGINT, on_interrupt)
     spark.sparkContext.setLogLevel("OFF")
     try:
+        if not is_local(str(master)):
+            _wait_for_executors(spark, str(master))
+        java.show_output()
         yield spark
     finally:
-        spark.stop()
+        # Each thread has a connection to Java of its own, and an interrupt leaves that of this thread useless.
+        stopping = threading.Thread(target=spark.stop, name="stopping", daemon=True)
+        stopping.start()
+        stopping.join(_STOP_SECONDS)
+
+
+def _wait_for_executors(spark: SparkSession, master: str) -> None:
+    """Return when the cluster runs a task that needs what ours need."""
+    log.info("waiting for an executor of %s", master)
+    try:
+        spark.sparkContext.parallelize([0], 1).map(_is_installed).collect()
+    except Exception as error:
+        raise StreamsError(
+            f"executors of {master} cannot run the application's tasks: {reason(error)}; they need Python with "
+            "streamsapp[spark]"
+        ) from error
+
+
+def _is_installed(_: int) -> bool:
+    """Runs on an executor, which imports this module to do so."""
+    return True
 
 
 def reason(error: Exception) -> str:
     """The line of what Spark raised that says why."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if "Exception: " in line or "Error: " in line]
-    return (named or lines or [type(error).__name__])[0]
+    return cause_in(str(error) or type(error).__name__)
 
 
 def _parsed(settings: Sequence[str]) -> dict[str, str]:

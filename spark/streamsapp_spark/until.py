@@ -71,6 +71,20 @@ def ranges(bounds: Bounds, until: str) -> tuple[Range, ...]:
     return tuple(made)
 
 
+def refuse_other(fixed: Collection[Range], until: str, since: str) -> None:
+    """The offsets of a bootstrap that was begun are fixed; ``ManifestError`` if ``until`` asks for others. ``since``
+    says when they were. The end, as of whenever it was looked up, is what was fixed."""
+    if until == LATEST:
+        return
+    wanted = _wanted(until, {each.of: each.until for each in fixed})
+    for each in fixed:
+        end = each.start if wanted[each.of] == BEGINNING else wanted[each.of]
+        if end not in (END, each.until):
+            differs = f"{end} for {each.of}, and the bootstrap {since} with offset {each.until}"
+            anew = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
+            raise ManifestError([f"--until: {differs}; leave it out, or {anew}"])
+
+
 def _wanted(until: str, known: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     try:
         text = until.encode() if until.lstrip().startswith("{") else Path(until).read_bytes()
@@ -79,11 +93,14 @@ def _wanted(until: str, known: Mapping[TopicPartition, int]) -> dict[TopicPartit
         raise ManifestError(
             [f'--until: expected \'latest\' or a file such as {{"topic": {{"0": 1200}}}}; {until}: {error}']
         ) from error
+    for topic, of_topic in document.items():
+        for number in of_topic:
+            if not number.isdecimal():
+                raise ManifestError([f"--until: {number!r} of topic {topic} is no partition; partitions are numbers"])
     found = {
         TopicPartition(topic, int(number)): offset
         for topic, of_topic in document.items()
         for number, offset in of_topic.items()
-        if number.isdecimal()
     }
     for partition in sorted(found.keys() - known.keys()):
         raise ManifestError([f"--until: {partition} is no input of the application; it reads: {_named(known)}"])

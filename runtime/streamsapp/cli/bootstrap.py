@@ -47,6 +47,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="where the history of the source topics is; default: kafka",
     )
     parser.add_argument(
+        "--accept-missing-offsets",
+        dest="accepts_gaps",
+        action="store_true",
+        help="with --from parquet: offsets without a row, and partitions without any, are no loss but left out by "
+        "compaction, by transactions, or because there is no history of them",
+    )
+    parser.add_argument(
         "--emit",
         action="store_true",
         help="write the results of history, too, at least once; without it output topics get what comes afterwards",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from pyarrow import parquet
 
 from instances import Instances, produce
@@ -34,26 +35,39 @@ def topology():
 """
 
 
-def archive(kafka: Kafka, topic: str, path: Path) -> int:
-    """What a topic holds, as Spark's Kafka connector would write it; how far its partitions go, added up."""
+def once(partition: int, offset: int) -> int:
+    """Every record has one row."""
+    return 1
+
+
+def archive(
+    kafka: Kafka, topic: str, path: Path, rows: Callable[[int, int], int] = once, *more: tuple[Any, ...]
+) -> int:
+    """The records of a topic, as Spark's Kafka connector would write them, each in as many ``rows`` as its partition
+    and offset say, and ``more`` rows; returns how many there are."""
     columns: dict[str, list[Any]] = {name: [] for name in ("topic", "partition", "offset", "key", "value", "timestamp")}
     for message in reversed(kafka.read(topic)):  # in any order
         time = datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC)
         row = (topic, message.partition(), message.offset(), message.key(), message.value(), time)
+        copies = rows(message.partition() or 0, message.offset() or 0)
+        for name, value in zip(columns, row, strict=True):
+            columns[name] += [value] * copies
+    for row in more:
         for name, value in zip(columns, row, strict=True):
             columns[name].append(value)
-    path.mkdir()
+    path.mkdir(exist_ok=True)
     schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.binary()),
                         ("value", pa.binary()), ("timestamp", pa.timestamp("us", "UTC"))])  # fmt: skip
     parquet.write_table(pa.table(columns, schema=schema), path / "part.parquet")
     return len(columns["offset"])
 
 
-def forget(kafka: Kafka, topic: str) -> None:
-    """Delete all records."""
+def forget(kafka: Kafka, topic: str, *partitions: int) -> None:
+    """Delete all records of these partitions."""
     ends: dict[int, int] = {}
     for message in kafka.read(topic):
-        ends[message.partition() or 0] = (message.offset() or 0) + 1
+        if message.partition() in partitions:
+            ends[message.partition() or 0] = (message.offset() or 0) + 1
     for future in kafka.admin.delete_records([TopicPartition(topic, *each) for each in ends.items()]).values():
         future.result()
 
@@ -64,7 +78,7 @@ def test_files_are_history_and_kafka_goes_on_from_there(instances: Instances, ka
     first = [f"word{number % 20}" for number in range(400)]
     produce(kafka, words, [(word.encode(), b"x", 1_000 + n) for n, word in enumerate(first)])
     assert archive(kafka, words, tmp_path / "archive") == len(first)
-    forget(kafka, words)
+    forget(kafka, words, 0, 1)
     later = [f"word{number % 30}" for number in range(100)]
     produce(kafka, words, [(word.encode(), b"x", 2_000 + n) for n, word in enumerate(later)])
 
@@ -75,3 +89,69 @@ def test_files_are_history_and_kafka_goes_on_from_there(instances: Instances, ka
     instance.close(20)
     counted = {key: value.value for (_, key), value in app.stored()["counts"].items()}
     assert counted == Counter(first + later)
+
+
+EACH = 20
+
+
+def test_files_that_lack_or_repeat_records_are_refused_by_name_unless_the_user_accepts_the_gaps(
+    instances: Instances, kafka: Kafka, tmp_path: Path
+) -> None:
+    words = kafka.create_topic("words", 3)
+    app = App(instances, kafka.unique("gaps"), PROGRAM.replace("{words}", words))
+    for partition in range(3):
+        kafka.produce(words, [(b"word%d" % partition, b"x")] * EACH, partition)
+
+    source = f"parquet:{tmp_path / 'archive'}"
+
+    def refused() -> str:
+        code, _, errors = app.run("bootstrap", "--from", source)
+        assert code == 2, errors[-4000:]
+        assert not list(app.objects.rglob("*-begun.json"))
+        return errors
+
+    def lossy(partition: int, offset: int) -> int:
+        return [2 if offset in {3, 4} else 1, 0 if 5 <= offset < 8 else 1, 0][partition]
+
+    archive(kafka, words, tmp_path / "archive", once, (words, 2, EACH, b"x", b"x", None))
+    assert f"--from: {words}-2: 1 rows lack a partition, an offset or a timestamp" in refused()
+    archive(kafka, words, tmp_path / "archive", lossy, (words, 7, 0, b"x", b"x", datetime.fromtimestamp(1, UTC)))
+    errors = refused()
+    assert f"--from: the files have records of {words}-7, a partition that the topic does not have" in errors
+    assert f"--from: {words}-0: 2 rows are there more than once, first of the offsets 3, 4: " in errors
+    assert f"--from: {words}-1: there are no rows of the offsets 5, 6, 7, and Kafka has records there: " in errors
+    assert f"--from: the files have nothing of {words}-2, which ends at offset {EACH} in Kafka: " in errors
+
+    def late(partition: int, offset: int) -> int:
+        return [0 if offset < 4 else 1, 0 if 5 <= offset < 8 else 1, 1][partition]
+
+    archive(kafka, words, tmp_path / "archive", late)
+    forget(kafka, words, 1)
+    errors = refused()
+    assert f"--from: {words}-0: there are no rows of the offsets 0, 1, 2, 3, and Kafka has records there: " in errors
+    gone = f"{words}-1: there are no rows of the offsets 5 to 7, and Kafka, which begins at {EACH}, cannot tell"
+    assert gone in errors
+    assert "--accept-missing-offsets" in errors
+
+    rows = EACH - 4 + EACH - 3 + EACH
+    assert f"{rows} records ({rows + 3} offsets of history)" in app.bootstrap(
+        "--from", source, "--accept-missing-offsets"
+    )
+
+
+def test_gaps_that_transactions_left_are_recognised_in_kafka(
+    instances: Instances, kafka: Kafka, tmp_path: Path
+) -> None:
+    words = kafka.create_topic("words", 1)
+    app = App(instances, kafka.unique("marked"), PROGRAM.replace("{words}", words))
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": app.name})
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        producer.produce(words, b"x", b"word")
+        producer.flush(30)
+        end(30)
+    # Offsets 0 and 4 have records; between them are a marker, an aborted record and its marker.
+    assert archive(kafka, words, tmp_path / "archive") == 2
+    said = app.bootstrap("--from", f"parquet:{tmp_path / 'archive'}")
+    assert "2 records (5 offsets of history)" in said

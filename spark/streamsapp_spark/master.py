@@ -1,0 +1,44 @@
+"""Where Spark runs (``--master``): whether that is an address Spark knows, and whether anything answers there.
+
+Called on the driver's main thread, before Java is started: Spark itself would try a dead address for a minute.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+
+from streamsapp.errors import ManifestError, StreamsError
+
+_LOCAL = re.compile(r"local(\[([1-9][0-9]*|\*)(,[1-9][0-9]*)?\])?|local-cluster\[[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*\]")
+_REMOTE = re.compile(r"(spark|k8s)://(?:https?://)?(.+)")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:/\[\]]+)(?::([0-9]{1,5}))?/?")
+#: Ports where an address names none.
+_PORTS = {"spark": 7077, "k8s": 443}
+_SECONDS = 5.0
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs on this machine."""
+    return _LOCAL.fullmatch(master) is not None
+
+
+def check_master(master: str) -> None:
+    """Raises ``ManifestError`` for an address that Spark does not know, ``StreamsError`` for one that is dead."""
+    if is_local(master) or master == "yarn":
+        return
+    remote = _REMOTE.fullmatch(master)
+    found = [_ADDRESS.fullmatch(each) for each in remote[2].split(",")] if remote else []
+    if remote is None or not all(found):
+        known = "local[*], local[N], spark://host:port, k8s://https://host:port or yarn"
+        raise ManifestError([f"--master: expected {known}, got {master!r}"])
+    faults = []
+    for address in filter(None, found):
+        host, port = address[1].strip("[]"), int(address[2] or _PORTS[remote[1]])
+        try:
+            socket.create_connection((host, port), _SECONDS).close()
+        except (OSError, OverflowError) as error:
+            faults.append(f"{host}:{port} ({error})")
+        else:
+            return
+    raise StreamsError(f"--master {master}: nothing answers at {', '.join(faults)}; is Spark's master running there?")
