@@ -6,12 +6,9 @@ Runs on the driver's main thread, called by the command line; writes nothing any
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import msgspec
-import orjson
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.config import client_properties
@@ -22,7 +19,8 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, Range
 from streamsapp.runtime.layout import Layout, lay_out
 from streamsapp_spark.audit_plan import AuditPlan, Known, Planner
-from streamsapp_spark.audit_task import Audited, AuditWork, Failed, Finding, Message, audited_stores, auditing, decoded
+from streamsapp_spark.audit_report import AuditReport
+from streamsapp_spark.audit_task import AuditWork, Message, audited_stores, auditing, decoded
 from streamsapp_spark.command import Command
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.history import KafkaHistory
@@ -40,23 +38,12 @@ def run(options: argparse.Namespace) -> int:
     return _Audit(options).run()
 
 
-@dataclass
-class _Totals:
-    """What was compared."""
-
-    tasks: set[str]
-    stores: set[str]
-    keys: int = 0
-    differences: int = 0
-
-
 class _Audit(Command):
     """One call of the command."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options, "audit", "is not set, so there are no snapshots to audit")
         self._config = replace(self._config, client_id=f"{self._id}-audit")
-        self._json = options.output == "json"
         self._partitions = TopicAdmin(client_properties.admin(self._config)).partition_counts()
 
     def run(self) -> int:
@@ -64,16 +51,12 @@ class _Audit(Command):
         stages = Stages(layout)
         self._refuse_unknown_store(stages)
         plan = Planner(stages, self._known(layout), self._options.store).plan()
-        totals = _Totals(set(), set())
+        report = AuditReport(plan, stages, as_json=self._options.output == "json")
         if plan.parts:
             with session(self._java) as spark:
-                for message in self._messages(spark, stages, plan):
-                    if isinstance(message, Failed):
-                        plan.faults.append(message.error)
-                    else:
-                        self._take(message, totals)
-        self._conclude(plan, totals)
-        return 1 if plan.faults or totals.differences else 0
+                self._compare(spark, stages, plan, report)
+        report.conclude(self._id)
+        return 0 if report.is_good else 1
 
     def _refuse_unknown_store(self, stages: Stages) -> None:
         stores = sorted({each.name for part in stages.parts.values() for each in audited_stores(part.stores, None)})
@@ -95,26 +78,22 @@ class _Audit(Command):
 
     # ---- comparing ---------------------------------------------------------------------------------------------
 
-    def _messages(self, spark: SparkSession, stages: Stages, plan: AuditPlan) -> Iterator[Message]:
+    def _compare(self, spark: SparkSession, stages: Stages, plan: AuditPlan, report: AuditReport) -> None:
         tasks = {str(each): 1 + plan.parts.index(each.subtopology) for each in sorted(plan.tasks)}
         progress = Progress(_records(stages, plan), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
             work = self._work(listener.address, stages, plan)
             frames = Frames(spark, KafkaHistory(), stages, work, auditing(work))
-            failed: dict[int, list[str]] = {}
             for number in plan.parts:
-                writers = sorted({task for above in stages.above(number) for task in failed.get(above, ())})
-                if writers:
-                    yield from _without_input(plan, number, writers)
+                if report.failed_above(number):
+                    report.skip(number)
                     continue
                 frames.make(number)
                 frame = frames.keep(number)
                 act(frame, progress)
                 for message in _messages(frame):
-                    if isinstance(message, Failed):
-                        failed.setdefault(number, []).append(message.task)
-                    yield message
+                    report.take(message)
 
     def _work(self, report_to: Address, stages: Stages, plan: AuditPlan) -> AuditWork:
         shared = {each.topic for each in self._topology.global_stores()}
@@ -133,43 +112,6 @@ class _Audit(Command):
             store=self._options.store,
         )
 
-    # ---- telling -----------------------------------------------------------------------------------------------
-
-    def _take(self, finding: Finding | Audited, totals: _Totals) -> None:
-        if isinstance(finding, Audited):
-            totals.tasks.add(finding.task)
-            totals.stores.add(finding.store)
-            totals.keys += finding.keys
-            totals.differences += finding.differences
-        elif self._json:
-            _print_json(msgspec.to_builtins(finding))
-        else:
-            inputs = ", ".join(f"{partition}@{offset}" for partition, offset in finding.inputs.items())
-            print(
-                f"task {finding.task}, store {finding.store}, key {finding.key}: expected {finding.expected}, "
-                f"found {finding.found} (inputs {inputs}; changelog offset {finding.offset})"
-            )
-
-    def _conclude(self, plan: AuditPlan, totals: _Totals) -> None:
-        if self._json:
-            counts = {"tasks": len(totals.tasks), "keys": totals.keys, "differences": totals.differences}
-            _print_json({"type": "summary", **counts, "faults": plan.faults, "notes": plan.notes})
-            return
-        for note in plan.notes:
-            print(f"note: {note}")
-        for fault in plan.faults:
-            print(f"not compared: {fault}")
-        verdict = f"{totals.differences:,} differences" if totals.differences else "no differences"
-        stores = ", ".join(sorted(totals.stores)) or "no store"
-        print(f"{self._id}: {verdict} in {totals.keys:,} keys of {stores}, {len(totals.tasks)} tasks")
-
-
-def _without_input(plan: AuditPlan, number: int, writers: list[str]) -> Iterator[Failed]:
-    """The tasks of a sub-topology that read what tasks wrote that failed."""
-    for task_id in sorted(each for each in plan.tasks if each.subtopology == number):
-        if str(task_id) in plan.snapshots:
-            yield Failed(str(task_id), f"task {task_id}: it reads what task {', '.join(writers)} writes")
-
 
 def _messages(frame: DataFrame) -> Iterator[Message]:
     """One partition's at a time, however many there are."""
@@ -187,7 +129,3 @@ def _records(stages: Stages, plan: AuditPlan) -> dict[str, int]:
 
 def _missing(topic: str) -> str:
     return f"topic {topic} does not exist: without it nothing can be recomputed"
-
-
-def _print_json(data: object) -> None:
-    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE).decode())

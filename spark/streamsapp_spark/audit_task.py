@@ -67,8 +67,16 @@ class Failed(Struct, frozen=True, tag="failed"):
     error: str
 
 
+class Observed(Struct, frozen=True, tag="observed"):
+    """A task whose code asks for the offsets of repartition topics, told before its differences: an offset there is
+    the network's doing, so the replay has others, and what is made of them differs without being wrong."""
+
+    task: str
+    topics: list[str]
+
+
 #: What a task tells the driver.
-Message: TypeAlias = Finding | Audited | Failed
+Message: TypeAlias = Finding | Audited | Failed | Observed
 
 _decoder = msgspec.json.Decoder(Message)
 
@@ -106,6 +114,10 @@ def _replayed(work: AuditWork, run: TaskRun, rows: InputRows) -> Batches:
     with run.global_stores() as shared, run.replay(shared) as replay:
         for _, batches in run.advances(replay, rows):
             yield from batches
+        observed = replay.observed(run.app.layout.repartition_topics)
+        if observed:
+            topics = sorted({each.topic for each in observed})
+            yield message_batch([msgspec.json.encode(Observed(str(run.plan.id), topics))])
         if snapshot is not None:
             yield from _in_batches(_compared(work, run, replay.stores, snapshot))
 

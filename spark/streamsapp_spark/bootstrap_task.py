@@ -7,14 +7,16 @@ published, and whoever does the same task later finds that out or fences whoever
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
+from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Bootstraps, TaskDone
 from streamsapp.tasks.output import OutputRecord
+from streamsapp_spark.continuing import moved_on
 from streamsapp_spark.output import Output
 from streamsapp_spark.publishing import Publisher, has_snapshot, input_points
 from streamsapp_spark.replay import Replay
@@ -51,8 +53,8 @@ def _bootstrap(work: BootstrapWork, run: TaskRun, rows: InputRows) -> Batches:
                 yield from batches
             return
         publisher = Publisher(run.app, run.plan) if has_snapshot(replay.stores, run.plan) else None
-        yield from _written(work, run, replay, rows)
-        inputs = replay.positions({each: run.ranges[each].until for each in run.plan.inputs})
+        ends = {each: run.ranges[each].until for each in run.plan.inputs}
+        inputs = replay.positions(ends | (yield from _written(work, run, replay, rows)))
         if publisher is not None:
             publisher.publish(replay.stores, run.directory, inputs)
         seconds = time.monotonic() - began
@@ -60,8 +62,10 @@ def _bootstrap(work: BootstrapWork, run: TaskRun, rows: InputRows) -> Batches:
         bootstrap.finish_task(TaskDone(VERSION, task, input_points(inputs), run.records, run.outputs, seconds))
 
 
-def _written(work: BootstrapWork, run: TaskRun, replay: Replay, rows: InputRows) -> Batches:
-    """Replay, and write changelogs and results."""
+def _written(
+    work: BootstrapWork, run: TaskRun, replay: Replay, rows: InputRows
+) -> Generator[pa.RecordBatch, None, dict[TopicPartition, int]]:
+    """Replay, and write changelogs and results. Returns the ends of repartition partitions that were moved on."""
     internal = run.app.layout.repartition_topics
     results: list[OutputRecord] = []
     output = Output(run.plan, run.config)
@@ -74,5 +78,6 @@ def _written(work: BootstrapWork, run: TaskRun, replay: Replay, rows: InputRows)
                 output.commit(advance.writes, results)
                 results = []
         output.commit(None, results)
+        return moved_on(replay.observed(internal), output, run.config)
     finally:
         output.close()

@@ -17,11 +17,13 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import ExactlyOnceProducer, production_error
+from streamsapp.record import TopicPartition
 from streamsapp.state.slot import FrozenEpoch
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
 
-_CHUNK = 5_000
+#: Records that are given to the producer at a time, and records without content in a transaction.
+_CHUNK, _TRANSACTION = 5_000, 1_000_000
 _TRIES, _PAUSE = 10, 1.0
 _FLUSH = 60.0
 
@@ -55,6 +57,15 @@ class Output:
                     ]
                 )
         self._end_transaction()
+
+    def fill(self, partition: TopicPartition, count: int) -> None:
+        """Write so many records without content, if any, to a partition from which they are deleted then."""
+        now = SystemClock().now_ms()
+        filler = (partition.topic, None, None, partition.partition, None, None, now, None)
+        for start in range(0, count, _TRANSACTION):
+            for chunk in range(start, min(start + _TRANSACTION, count), _CHUNK):
+                self._send([filler] * (min(chunk + _CHUNK, count) - chunk))
+            self._end_transaction()
 
     def close(self) -> None:
         """What was not committed is aborted."""

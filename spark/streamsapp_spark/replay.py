@@ -7,7 +7,7 @@ is the same whenever it is run over the same input, so a run that was lost can b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +111,15 @@ class Replay:
         return {
             partition: ConsumedOffset(ends[partition], queue.partition_time)
             for partition, queue in self._task.queues.items()
+        }
+
+    def observed(self, topics: Collection[str]) -> dict[TopicPartition, int]:
+        """The input partitions of these topics whose records' offsets user code has asked for, with their ends."""
+        seen = self._task.context.observed_topics.intersection(topics)
+        return {
+            partition: queue.position
+            for partition, queue in self._task.queues.items()
+            if partition.topic in seen and queue.position is not None
         }
 
     def _fill(self) -> bool:

@@ -127,11 +127,14 @@ class TopicAdmin:
         value: str = future.result(2 * TIMEOUT)[name].value
         return value
 
-    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged."""
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> list[Future[Any]]:
+        """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged, so that
+        nobody has to look at the futures."""
         asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
-        for partition, future in self._admin.delete_records(asked).items():
+        deleted = self._admin.delete_records(asked)
+        for partition, future in deleted.items():
             future.add_done_callback(partial(_log_failure, partition))
+        return list(deleted.values())
 
     def close(self) -> None:
         """To be called when no thread uses it any more."""

@@ -19,6 +19,7 @@ class TaskContext:
         "commit_requested",
         "dropped_records",
         "message",
+        "observed_topics",
         "stream_time",
         "stream_time_punctuation",
         "task_id",
@@ -31,6 +32,8 @@ class TaskContext:
         self.task_id = task_id
         self.clock = clock
         self.dropped_records = 0
+        #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
+        self.observed_topics: set[str] = set()
         self.reset()
 
     def reset(self) -> None:
@@ -48,4 +51,8 @@ class TaskContext:
     def metadata(self) -> RecordMetadata | None:
         """Where the record in process was read."""
         message = self.message
-        return None if message is None else RecordMetadata(message.topic(), message.partition(), message.offset())
+        if message is None:
+            return None
+        topic = message.topic()
+        self.observed_topics.add(topic)
+        return RecordMetadata(topic, message.partition(), message.offset())
