@@ -24,6 +24,8 @@ from streamsapp.errors import ManifestError, StreamsError
 
 _OLDEST = 17
 _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
+_TRACEBACK = "Traceback (most recent call last):"
+_PYTHON_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt): .+$", re.MULTILINE)
 _ANSWER_SECONDS = 30.0
 #: Lines of Java's output that are kept until the session is there.
 _KEPT = 200
@@ -111,7 +113,11 @@ class Java:
 
 
 def cause_in(text: str) -> str:
-    """The line of what Java or Spark wrote that says why."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    """The line of what Java or Spark wrote that says why: the error of a Python worker if there is one."""
+    _, _, traced = text.partition(_TRACEBACK)
+    raised = _PYTHON_ERROR.search(traced)
+    if raised is not None:
+        return raised[0].strip()
+    lines = [line.strip(" :\t") for line in text.splitlines() if line.strip(" :\t")]
     named = [line for line in lines if "Exception: " in line or "Error: " in line]
     return named[0] if named else "; ".join(lines[:2]) or "it does not say why"

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 #: Masters to which the number of tries is added.
 _LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
 
+#: How Spark, after a minute, says that its master did not let it in.
+_GIVEN_UP = "Cannot call methods on a stopped SparkContext"
 #: How long an end in good order may take; Java ends with the driver in any case.
 _STOP_SECONDS = 30.0
 
@@ -79,7 +81,10 @@ def session(java: Java) -> Iterator[SparkSession]:
     try:
         spark = SparkSession(SparkContext(conf=java.conf, gateway=gateway))
     except Exception as error:
-        raise StreamsError(f"Spark does not start with master {master}: {reason(error)}") from error
+        told = reason(error)
+        if _GIVEN_UP in told:
+            told = "no master of Spark's answers there, or one of another version; something else may have the address"
+        raise StreamsError(f"Spark does not start with master {master}: {told}") from error
     # Spark's own handler calls Java in the middle of a call to Java, which fails, and hides that it was an interrupt.
     signal.signal(signal.SIGINT, on_interrupt)
     spark.sparkContext.setLogLevel("OFF")
@@ -103,7 +108,7 @@ def _wait_for_executors(spark: SparkSession, master: str) -> None:
     except Exception as error:
         raise StreamsError(
             f"executors of {master} cannot run the application's tasks: {reason(error)}; they need Python with "
-            "streamsapp[spark]"
+            "streamsapp[spark], which PYSPARK_PYTHON names"
         ) from error
 
 

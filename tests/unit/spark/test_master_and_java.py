@@ -69,4 +69,9 @@ def test_a_java_that_is_new_enough_is_taken_and_one_that_is_not_there_is_told(
 
 def test_the_line_that_says_why_is_found_in_what_java_wrote() -> None:
     assert cause_in("WARN x\nException in thread main: Error: no\n\tat y") == "Exception in thread main: Error: no"
+    job = ": org.apache.spark.SparkException: Job aborted: PythonException: Traceback (most recent call last):\n"
+    worker = (
+        "  File \"worker.py\", line 8, in main\nModuleNotFoundError: No module named 'x'\n\n\tat org.apache.spark.X\n"
+    )
+    assert cause_in(job + worker) == "ModuleNotFoundError: No module named 'x'"
     assert cause_in("WARNING: one\ntwo\nthree\n") == "WARNING: one; two"
