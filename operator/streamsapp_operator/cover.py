@@ -180,8 +180,7 @@ def _restore(task: TaskReport, pod: PodSeen, rollout: Rollout) -> Cover | Blocke
     seconds, report = task.predicted_restore_seconds, pod.report
     without = [store.name for store in task.stores if store.snapshot_offset is None]
     if len(without) == len(task.stores):
-        remedy = "spec.processing.standbyReplicas and spec.remoteState provide for that"
-        return _blocker(pod, task, f"NoStandby: no other pod follows it and there is no snapshot of it; {remedy}")
+        return _blocker(pod, task, f"NoStandby: no other pod follows it and there is no snapshot of it{_remedy(task)}")
     if without:
         return _blocker(pod, task, f"SnapshotUnknown: there is no snapshot of {', '.join(without)}", without[0])
     if seconds is None or report is None or not seconds >= 0:
@@ -190,6 +189,13 @@ def _restore(task: TaskReport, pod: PodSeen, rollout: Rollout) -> Cover | Blocke
         limit = rollout.max_restore_seconds
         return _blocker(pod, task, f"SnapshotTooOld: a restore would take {seconds:.0f} s, more than {limit} s")
     return Cover(HANDOVER_SECONDS + seconds, report.fetched_at + rollout.max_observation_age_seconds)
+
+
+def _remedy(task: TaskReport) -> str:
+    """The user's part in it; a pod that has remote state makes snapshots as soon as it can."""
+    if task.has_remote_state:
+        return " yet: the next one ends this, as soon as its object store is reached"
+    return "; spec.processing.standbyReplicas and spec.remoteState provide for that"
 
 
 def _blocker(

@@ -50,6 +50,7 @@ class TaskReport:
     predicted_restore_seconds: float | None = None
     #: What the last restore of it on this pod took.
     observed_restore_seconds: float | None = None
+    has_remote_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ def _task(task: _Task) -> TaskReport:
         task.input_lag,
         restore.predicted_seconds,
         restore.observed_seconds,
+        task.restore is not None,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from streamsapp_operator.cover import leading_word
-from streamsapp_operator.model.observed import Trouble
+from streamsapp_operator.model.observed import PodSeen, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, RolloutStatus
 from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan import summary
@@ -25,6 +25,8 @@ Told = tuple[State, str, str]
 #: Why a container does not run that is expected to run in a moment.
 PASSING = frozenset({"ContainerCreating", "PodInitializing"})
 BOOTSTRAP_FAILED = "BootstrapFailed"
+#: A container that was started again is well after so many seconds.
+SETTLED_SECONDS = 60.0
 #: A snapshot may be as old as so many intervals, and then some.
 INTERVALS = 3
 SLACK_SECONDS = 60.0
@@ -71,14 +73,12 @@ def _same(old: Condition | None, state: State) -> bool:
 
 def _ready(view: View, status: AppStatus) -> Told:
     rollout, wanted = status.rollout, view.observed.children.replicas or 0
-    if isinstance(view.app, Invalid):
-        return "False", "InvalidSpec", _joined(view.app.faults)
-    if rollout is not None and rollout.phase == "Refused":
-        return "False", "TopologyRefused", rollout.failure or ""
     if view.settings.replicas == 0:
         return "False", "Suspended", "spec.replicas is 0"
     if rollout is not None and rollout.phase == "Bootstrapping":
         return "False", _bootstrap_reason(status), rollout.message or ""
+    if status.last_good_revision is None and rollout is not None and rollout.phase == "Refused":
+        return "False", "TopologyRefused", rollout.failure or ""
     if status.last_good_revision is None and (rollout is None or rollout.phase != "Complete"):
         return "False", "Starting", (rollout.message if rollout else None) or "pods are starting"
     away = wanted - status.ready_replicas
@@ -167,12 +167,21 @@ def _why(rollout: RolloutStatus) -> str:
 
 
 def _unready(view: View) -> str | None:
-    """The first pod whose container does not run, and why."""
+    """The first pod whose container does not run, or ended and has not been well for a while since, and why."""
     for pod in view.pods:
-        if pod.waiting_reason is not None and pod.waiting_reason not in PASSING and not pod.terminating:
+        if pod.terminating:
+            continue
+        if pod.waiting_reason is not None and pod.waiting_reason not in PASSING:
             why = pod.last_exit or pod.waiting_message
             return f"{pod.name}: {pod.waiting_reason}" + (f": {why}" if why else "")
+        if pod.restarts and pod.last_exit is not None and not _has_settled(pod, view.now):
+            return f"{pod.name}: it was started {pod.restarts} times again, the last time after {pod.last_exit}"
     return None
+
+
+def _has_settled(pod: PodSeen, now: float) -> bool:
+    """Between two crashes it runs, and may even be ready."""
+    return pod.ready and pod.running_since is not None and now - pod.running_since >= SETTLED_SECONDS
 
 
 def _joined(faults: tuple[str, ...]) -> str:

@@ -25,10 +25,10 @@ def events(app: Wanted | Invalid, observed: Observed, before: AppStatus, after: 
 
 
 def _spec(app: Wanted | Invalid, before: AppStatus) -> Iterator[Tell]:
-    told = [it.message for it in before.conditions if it.type == "Ready" and it.reason == "InvalidSpec"]
+    told = [it.message for it in before.conditions if it.type == "Degraded" and it.reason == "InvalidSpec"]
     if isinstance(app, Invalid):
         message = "; ".join(app.faults)
-        if [message] != told:
+        if not any(message in it for it in told):
             yield Tell("Warning", "InvalidSpec", message)
     elif told:
         yield Tell("Normal", "SpecAccepted", "the spec is valid again")

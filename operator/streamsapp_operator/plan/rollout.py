@@ -159,8 +159,10 @@ def _is_late(view: View, rollout: RolloutStatus, back: bool) -> bool:
     limit = view.settings.rollout.timeout_seconds
     if view.since(rollout.blocked_since) >= limit:
         return True
-    # A first pod that is there has the deadline from when it was made, and is then rolled back, to what was proved.
-    judged = view.status.last_good_revision is not None and view.pod(rollout.current) is not None
+    if view.pod(rollout.current) is None:
+        return False  # it is no fault of a pod that it is not made
+    # A first pod has the deadline from when it was made, and is then rolled back, to what was proved.
+    judged = view.status.last_good_revision is not None
     deadline = limit if rollout.proved or judged or back else view.settings.rollout.progress_deadline_seconds
     return view.since(rollout.step_started_at) >= min(limit, deadline)
 

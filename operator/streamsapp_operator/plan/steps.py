@@ -91,7 +91,7 @@ def _go_on(view: View, rollout: RolloutStatus, target: str) -> Move | None:
     """The step that is under way, or ``None`` if it has ended or must not go on."""
     pod, excused = view.pod(rollout.current), waiver(view, rollout, target)
     if pod is None:
-        return Move(rollout) if _is_to_be(view, rollout.current or "") else None
+        return Move(rollout, stuck=_unmade(rollout)) if _is_to_be(view, rollout.current or "") else None
     if pod.terminating:
         return Move(rollout)
     if pod.uid == rollout.current_uid:
@@ -99,6 +99,13 @@ def _go_on(view: View, rollout: RolloutStatus, target: str) -> Move | None:
         takes = due and _replaced_by(view, target) and _may_take(view, pod, excused)
         return Move(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet") if takes else None
     return Move(rollout) if not pod.ready and pod.revision == target else None
+
+
+def _unmade(rollout: RolloutStatus) -> str:
+    return (
+        f"pod {rollout.current} is not made: a quota or an admission policy may be against it, which the events of its"
+        " StatefulSet tell (kubectl describe statefulset)"
+    )
 
 
 def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> Move:

@@ -57,7 +57,7 @@ def test_a_check_that_failed_leaves_everything_as_it_is_and_says_why() -> None:
     assert only(planned, ApplyChildren).revision == "one"
     assert (looks.rollout.phase, looks.rollout.failure, looks.status.failed_revision) == ("Refused", fault, "two")
     assert told(planned) == ["CheckFailed"]
-    assert [it.message for it in looks.status.conditions if it.type == "Ready"] == [fault]
+    assert [it.message for it in looks.status.conditions if it.type == "Degraded"] == [fault]
     assert told(looks.look(three())) == []
     assert not has(looks.look(three()), StartCheck)
 
@@ -279,3 +279,19 @@ def test_the_last_good_revision_needs_no_check() -> None:
     assert not has(planned, StartCheck)
     assert only(planned, ApplyChildren).revision == "one"
     assert only(looks.look(three("two", "one", "one"), template_revision="one"), Evict).uid == "two-0"
+
+
+def test_no_deadline_runs_for_a_pod_that_cannot_be_made_and_its_message_says_where_to_look() -> None:
+    looks = rolling()
+    evicted = only(looks.look(three(), template_revision="two"), Evict).pod
+    left = [it for it in three() if it.name != evicted]
+    for _ in range(10):
+        looks.look(left, replicas=3, template_revision="two", after=50)
+    assert phase(looks) == "Blocked"
+    assert f"pod {evicted} is not made: a quota" in (looks.rollout.message or "")
+    late = replace(
+        next(it for it in three() if it.name == evicted),
+        uid="anew", revision="two", ready=False, report=None, created_at=looks.now,
+    )  # fmt: skip
+    looks.look(sorted([*left, late], key=lambda it: it.ordinal), template_revision="two", after=5)
+    assert phase(looks) == "Rolling", "its deadline begins when it is made"

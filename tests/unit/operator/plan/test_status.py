@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from looks import Looks, told
-from seen import NOW, active, broken, pod, pods, report, standby, store, wanted
-from streamsapp_operator.model.observed import PodSeen, TaskRole, TopologyShape
+from seen import NOW, active, broken, observed, pod, pods, report, standby, store, wanted
+from streamsapp_operator.model.observed import CheckSeen, CheckState, PodSeen, TaskRole, TopologyShape, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, from_document, to_document
+from streamsapp_operator.model.wanted import Invalid
+from streamsapp_operator.plan import plan
 from streamsapp_operator.plan.shapes import compatibility, decode, encode
 
 
@@ -128,3 +130,55 @@ def test_a_shape_survives_the_status_and_one_that_cannot_be_read_is_not_known() 
     assert decode(encode(OLD)) == OLD
     assert decode({"sources": {"x": []}}) is None
     assert decode(None) is None
+
+
+def test_a_refused_or_invalid_change_degrades_an_application_that_is_ready_all_the_same() -> None:
+    fault = "spec.topology.entrypoint: no module named orders"
+    looks = Looks(wanted("two"))
+    looks.look(pods("one", "one", "one"))
+    looks.look(pods("one", "one", "one"), checks={"two": CheckSeen("two", CheckState.FAILED, (fault,))})
+    assert condition(looks.status, "Ready").status == "True"
+    assert (condition(looks.status, "Degraded").reason, condition(looks.status, "Degraded").status) == (
+        "TopologyRefused",
+        "True",
+    )
+    looks.app = Invalid("app", "ns", "uid", 2, ("spec.replicas: must be a number",))
+    looks.look(pods("one", "one", "one"))
+    assert condition(looks.status, "Ready").status == "True"
+    degraded = condition(looks.status, "Degraded")
+    assert degraded.reason == "InvalidSpec"
+    assert "spec.replicas: must be a number" in degraded.message
+    assert fault in degraded.message, "each thing that is wrong is told"
+
+
+def test_degraded_does_not_flap_between_the_crashes_of_a_container() -> None:
+    looks = Looks(wanted())
+    crashed = {"restarts": 2, "last_exit": "exit 1: no such topic"}
+    waits = [*pods("one", "one"), broken(2, "CrashLoopBackOff", "one", **crashed)]
+    looks.look(waits)
+    since = condition(looks.status, "Degraded").last_transition_time
+    runs = pods("one", "one", "one")
+    for ready in (False, True):
+        seen = [*runs[:2], replace(runs[2], ready=ready, running_since=looks.now - 10, **crashed)]  # type: ignore[arg-type]
+        looks.look(seen)
+        degraded = condition(looks.status, "Degraded")
+        assert (degraded.status, degraded.last_transition_time) == ("True", since)
+        assert "no such topic" in degraded.message
+    looks.look([*runs[:2], replace(runs[2], running_since=looks.now - 70, **crashed)])  # type: ignore[arg-type]
+    assert condition(looks.status, "Degraded").status == "False"
+
+
+def test_what_the_last_turn_could_not_do_is_told_with_its_reason() -> None:
+    seen = replace(observed(pods("one", "one", "one")), trouble=Trouble("NameTaken", "there is a Secret 'app-http'"))
+    degraded = condition(plan(wanted(), seen, Looks(wanted()).status, NOW).status, "Degraded")
+    assert (degraded.status, degraded.reason, degraded.message) == ("True", "NameTaken", "there is a Secret 'app-http'")
+
+
+def test_a_task_without_a_snapshot_is_not_told_to_set_what_is_set() -> None:
+    looks = Looks(wanted())
+    alone = active("0_0", has_remote_state=True)
+    looks.look([pod(0, alone), pod(1), pod(2)])
+    (blocker,) = looks.status.restart.blockers
+    assert blocker.reason.startswith("NoStandby: ")
+    assert "spec.remoteState" not in blocker.reason
+    assert "object store" in blocker.reason
