@@ -28,10 +28,14 @@ PARTITIONS = 4
 
 
 def store_info(
-    name: str = "counts", key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    name: str = "counts",
+    key_serde: AnySerde | None = None,
+    value_serde: AnySerde | None = None,
+    *,
+    placed: bool = True,
 ) -> StoreInfo:
     """A store of sub-topology 0."""
-    return StoreInfo(name, 0, PARTITIONS, key_serde or Serdes.string(), value_serde or Serdes.long())
+    return StoreInfo(name, 0, PARTITIONS, key_serde or Serdes.string(), value_serde or Serdes.long(), placed)
 
 
 class QueryHost:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from heapq import merge
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -18,7 +17,7 @@ from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, Unknown
 from streamsapp.http.messages import Answer, Request, json_answer
 from streamsapp.http.values import parse_key, show, show_key
 from streamsapp.query import Queries, Staleness
-from streamsapp.query.api import Found, KeyRange, Source, StoreInfo
+from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, Source, StoreInfo, merged
 
 _LIMIT, _MAX_LIMIT = 1000, 10_000
 _FLAGS = {"": True, "1": True, "true": True, "0": False, "false": False}
@@ -66,34 +65,42 @@ class StateRoute:
 
     def _key(self, store: StoreInfo, text: str, asked: Asked, request: Request) -> Answer:
         key = parse_key(store, text, as_bytes=asked.as_bytes)
-        partition = self._queries.partition_of(store, key) if asked.partition is None else asked.partition
+        partitions = self._queries.partitions_of(store, key) if asked.partition is None else [asked.partition]
         try:
-            found, source = self._queries.local.get(store, partition, key, asked.stale)
+            found, source = self._find(store, partitions, key, asked)
         except StoreNotAvailableError as error:
-            if not asked.proxy or asked.local:
-                return self._elsewhere(error, asked, request)
-            found, source = self._queries.remote_get(store, partition, key, asked.stale)
+            return self._elsewhere(error, asked, request)
         document = {"store": store.name, **show(store, found, as_bytes=asked.as_bytes), **_shown(source)}
-        return json_answer(document, HTTPStatus.OK if found.raw is not None else HTTPStatus.NOT_FOUND)
+        if found.raw is not None:
+            return json_answer(document)
+        return json_answer(document | {"searched": sorted(partitions)}, HTTPStatus.NOT_FOUND)
+
+    def _find(self, store: StoreInfo, partitions: list[int], key: bytes, asked: Asked) -> tuple[Found, Source]:
+        if asked.local:
+            return self._queries.find_here(store, partitions, key, asked.stale)
+        if not asked.proxy:
+            # Whoever asks is sent to the likeliest owner. When that one has nothing, it asks the others itself.
+            found, source = self._queries.local.get(store, partitions[0], key, asked.stale)
+            if found.raw is not None or len(partitions) == 1:
+                return found, source
+        return self._queries.find(store, partitions, key, asked.stale)
 
     def _range(self, store: StoreInfo, asked: Asked, request: Request) -> Answer:
         keys = _key_range(store, asked)
         if asked.partition is None:
             return self._page(store, keys, asked)
-        # One more than asked for: its key is where the next page starts.
-        limit = asked.limit + 1
         try:
-            page, source = self._queries.local.range(store, asked.partition, keys, limit, asked.stale)
+            page, source = self._queries.local.range(store, asked.partition, keys, asked.limit, asked.stale)
         except StoreNotAvailableError as error:
             if not asked.proxy or asked.local:
                 return self._elsewhere(error, asked, request)
-            page = self._queries.remote_range(store, asked.partition, keys, limit, asked.stale)
+            page = self._queries.remote_range(store, asked.partition, keys, asked.limit, asked.stale)
             return json_answer(_document(store, page, asked) | {"partition": asked.partition})
         return json_answer(_document(store, page, asked) | _shown(source))
 
     def _page(self, store: StoreInfo, keys: KeyRange, asked: Asked) -> Answer:
         """All partitions behind this endpoint, or of the whole application; what is left out is named."""
-        pages: list[list[Found]] = []
+        pages: list[Page] = []
         covered: list[int] = []
         elsewhere: dict[str, str | None] = {}
         for partition in range(store.partitions):
@@ -104,21 +111,20 @@ class StateRoute:
                 if asked.proxy:
                     raise
                 elsewhere[str(partition)] = error.owner
-        merged = list(merge(*pages, key=lambda found: found.key))
-        document = _document(store, merged, asked)
+        document = _document(store, merged(pages, asked.limit), asked)
         return json_answer(document | {"partitions": covered, "elsewhere": elsewhere})
 
-    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, asked: Asked) -> list[Found]:
-        limit = asked.limit + 1
+    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, asked: Asked) -> Page:
+        most_bytes = PAGE_BYTES // store.partitions
         try:
-            page, _ = self._queries.local.range(store, partition, keys, limit, asked.stale)
+            page, _ = self._queries.local.range(store, partition, keys, asked.limit, asked.stale, most_bytes)
         except StoreNotAvailableError as error:
             # An instance that shares this endpoint lives in the same pod.
             same = error.owner is not None and error.owner == self._queries.host.endpoint
             if not same and (asked.local or not asked.proxy):
                 raise
-            page = self._queries.remote_range(store, partition, keys, limit, asked.stale)
-        return page
+            page = self._queries.remote_range(store, partition, keys, asked.limit, asked.stale)
+        return page.cut(asked.limit, most_bytes)
 
     def _elsewhere(self, error: StoreNotAvailableError, asked: Asked, request: Request) -> Answer:
         """It is not here, and whoever asks is to go there himself."""
@@ -147,8 +153,7 @@ def parse_parameters(query: str) -> Asked:
             raise InvalidQueryError(f"{name}: cannot use {text!r}") from error
     if standby not in (None, "ok") or (bounds and standby is None):
         raise InvalidQueryError("standby: say standby=ok to be answered by replicas, and leave out maxLag otherwise")
-    # Instances ask each other for one more than they were asked for.
-    if not 1 <= settings.get("limit", _LIMIT) <= _MAX_LIMIT + settings.get("local", False):
+    if not 1 <= settings.get("limit", _LIMIT) <= _MAX_LIMIT:
         raise InvalidQueryError(f"limit: expected 1 to {_MAX_LIMIT}, got {settings['limit']}")
     return Asked(**settings, stale=None if standby is None else Staleness(**bounds))
 
@@ -176,12 +181,11 @@ def _key_range(store: StoreInfo, asked: Asked) -> KeyRange:
     return KeyRange(start, parse_key(store, asked.to, as_bytes=asked.as_bytes) + b"\x00" if asked.to else None)
 
 
-def _document(store: StoreInfo, found: list[Found], asked: Asked) -> dict[str, Any]:
-    """The first entries, and where to go on: ``next`` is the ``from`` of the next page."""
-    entries = [show(store, each, as_bytes=asked.as_bytes) for each in found[: asked.limit]]
-    following = found[asked.limit].key if len(found) > asked.limit else None
-    shown = None if following is None else show_key(store, following, as_bytes=asked.as_bytes)
-    return {"store": store.name, "entries": entries, "next": shown}
+def _document(store: StoreInfo, page: Page, asked: Asked) -> dict[str, Any]:
+    """The entries, and where to go on: ``next`` is the ``from`` of the next page."""
+    entries = [show(store, each, as_bytes=asked.as_bytes) for each in page.entries]
+    following = None if page.next is None else show_key(store, page.next, as_bytes=asked.as_bytes)
+    return {"store": store.name, "entries": entries, "next": following}
 
 
 def _shown(source: Source) -> dict[str, Any]:

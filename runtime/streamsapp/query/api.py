@@ -5,10 +5,11 @@ Plain data, made and read on the threads that query: user code's own and those o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from heapq import merge
+from typing import Any, NamedTuple, Protocol, Self
 
 from streamsapp.errors import InvalidQueryError
 from streamsapp.membership.api import Peer
@@ -47,6 +48,8 @@ class StoreInfo:
     partitions: int
     key_serde: AnySerde
     value_serde: AnySerde
+    #: Whether each key is where the default partitioner puts it. Where others write the topics, that is not known.
+    placed: bool
 
     def task_id(self, partition: int) -> TaskId:
         """The task that has a partition of the store."""
@@ -126,6 +129,45 @@ class Found(NamedTuple):
     value: Any
     #: The value as the changelog has it.
     raw: bytes | None
+
+
+#: Where a page ends, by the bytes of its keys and values; the entry that reaches it is its last.
+PAGE_BYTES = 8 << 20
+
+
+class Page(NamedTuple):
+    """The first entries of a range."""
+
+    entries: list[Found]
+    #: The key where the next page begins; ``None`` after the last.
+    next: bytes | None
+
+    @classmethod
+    def of(cls, found: Iterable[Found], limit: int, most_bytes: int) -> Self:
+        """As much as fits, at least one. A key that several partitions have is not torn apart."""
+        entries: list[Found] = []
+        size = 0
+        for each in found:
+            full = len(entries) >= limit or size >= most_bytes
+            if full and each.key != entries[-1].key:
+                return cls(entries, each.key)
+            entries.append(each)
+            size += len(each.key) + len(each.raw or b"")
+        return cls(entries, None)
+
+    def cut(self, limit: int, most_bytes: int) -> Page:
+        """As much of it as fits."""
+        shorter = Page.of(self.entries, limit, most_bytes)
+        return shorter if shorter.next is not None else self
+
+
+def merged(pages: Sequence[Page], limit: int) -> Page:
+    """The page of all partitions together: it ends where one of them may have more."""
+    ends = [page.next for page in pages if page.next is not None]
+    found = merge(*(page.entries for page in pages), key=lambda each: each.key)
+    end = min(ends, default=None)
+    page = Page.of((each for each in found if end is None or each.key < end), limit, PAGE_BYTES)
+    return page if page.next is not None else Page(page.entries, end)
 
 
 class Source(NamedTuple):

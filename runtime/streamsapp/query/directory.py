@@ -10,23 +10,39 @@ from collections.abc import Iterable, Mapping
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.query.api import StoreInfo
 from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.topology.nodes import SinkNode
 
 
 def stores_of(plans: Iterable[TaskPlan], config: StreamsConfig) -> Mapping[str, StoreInfo]:
-    """Every store of the tasks, by name.
-
-    A key is where its record was: in the partition of the sub-topology's topics that the default partitioner gives it.
-    """
+    """Every store of the tasks, by name. A key is in the partition that its record was in."""
+    plans = list(plans)
     partitions: dict[int, int] = {}
     newest: dict[int, TaskPlan] = {}
     for plan in plans:
         part = plan.id.subtopology
         partitions[part] = max(partitions.get(part, 0), plan.id.partition + 1)
         newest[part] = plan
-    return {info.name: info for part, plan in newest.items() for info in _stores_of_one(plan, partitions[part], config)}
+    ours = _topics_by_default_partitioner(newest.values())
+    return {
+        info.name: info
+        for part, plan in newest.items()
+        for info in _stores_of_one(plan, partitions[part], config, _reads_only(plan, ours))
+    }
 
 
-def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig) -> Iterable[StoreInfo]:
+def _topics_by_default_partitioner(plans: Iterable[TaskPlan]) -> set[str]:
+    """Repartition topics, which nobody else writes, unless one of our sinks goes by a partitioner of its own."""
+    sub_topologies = [plan.sub_topology for plan in plans]
+    sinks = [node for sub in sub_topologies for node in sub.nodes if isinstance(node, SinkNode)]
+    own = {sink.topic for sink in sinks if sink.partitioner is not None}
+    return {topic.name for sub in sub_topologies for topic in sub.repartition_sources} - own
+
+
+def _reads_only(plan: TaskPlan, topics: set[str]) -> bool:
+    return all(source.pattern is None and topics.issuperset(source.topics) for source in plan.sub_topology.sources)
+
+
+def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig, placed: bool) -> Iterable[StoreInfo]:
     topics = plan.changelog_topics
     for store in plan.sub_topology.stores:
         topic = topics.get(store.name, store.name)
@@ -36,4 +52,5 @@ def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig) -> It
             partitions,
             (store.key_serde or config.default_key_serde).bind(topic, is_key=True),
             (store.value_serde or config.default_value_serde).bind(topic, is_key=False),
+            placed,
         )

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.query.api import Found, Host, KeyRange, Source, Staleness, StoreInfo, TaskView
+from streamsapp.query.api import PAGE_BYTES, Found, Host, KeyRange, Page, Source, Staleness, StoreInfo, TaskView
 from streamsapp.query.routing import hosts_of, may_answer
 from streamsapp.state.entries import Entry
 from streamsapp.state.views import StoreView
@@ -42,11 +42,13 @@ class LocalReader:
         keys: KeyRange,
         limit: int,
         staleness: Staleness | None,
-    ) -> tuple[list[Found], Source]:
+        most_bytes: int = PAGE_BYTES,
+    ) -> tuple[Page, Source]:
         """The first entries of a range."""
 
-        def read(view: StoreView, committed: bool) -> list[Found]:
-            return [_found(view, key, entry) for key, entry in view.range(*keys, limit, committed=committed)]
+        def read(view: StoreView, committed: bool) -> Page:
+            found = (_found(view, key, entry) for key, entry in view.range(*keys, committed=committed))
+            return Page.of(found, limit, most_bytes)
 
         return self._read(store, partition, staleness, read)
 

@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
 
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.query.api import Found, KeyRange, Source, Staleness, StoreInfo
+from streamsapp.query.api import Found, KeyRange, Page, Source, Staleness, StoreInfo
 from streamsapp.query.tokens import TokenFile, bearer
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.states import TaskRole
+
+T = TypeVar("T")
 
 #: How long another instance may take to accept, and between two parts of its answer, in seconds.
 PATIENCE = 5.0
@@ -89,8 +91,11 @@ class RemoteReader:
     ) -> tuple[Found, Source]:
         """What a key has, from the first that answers."""
         parameters = _parameters(partition, staleness)
-        document = self._ask(store, partition, f"/{encode(key)}", parameters, endpoints)
-        return _found(store, document), _source(document)
+
+        def read(document: Any) -> tuple[Found, Source]:
+            return _found(store, document), _source(document)
+
+        return self._ask(store, partition, f"/{encode(key)}", parameters, endpoints, read)
 
     def range(
         self,
@@ -100,13 +105,20 @@ class RemoteReader:
         limit: int,
         staleness: Staleness | None,
         endpoints: Iterable[str],
-    ) -> list[Found]:
+    ) -> Page:
         """The first entries of a range, from the first that answers."""
         parameters = _parameters(partition, staleness) | {"limit": str(limit), "from": encode(keys.start)}
         if keys.end is not None:
             parameters["before"] = encode(keys.end)
-        document = self._ask(store, partition, "", parameters, endpoints)
-        return [_found(store, each) for each in document["entries"]]
+
+        def read(document: Any) -> Page:
+            following = document.get("next")
+            page = Page([_found(store, each) for each in document["entries"]], following and decode(following))
+            if page.next is not None and page.next <= keys.start:
+                raise ValueError("its next page is no later one")
+            return page
+
+        return self._ask(store, partition, "", parameters, endpoints, read)
 
     def _ask(
         self,
@@ -115,19 +127,21 @@ class RemoteReader:
         key: str,
         parameters: Mapping[str, str],
         endpoints: Iterable[str],
-    ) -> dict[str, Any]:
+        read: Callable[[Any], T],
+    ) -> T:
         path = f"/state/{quote(store.name, safe='')}{key}?{urlencode(parameters)}"
         told = []
         for endpoint in endpoints:
             try:
                 reply = self._fetch(endpoint, path)
-                document: dict[str, Any] = orjson.loads(reply.body)
+                document = orjson.loads(reply.body)
+                if "error" not in document:
+                    return read(document)
+                told.append(f"{endpoint}: {document['error']}")
             except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
                 told.append(f"{endpoint} does not answer: {error}")
-                continue
-            if "error" not in document:
-                return document
-            told.append(f"{endpoint}: {document['error']}")
+            except Exception as error:  # whoever is there may answer anything, and the serdes raise what they like
+                told.append(f"{endpoint} answers with what cannot be read: {error!r}")
         why = "; ".join(told) or "no instance with an HTTP server has it (application_server); try again soon"
         raise StoreNotAvailableError(f"partition {partition} of store {store.name} cannot be had: {why}")
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from streamsapp.clock import Clock
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
-from streamsapp.query.api import Found, Host, KeyQueryMetadata, KeyRange, Source, Staleness, StoreInfo
+from streamsapp.query.api import Found, Host, KeyQueryMetadata, KeyRange, Page, Source, Staleness, StoreInfo
 from streamsapp.query.local import LocalReader
 from streamsapp.query.remote import Fetch, RemoteReader
 from streamsapp.query.routing import Hosts, hosts_of, to_ask
@@ -36,16 +36,14 @@ class Queries:
     def get(self, store: str, key: Any, *, partition: int | None = None, stale: Staleness | None = None) -> Any:
         """The value of a key as ``KeyValueStore.get`` gives it, from this instance or the one that has it.
 
-        Give ``partition`` where records are placed by a partitioner of your own.
+        The partition of a key is known in a store behind a repartition topic. Where others write the topics, it is not:
+        all partitions are asked for a key that is not where the default partitioner puts it, unless ``partition`` is
+        given.
         """
         info = self.store(store)
         key_bytes = serialize(info, key)
-        where = self.partition_of(info, key_bytes) if partition is None else partition
-        try:
-            found, _ = self.local.get(info, where, key_bytes, stale)
-        except StoreNotAvailableError:
-            found, _ = self.remote_get(info, where, key_bytes, stale)
-        return found.value
+        where = self.partitions_of(info, key_bytes) if partition is None else [partition]
+        return self.find(info, where, key_bytes, stale)[0].value
 
     def range(
         self,
@@ -72,7 +70,9 @@ class Queries:
         """Where a key is; the store's own serde unless one is given."""
         info = self.store(store)
         key_bytes = serialize(info, key) if key_serde is None else key_serde.serialize(key)
-        partition = self.partition_of(info, key_bytes)
+        partition, *others = self.partitions_of(info, key_bytes)
+        if others:
+            partition = self.find(info, [partition, *others], key_bytes, None)[1].partition
         hosts = self.hosts(info, partition)
         if hosts.active is None:
             raise StoreNotAvailableError(
@@ -91,9 +91,42 @@ class Queries:
         return stores[name]
 
     @staticmethod
-    def partition_of(store: StoreInfo, key: bytes) -> int:
-        """Where the default partitioner puts a key."""
-        return partition_for(key, store.partitions)
+    def partitions_of(store: StoreInfo, key: bytes) -> list[int]:
+        """Where a key may be, the likeliest first: where the default partitioner puts it."""
+        likeliest = partition_for(key, store.partitions)
+        if store.placed:
+            return [likeliest]
+        return [likeliest, *(each for each in range(store.partitions) if each != likeliest)]
+
+    def find(
+        self, store: StoreInfo, partitions: Iterable[int], key: bytes, stale: Staleness | None
+    ) -> tuple[Found, Source]:
+        """What a key has in the first of the partitions that has it, here or elsewhere."""
+
+        def get(partition: int) -> tuple[Found, Source]:
+            try:
+                return self.local.get(store, partition, key, stale)
+            except StoreNotAvailableError:
+                return self.remote_get(store, partition, key, stale)
+
+        return _first_with(map(get, partitions))
+
+    def find_here(
+        self, store: StoreInfo, partitions: Iterable[int], key: bytes, stale: Staleness | None
+    ) -> tuple[Found, Source]:
+        """What a key has on this instance. Raises ``StoreNotAvailableError`` if it has none here, and may elsewhere."""
+        missing: list[StoreNotAvailableError] = []
+
+        def here() -> Iterator[tuple[Found, Source]]:
+            for partition in partitions:
+                try:
+                    yield self.local.get(store, partition, key, stale)
+                except StoreNotAvailableError as error:
+                    missing.append(error)
+            if missing:
+                raise missing[0]
+
+        return _first_with(here())
 
     def hosts(self, store: StoreInfo, partition: int) -> Hosts:
         """Who has a partition of a store."""
@@ -106,7 +139,7 @@ class Queries:
 
     def remote_range(
         self, store: StoreInfo, partition: int, keys: KeyRange, limit: int, stale: Staleness | None
-    ) -> list[Found]:
+    ) -> Page:
         """Ask those who have it."""
         endpoints = to_ask(self.hosts(store, partition), stale)
         return self._remote.range(store, partition, keys, limit, stale, endpoints)
@@ -124,10 +157,21 @@ class Queries:
                 page, _ = self.local.range(store, partition, keys, PAGE, stale)
             except StoreNotAvailableError:
                 page = self.remote_range(store, partition, keys, PAGE, stale)
-            yield from page
-            if len(page) < PAGE:
+            yield from page.entries
+            if page.next is None:
                 return
-            keys = KeyRange(page[-1].key + b"\x00", keys.end)
+            keys = KeyRange(page.next, keys.end)
+
+
+def _first_with(answers: Iterable[tuple[Found, Source]]) -> tuple[Found, Source]:
+    """The first that has a value, else the first."""
+    first: tuple[Found, Source] | None = None
+    for found, source in answers:
+        if found.raw is not None:
+            return found, source
+        first = first or (found, source)
+    assert first is not None
+    return first
 
 
 def serialize(store: StoreInfo, key: Any) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from threading import Condition
 from typing import Any
 
@@ -74,14 +73,12 @@ class StoreView:
         """The entry of a key; ``committed`` leaves out what may be reverted."""
         return self._layers.peek(key, committed=committed)
 
-    def range(self, start: bytes, end: bytes | None, limit: int, *, committed: bool) -> list[tuple[bytes, Entry]]:
-        """The first ``limit`` entries with ``start <= key < end``, of one moment as far as they are committed."""
-        entries = self._layers.peek_range(start, end, committed=committed)
-        found: list[tuple[bytes, Entry]] = []
-        while chunk := list(islice(entries, min(_CHUNK, limit - len(found)))):
-            self.readers.check()
-            found += chunk
-        return found
+    def range(self, start: bytes, end: bytes | None, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
+        """The entries with ``start <= key < end``, of one moment as far as they are committed."""
+        for number, found in enumerate(self._layers.peek_range(start, end, committed=committed)):
+            if not number % _CHUNK:
+                self.readers.check()
+            yield found
 
     def value(self, entry: Entry) -> Any:
         """What ``KeyValueStore.get`` gives: the value, with its timestamp where the store keeps one."""

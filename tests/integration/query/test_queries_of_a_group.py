@@ -6,10 +6,12 @@ import signal
 import threading
 
 import pytest
+from confluent_kafka import Producer
 
 from instances import eventually, produce
 from kafka_cluster import Kafka
 from pods import Pods, RunningPod
+from streamsapp.serdes.murmur2 import partition_for
 
 KEYS = [f"key{number}" for number in range(12)]
 
@@ -38,6 +40,23 @@ def test_each_instance_leads_to_all_keys(pair: tuple[RunningPod, RunningPod]) ->
     parts = [pod.ask("/state/counts")[1] for pod in pair]
     assert sorted(each["key"] for part in parts for each in part["entries"]) == sorted(KEYS)
     assert {owner.rpartition(":")[2] for owner in parts[0]["elsewhere"].values()} == {str(second.port)}
+
+
+def test_keys_are_found_where_another_partitioner_put_them(kafka: Kafka, words: str, pods: Pods) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})  # librdkafka's own: consistent_random
+    for key in KEYS:
+        producer.produce(words, key=key.encode(), value=b"x")
+    assert producer.flush(30) == 0
+    first, second = pods.start(), pods.start()
+    eventually(lambda: len(first.active()) == len(second.active()) == 2, "two tasks each", 60)
+    eventually(lambda: {first.count(key, "?proxy") for key in KEYS} == {1}, "counts")
+
+    partitions = {key: first.ask(f"/state/counts/{key}?proxy")[1]["partition"] for key in KEYS}
+    assert any(partition != partition_for(key.encode(), 4) for key, partition in partitions.items())
+    for key in KEYS:
+        assert {first.ask(f"/state/counts/{key}")[0], second.ask(f"/state/counts/{key}")[0]} == {200, 307}
+    status, missing = second.ask("/state/counts/nothing?proxy")
+    assert (status, missing["value"], missing["searched"]) == (404, None, [0, 1, 2, 3])
 
 
 def test_replicas_answer_within_bounds(pair: tuple[RunningPod, RunningPod]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -54,12 +55,12 @@ def get(stores: TaskStores, key: bytes, *, committed: bool) -> int | None:
 
 
 def keys(view: StoreView, limit: int = 10, *, committed: bool) -> list[bytes]:
-    return [key for key, _ in view.range(b"b", b"d", limit, committed=committed)]
+    return [key for key, _ in islice(view.range(b"b", b"d", committed=committed), limit)]
 
 
 def read_for_ever(view: StoreView) -> None:
     while True:
-        view.range(b"", None, 10, committed=False)
+        list(view.range(b"", None, committed=False))
 
 
 def test_a_committed_read_waits_for_the_commit_to_be_applied(stores: TaskStores) -> None:
@@ -164,7 +165,7 @@ def test_stores_close_and_open_while_many_threads_read(tmp_path: Path) -> None:
             try:
                 with view.readers.reading():
                     found.add(get(stores, b"k7", committed=True))
-                    view.range(b"", None, 1000, committed=False)
+                    list(view.range(b"", None, committed=False))
             except StoreNotAvailableError:
                 continue
             except BaseException as error:
