@@ -8,7 +8,8 @@ FROM ${BASE} AS wheel
 COPY images/build.lock /build/
 RUN python3 -m venv /build/venv \
  && /build/venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r /build/build.lock
-COPY pyproject.toml README.md /build/tree/
+COPY pyproject.toml README.md LICENSE /build/tree/
+COPY crds /build/tree/crds
 COPY runtime /build/tree/runtime
 COPY operator /build/tree/operator
 COPY spark /build/tree/spark

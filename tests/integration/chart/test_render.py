@@ -159,6 +159,9 @@ def test_helm_package_has_everything(helm: Helm, tmp_path: Path) -> None:
     (package,) = tmp_path.glob("*.tgz")
     with tarfile.open(package) as archive:
         names = set(archive.getnames())
+        resource = archive.extractfile("streamsapp/files/streamsapps.yaml")
+        assert resource is not None
+        assert resource.read() == CRD.read_bytes()
     assert {
         "streamsapp/files/streamsapps.yaml",
         "streamsapp/files/dashboard.json",

@@ -41,7 +41,8 @@ def test_every_package_of_an_image_is_checked_by_its_hash(image: str) -> None:
 @pytest.mark.parametrize("image", [*IMAGES, SPARK], ids=lambda image: image.dockerfile)
 def test_an_image_is_built_from_every_package_of_the_wheel(image: Image) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    rooms = {Path(each).parts[0] for each in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]}
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    rooms = {Path(each).parts[0] for each in [*wheel["packages"], *wheel["force-include"]]}
     dockerfile = (ROOT / image.dockerfile).read_text("utf-8")
     assert rooms == set(re.findall(r"^COPY (\w+) /build/tree/\1$", dockerfile, re.MULTILINE))
     assert rooms < set(image.sources)

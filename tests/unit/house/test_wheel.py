@@ -1,0 +1,42 @@
+"""What the wheel has beside the code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("streamsapp", "streamsapp_operator", "streamsapp_spark", "pyspark_streamsapp")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZipFile]:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)], cwd=ROOT, check=True)
+    [path] = folder.glob("*.whl")
+    with ZipFile(path) as opened:
+        yield opened
+
+
+def test_it_has_the_resource_definition_as_the_tree_has_it(wheel: ZipFile) -> None:
+    assert wheel.read("streamsapp_operator/streamsapps.yaml") == (ROOT / "crds" / "streamsapps.yaml").read_bytes()
+
+
+def test_every_package_has_types(wheel: ZipFile) -> None:
+    names = set(wheel.namelist())
+    assert {name.partition("/")[0] for name in names if name.endswith("__init__.py")} == set(PACKAGES)
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+
+
+def test_it_says_under_which_license_and_where_it_comes_from(wheel: ZipFile) -> None:
+    [metadata] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    told = Parser().parsestr(wheel.read(metadata).decode())
+    assert told["License-Expression"] == "Apache-2.0"
+    assert wheel.read(metadata.replace("METADATA", "licenses/LICENSE")) == (ROOT / "LICENSE").read_bytes()
+    assert {line.partition(",")[0] for line in told.get_all("Project-URL")} >= {"Homepage", "Source", "Changelog"}
