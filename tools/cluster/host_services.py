@@ -61,7 +61,9 @@ class HostServices:
         access, secret = self.keys()
         self._objects.start({"ROOT_ACCESS_KEY": access, "ROOT_SECRET_KEY": secret})
         if noted(self._broker) is None:
-            broker = EmbeddedBroker(self._layout.state / "kafka", properties=_BROKER_SETTINGS).start()
+            broker = EmbeddedBroker(
+                self._layout.state / "kafka", properties=_BROKER_SETTINGS, outlives_starter=True
+            ).start()
             assert broker.pid is not None
             note(self._broker, broker.pid)
         self._objects.wait(self._has_bucket, 20)

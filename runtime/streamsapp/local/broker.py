@@ -1,9 +1,9 @@
 """A real single-node Apache Kafka (KRaft, controller and broker in one JVM) for development and tests.
 
 Started and stopped by ``streamsapp local``, the demo and test fixtures, on the caller's thread; the broker runs in a
-process of its own and ends with the one that started it, however that ends. Its data, settings and log
-(``broker.log``) live in the directory it is given, which it has for itself; a broker that is started again on the same
-directory and object keeps its address and its topics.
+process of its own and ends with the one that started it, however that ends, unless it is told not to. Its data,
+settings and log (``broker.log``) live in the directory it is given, which it has for itself; a broker that is started
+again on the same directory and object keeps its address and its topics.
 """
 
 from __future__ import annotations
@@ -80,13 +80,16 @@ class EmbeddedBroker:
         *,
         properties: Mapping[str, str] | None = None,
         start_timeout: float = 60.0,
+        outlives_starter: bool = False,
     ) -> None:
-        """``port`` is a free one unless given; ``properties`` are added to the broker's ``server.properties``."""
+        """``port`` is a free one unless given; ``properties`` are added to the broker's ``server.properties``. One that
+        ``outlives_starter`` runs on when the process that started it is gone."""
         self.data_dir = Path(data_dir).absolute()
         self.port = port or free_port()
         self._controller_port = free_port()
         self._properties = dict(properties or {})
         self._start_timeout = start_timeout
+        self._outlives_starter = outlives_starter
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: _Guard | None = None
         self._class_archive: _ClassArchive | None = None
@@ -132,7 +135,8 @@ class EmbeddedBroker:
         with self.log_file.open("ab") as log:
             # A session of its own: Ctrl-C reaches the caller first, who stops the broker after its clients.
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, pass_fds=(lock,))
-        self._guard = _Guard(self._process.pid)
+        if not self._outlives_starter:
+            self._guard = _Guard(self._process.pid)
         self._wait_until_ready(log_start)
 
     def stop(self, timeout: float = 30.0) -> None:

@@ -39,4 +39,4 @@ def test_it_says_under_which_license_and_where_it_comes_from(wheel: ZipFile) -> 
     told = Parser().parsestr(wheel.read(metadata).decode())
     assert told["License-Expression"] == "Apache-2.0"
     assert wheel.read(metadata.replace("METADATA", "licenses/LICENSE")) == (ROOT / "LICENSE").read_bytes()
-    assert {line.partition(",")[0] for line in told.get_all("Project-URL")} >= {"Homepage", "Source", "Changelog"}
+    assert {line.partition(",")[0] for line in told.get_all("Project-URL") or []} >= {"Homepage", "Source", "Changelog"}
