@@ -16,9 +16,9 @@ import pyarrow as pa
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Bootstraps, TaskDone
 from streamsapp.tasks.output import OutputRecord
-from streamsapp_spark.continuing import moved_on
 from streamsapp_spark.output import Output
 from streamsapp_spark.publishing import Publisher, has_snapshot, input_points
+from streamsapp_spark.repartition_offsets import moved_on
 from streamsapp_spark.replay import Replay
 from streamsapp_spark.rows import InputRows
 from streamsapp_spark.task_run import Batches, TaskRun, Work, run_task
