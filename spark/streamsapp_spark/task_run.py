@@ -26,10 +26,10 @@ from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.feeds import Feed, from_kafka, from_rows
 from streamsapp_spark.globals import global_stores
 from streamsapp_spark.job import Application, Job, application
+from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.reports import Reporter
 from streamsapp_spark.rows import InputRows, OutputRows
-from streamsapp_spark.unread import without_results
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -108,7 +108,7 @@ class TaskRun:
         """The task with empty stores; without ``results`` it sends what the next stage reads, and nothing else."""
         plan, internal = self.plan, self.app.layout.repartition_topics
         if not results:
-            needed = without_results(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
+            needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
         return Replay(plan, self.config, self.directory, self.app.resources, shared)
 

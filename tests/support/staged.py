@@ -22,10 +22,10 @@ from streamsapp.state.resources import StateResources
 from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.feeds import from_rows
 from streamsapp_spark.frames import slots_of
+from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Replay
 from streamsapp_spark.rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.unread import without_results
 
 Records = Mapping[TopicPartition, Sequence[RawRecord]]
 
@@ -76,7 +76,7 @@ class Staged:
         plan, slots = self.layout.plans[task_id], slots_of(self.stages)
         internal = self.layout.repartition_topics
         if not self._results:
-            needed = without_results(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
+            needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
         out = OutputRows(task_id, {topic: plan.partition_count(topic) for topic in internal}, slots)
         rows = InputRows(self._shuffled(task_id, slots))

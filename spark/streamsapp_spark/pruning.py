@@ -13,20 +13,20 @@ from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.topology.nodes import Node, ProcessorNode, SinkNode, SubTopology
 
 
-class _Unread(Operator):
+class _PrunedSink(Operator):
     """In place of a sink."""
 
     def bind(self, context: NodeContext) -> Push:
         return nowhere
 
 
-def without_results(part: SubTopology, is_read: Callable[[str], bool]) -> SubTopology:
+def without_external_sinks(part: SubTopology, is_read: Callable[[str], bool]) -> SubTopology:
     """The same without the sinks that write to topics that are not read; the topic names are undecorated. Sinks that
     choose their topic per record stay."""
-    return replace(part, nodes=tuple(_unless_unread(node, is_read) for node in part.nodes))
+    return replace(part, nodes=tuple(_pruned(node, is_read) for node in part.nodes))
 
 
-def _unless_unread(node: Node, is_read: Callable[[str], bool]) -> Node:
+def _pruned(node: Node, is_read: Callable[[str], bool]) -> Node:
     if isinstance(node, SinkNode) and isinstance(node.topic, str) and not is_read(node.topic):
-        return ProcessorNode(node.name, _Unread)
+        return ProcessorNode(node.name, _PrunedSink)
     return node
