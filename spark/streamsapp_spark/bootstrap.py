@@ -30,9 +30,9 @@ from streamsapp.runtime.layout import Layout, fingerprint, make_layout
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
-from streamsapp_spark.guard import INSTEAD, has_gone_on, refuse_running, refuse_used
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, ParquetHistory, check_source
 from streamsapp_spark.job import Job
+from streamsapp_spark.preconditions import INSTEAD, has_gone_on, refuse_running, refuse_used
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.session import session
