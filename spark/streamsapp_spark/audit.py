@@ -22,6 +22,7 @@ from streamsapp_spark.audit_plan import AuditPlan, Known, Planner
 from streamsapp_spark.audit_report import AuditReport
 from streamsapp_spark.audit_task import AuditWork, Message, audited_stores, auditing, decoded
 from streamsapp_spark.command import Command
+from streamsapp_spark.end_offsets import Bounds
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.history import KafkaHistory
 from streamsapp_spark.job import Job
@@ -30,7 +31,6 @@ from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.rows import NOBODY
 from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.until import Bounds
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,10 +18,10 @@ from streamsapp.remote.chain import Chain
 from streamsapp.remote.objects import ObjectStore
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp_spark.audit_task import audited_stores
+from streamsapp_spark.end_offsets import Bounds
 from streamsapp_spark.feeds import from_kafka
 from streamsapp_spark.snapshots import NoSnapshotError, newest
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.until import Bounds
 
 _STOP = "stop the application, whose last snapshots are taken then, and audit it again"
 

@@ -29,6 +29,7 @@ from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.layout import Layout, fingerprint, make_layout
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
+from streamsapp_spark.end_offsets import Bounds, refuse_other
 from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, ParquetHistory, check_source
 from streamsapp_spark.job import Job
@@ -37,7 +38,6 @@ from streamsapp_spark.progress import Progress
 from streamsapp_spark.reports import Address, Listener
 from streamsapp_spark.session import session
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.until import Bounds, refuse_other
 
 log = logging.getLogger(__name__)
 

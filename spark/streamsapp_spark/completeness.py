@@ -18,8 +18,8 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Range
+from streamsapp_spark.end_offsets import Bounds
 from streamsapp_spark.feeds import from_kafka
-from streamsapp_spark.until import Bounds
 
 log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from streamsapp.errors import ManifestError
 from streamsapp.manifest.history import LATEST
 from streamsapp.remote.bootstraps import Range
 from streamsapp_spark.completeness import ACCEPT, Completeness
+from streamsapp_spark.end_offsets import Bounds, ranges
 from streamsapp_spark.rows import SOURCE, SQL_SCHEMA
 from streamsapp_spark.session import reason
 from streamsapp_spark.task_run import Work
-from streamsapp_spark.until import Bounds, ranges
 
 KAFKA = "kafka"
 PARQUET = "parquet:"
