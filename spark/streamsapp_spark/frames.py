@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.record import TopicPartition
 from streamsapp_spark.history import History
-from streamsapp_spark.placing import slots
+from streamsapp_spark.partitioning import slots
 from streamsapp_spark.progress import Progress
 from streamsapp_spark.rows import SQL_SCHEMA, task_row
 from streamsapp_spark.session import reason, shuffled, task_frame

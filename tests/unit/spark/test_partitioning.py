@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.tasks.output import OutputRecord
-from streamsapp_spark.placing import partition_of, slots
+from streamsapp_spark.partitioning import partition_of, slots
 
 
 def record(key: bytes | None, partition: int = -1) -> OutputRecord:
