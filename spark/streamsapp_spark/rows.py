@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from streamsapp.record import InputRecord, RawRecord, TaskId, TopicPartition
 from streamsapp.tasks.output import OutputRecord
-from streamsapp_spark.packing import Packed, PackedRecord, in_order, pack
 from streamsapp_spark.partitioning import partition_of
+from streamsapp_spark.shuffle_records import Packed, PackedRecord, in_order, pack
 
 #: ``slot`` leads to the reader's Spark partition, ``reader`` is its sub-topology. Records of a partition are read in
 #: the order of ``time``, ``writer``, ``sequence``: as if all writers had run side by side, each in its own order. Rows
