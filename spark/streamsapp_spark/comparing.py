@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.state.api import StoreBuilder, StoreKind
-from streamsapp.state.entries import NO_TIMESTAMP, PlainFormat, TimestampedFormat
+from streamsapp.state.api import StoreBuilder
+from streamsapp.state.entries import NO_TIMESTAMP
 
 Entries = Iterator[tuple[bytes, bytes]]
 
@@ -56,7 +56,7 @@ class Words:
     def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig) -> None:
         self._key = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
         value = (store.value_serde or config.default_value_serde).bind(topic, is_key=False)
-        self._format = (TimestampedFormat if store.kind is StoreKind.TIMESTAMPED_KEY_VALUE else PlainFormat)(value)
+        self._format = store.type.format(value)
 
     def key(self, key: bytes) -> str:
         return _or_bytes(self._key, key)

@@ -33,8 +33,9 @@ from streamsapp.manifest.entrypoint import user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
+from streamsapp.tasks.assembly import task_stores
 from streamsapp_spark.job import Application, Job, application
-from streamsapp_spark.snapshots import bring, newest, numbered, stores_of, tasks_with
+from streamsapp_spark.snapshots import bring, newest, numbered, tasks_with
 
 _BATCH = 10_000
 
@@ -122,7 +123,7 @@ class SnapshotReader(DataSourceReader):
             snapshot = numbered(chain, partition.number)
             bring(chain, snapshot, directory)
             point = snapshot.stores.get(self._table.store)
-            stores = stores_of(app, plan, directory)
+            stores = task_stores(plan, directory, app.config, app.resources)
             stores.open()
             try:
                 entries = stores.stores[self._table.store].all()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import islice
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -18,7 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import ExactlyOnceProducer, production_error
 from streamsapp.record import TopicPartition
-from streamsapp.state.slot import FrozenEpoch
+from streamsapp.state.managed import FrozenEpoch
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
 
@@ -43,19 +42,11 @@ class Output:
     def commit(self, writes: FrozenEpoch | None, results: Sequence[OutputRecord]) -> None:
         """Results, and the last value per key, in one transaction."""
         self._send(results)
-        for store, entries, raw in writes.changelogs() if writes is not None else ():
+        for store, changes in writes.changelogs() if writes is not None else ():
             changelog = self._plan.changelogs.get(store)
-            if changelog is None:
-                continue
-            topic, partition = changelog
-            items = iter(entries.items())
-            while chunk := list(islice(items, _CHUNK)):
-                self._send(
-                    [
-                        (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
-                        for key, (stored, timestamp) in chunk
-                    ]
-                )
+            if changelog is not None:
+                for records in changes.records(*changelog, _CHUNK):
+                    self._send(records)
         self._end_transaction()
 
     def fill(self, partition: TopicPartition, count: int) -> None:

@@ -15,14 +15,12 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import TopicPartition
 from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.managed import FrozenEpoch
 from streamsapp.state.resources import StateResources
-from streamsapp.state.slot import FrozenEpoch
-from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import ProcessingControl
-from streamsapp.tasks.states import TaskState
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask, TaskPlan
+from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.feeds import Feed
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
@@ -55,23 +53,8 @@ class Replay:
         global_stores: Mapping[str, KeyValueStoreImpl] | None = None,
     ) -> None:
         self._plan = plan
-        context = TaskContext(config.application_id, plan.id, SystemClock())
-        self.stores = TaskStores(
-            plan.id,
-            directory,
-            plan.sub_topology.stores,
-            resources,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            context_timestamp=lambda: context.timestamp,
-            topics=plan.changelog_topics,
-        )
-        self.stores.open()
-        self.stores.stores = {**self.stores.stores, **(global_stores or {})}
-        self.stores.restored({}, {})
-        self._task = StreamTask(plan, self.stores, context, config)
-        self._task.transition(TaskState.RESTORING)
-        self._task.initialize()
+        self._task = TaskAssembly(config, resources, SystemClock(), global_stores or {}).started(plan, directory)
+        self.stores = self._task.stores
         self._control = ProcessingControl()
         self._feeds: dict[TopicPartition, Feed] = {}
         self._since_step = self._since_commit = 0

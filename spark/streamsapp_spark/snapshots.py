@@ -19,8 +19,6 @@ from streamsapp.remote.files import sha256_of
 from streamsapp.remote.objects import ObjectDamagedError, ObjectMissingError
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 from streamsapp.state.rocksdb import TaskDatabase
-from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.job import Application
 
 _DOWNLOADS = 8
@@ -69,20 +67,6 @@ def bring(chain: Chain, snapshot: Snapshot, directory: Path) -> None:
 
     with ThreadPoolExecutor(_DOWNLOADS) as pool:
         list(pool.map(download, snapshot.files))
-
-
-def stores_of(app: Application, plan: TaskPlan, directory: Path) -> TaskStores:
-    """The stores of a task in ``directory``, not open yet."""
-    return TaskStores(
-        plan.id,
-        directory,
-        plan.sub_topology.stores,
-        app.resources,
-        default_key_serde=app.config.default_key_serde,
-        default_value_serde=app.config.default_value_serde,
-        context_timestamp=lambda: -1,
-        topics=plan.changelog_topics,
-    )
 
 
 @contextmanager

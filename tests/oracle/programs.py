@@ -24,7 +24,8 @@ from streamsapp import (
 )
 from streamsapp.dsl.options import Branched
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 
 Step = dict[str, Any]
 
@@ -102,7 +103,7 @@ def materialized(step: Step) -> Materialized[Any, Any] | None:
 def store_builder(step: Step) -> StoreBuilder:
     return StoreBuilder(
         name=step["name"],
-        kind=StoreKind.TIMESTAMPED_KEY_VALUE if step.get("kind") == "timestamped" else StoreKind.KEY_VALUE,
+        type=TIMESTAMPED_KEY_VALUE if step.get("kind") == "timestamped" else KEY_VALUE,
         engine=Engine.MEMORY if step.get("engine") == "memory" else Engine.ROCKSDB,
         key_serde=serde(step["key"]),
         value_serde=serde(step["value"]),

@@ -15,7 +15,8 @@ from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.layout import Layout
 from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.serdes.offset_metadata import OffsetMetadata
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole, TaskState
@@ -120,7 +121,7 @@ def topology(offset_reset: str | None = None, engine: Engine = Engine.MEMORY) ->
     made = Topology()
     made.add_source("source", "in", offset_reset=offset_reset)
     made.add_processor("node", Counting, "source")
-    return made.add_state_store(StoreBuilder("s", StoreKind.KEY_VALUE, engine), "node")
+    return made.add_state_store(StoreBuilder("s", KEY_VALUE, engine), "node")
 
 
 class Owned:

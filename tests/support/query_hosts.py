@@ -18,8 +18,10 @@ from streamsapp.query.remote import Fetch, HttpFetch
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.state.resources import StateResources
+from streamsapp.state.store_type import StoreType
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole
 from streamsapp.testing import MockClock
@@ -41,7 +43,7 @@ def store_info(
 class QueryHost:
     """One instance: the test decides what is on it and what it knows of others."""
 
-    def __init__(self, info: StoreInfo | None = None, kind: StoreKind = StoreKind.TIMESTAMPED_KEY_VALUE) -> None:
+    def __init__(self, info: StoreInfo | None = None, kind: StoreType = TIMESTAMPED_KEY_VALUE) -> None:
         self.info = info or store_info()
         self.kind = kind
         self.views: dict[TaskId, TaskView] = {}
@@ -89,7 +91,7 @@ class QueryHost:
     def put(self, task_id: TaskId, entries: Mapping[Any, Any]) -> None:
         """Write without committing; timestamps are 7."""
         for key, value in entries.items():
-            timestamped = self.kind is StoreKind.TIMESTAMPED_KEY_VALUE
+            timestamped = self.kind is TIMESTAMPED_KEY_VALUE
             self.opened[task_id].stores[self.info.name].put(key, (value, 7) if timestamped else value)
 
     def change(self, task_id: TaskId, **changes: Any) -> None:

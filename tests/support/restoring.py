@@ -21,7 +21,8 @@ from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreList
 from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Preparer
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_events import RestoreEvents
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
@@ -288,7 +289,7 @@ class Restoring:
 def _with_stores(names: Iterable[str], engine: Engine) -> Topology:
     topology = through()
     for name in names:
-        topology.add_state_store(StoreBuilder(name, StoreKind.KEY_VALUE, engine), "node")
+        topology.add_state_store(StoreBuilder(name, KEY_VALUE, engine), "node")
     return topology
 
 

@@ -65,7 +65,7 @@ def shape_of(topology: Topology) -> dict[str, Any]:
         "sources": {
             str(part.id): sorted({topic for source in part.sources for topic in _topics(source)}) for part in parts
         },
-        "stores": {str(part.id): {store.name: store.kind.value for store in part.stores} for part in parts},
+        "stores": {str(part.id): {store.name: store.type.name for store in part.stores} for part in parts},
     }
 
 

@@ -16,7 +16,8 @@ from msgspec import Meta
 from streamsapp.declared.faults import shown
 from streamsapp.declared.roles import MAPPER, PARTITIONER, SERDE, TIMESTAMP_EXTRACTOR, reference
 from streamsapp.dsl.options import Consumed, Grouped, Materialized, Printed, Produced, Repartitioned
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 
 #: Of nodes, stores and topics; names of stores become parts of topics' names.
 Name: TypeAlias = Annotated[
@@ -34,7 +35,7 @@ OffsetReset: TypeAlias = Annotated[
 EngineName: TypeAlias = Literal["rocksdb", "memory"]
 StoreType: TypeAlias = Literal["keyValue", "timestampedKeyValue"]
 
-_KINDS = {"keyValue": StoreKind.KEY_VALUE, "timestampedKeyValue": StoreKind.TIMESTAMPED_KEY_VALUE}
+_KINDS = {"keyValue": KEY_VALUE, "timestampedKeyValue": TIMESTAMPED_KEY_VALUE}
 
 
 _MAX_PATTERN = 1000

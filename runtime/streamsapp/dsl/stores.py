@@ -12,7 +12,8 @@ from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.options import Materialized
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def table_store(
         )
     builder = StoreBuilder(
         name=options.store_name or names.store(prefix),
-        kind=StoreKind.TIMESTAMPED_KEY_VALUE,
+        type=TIMESTAMPED_KEY_VALUE,
         engine=Engine(options.store),
         key_serde=options.key_serde or key_serde,
         value_serde=options.value_serde or value_serde,

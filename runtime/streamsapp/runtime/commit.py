@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from itertools import islice
 
 from confluent_kafka import KafkaException
 
@@ -98,18 +97,13 @@ class Commit:
     def _write_changelog(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
         """Send the last value per key of every logged store, counting the records per store."""
         changelogs = epoch.task.plan.changelogs
-        for store, writes, raw in epoch.frozen.changelogs() if epoch.frozen is not None else ():
+        for store, changes in epoch.frozen.changelogs() if epoch.frozen is not None else ():
             changelog = changelogs.get(store)
             if changelog is None:
                 continue
-            written[store] = len(writes)
-            topic, partition = changelog.topic, changelog.partition
-            entries = iter(writes.items())
-            while chunk := list(islice(entries, SLICE)):
-                batch: list[OutputRecord] = [
-                    (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
-                    for key, (stored, timestamp) in chunk
-                ]
+            written[store] = len(changes)
+            for records in changes.records(changelog.topic, changelog.partition, SLICE):
+                batch: list[OutputRecord] = records
                 while batch:
                     batch = self._producer.send(batch)
                     self._producer.poll()

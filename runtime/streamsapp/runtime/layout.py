@@ -45,7 +45,7 @@ class Layout:
         """What the group needs to know of the tasks."""
         parts = {plan.sub_topology.id: plan.sub_topology for plan in self.plans.values()}
         definitions = {number: fingerprint(part) for number, part in parts.items()}
-        stores = {number: frozenset((each.name, each.kind.value) for each in it.stores) for number, it in parts.items()}
+        stores = {number: frozenset((each.name, each.type.name) for each in it.stores) for number, it in parts.items()}
         return {
             task_id: TaskInfo(
                 frozenset(plan.inputs),
@@ -116,7 +116,7 @@ def fingerprint(part: SubTopology) -> str:
         (type(each).__name__, each.name, getattr(each, "children", ()), getattr(each, "topics", ()))
         for each in part.nodes
     ]
-    stores = [(each.name, each.kind.value) for each in part.stores]
+    stores = [(each.name, each.type.name) for each in part.stores]
     return sha256(repr((nodes, stores)).encode()).hexdigest()[:16]
 
 

@@ -26,8 +26,7 @@ from streamsapp.runtime.remote_.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.resources import StateResources
-from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -57,14 +56,12 @@ class TasksLife:
         snapshots: Snapshots | None = None,
     ) -> None:
         self._config = config
-        self._resources = resources
         self._consumer = consumer
         self._feeder = feeder
         self._tasks = tasks
         self._restoration = restoration
         self._clock = clock
-        #: Open to every task, for reading.
-        self._global_stores = global_stores
+        self._assembly = TaskAssembly(config, resources, clock, global_stores)
         self._snapshots = snapshots
         #: All tasks by id, replicas too; read by status and metrics.
         self.all: dict[TaskId, StreamTask] = {}
@@ -125,19 +122,7 @@ class TasksLife:
     def _create(self, task_id: TaskId, role: TaskRole) -> StreamTask:
         assert self._layout is not None
         plan = self._layout.plans[task_id]
-        context = TaskContext(self._config.application_id, task_id, self._clock)
-        stores = TaskStores(
-            task_id,
-            self.application_directory / str(task_id),
-            plan.sub_topology.stores,
-            self._resources,
-            default_key_serde=self._config.default_key_serde,
-            default_value_serde=self._config.default_value_serde,
-            context_timestamp=lambda: context.timestamp,
-            topics=plan.changelog_topics,
-        )
-        stores.stores = {**stores.stores, **self._global_stores}
-        return StreamTask(plan, stores, context, self._config, role)
+        return self._assembly.task(plan, self.application_directory / str(task_id), role)
 
     # ---- restored ----------------------------------------------------------------------------------------------
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from streamsapp.serdes.api import AnySerde
+
+if TYPE_CHECKING:
+    from streamsapp.state.store_type import StoreType
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -21,13 +24,6 @@ class ValueAndTimestamp(NamedTuple):
 
     value: Any
     timestamp: int
-
-
-class StoreKind(Enum):
-    """The shape of a store. Windowed kinds will join here."""
-
-    KEY_VALUE = "key_value"
-    TIMESTAMPED_KEY_VALUE = "timestamped_key_value"
 
 
 class Engine(Enum):
@@ -46,7 +42,7 @@ class StoreBuilder:
     """
 
     name: str
-    kind: StoreKind
+    type: StoreType
     engine: Engine = Engine.ROCKSDB
     key_serde: AnySerde | None = None
     value_serde: AnySerde | None = None

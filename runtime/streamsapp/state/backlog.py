@@ -10,14 +10,19 @@ Read on processing threads and by queries; taken in and written by the owner of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 
-from streamsapp.record import InputRecord
+from streamsapp.state.engine import Placed
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
-from streamsapp.state.merging import merged
+from streamsapp.state.epoch import Epoch, Range, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
 
-#: A read that misses the caches looks into each of so many epochs; more are merged, which copies what all of them hold.
-_MOST_EPOCHS = 8
+#: An epoch is merged with the one before unless that is so many times as large: few are left to look into, and an entry
+#: is copied a few times only, however many commits wait.
+_GROWTH = 4
+
+#: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
+SLICE_SIZE = 2000
 
 
 class BackloggedStore:
@@ -27,45 +32,50 @@ class BackloggedStore:
         self._store = store
         self._readable = format.readable
         #: Epochs, the newest first. Replaced as a whole, never changed: readers keep what they hold.
-        self._waiting: tuple[Mapping[bytes, Entry], ...] = ()
+        self._waiting: tuple[Epoch, ...] = ()
         #: Changelog records they stand for.
         self.records = 0
-        #: Whether somebody iterated since the last look: that takes the waiting entries in order.
-        self._scanned = False
 
     @property
     def entries(self) -> int:
         """Keys that wait, at most: one that was written in several epochs may count for each."""
         return sum(map(len, self._waiting))
 
-    def take_in(self, writes: Mapping[bytes, Entry]) -> None:
-        """A committed epoch, as long as it is seen in the write-back layer too."""
-        waiting = (writes, *self._waiting)
-        self._waiting = (_merged(waiting),) if len(waiting) > _MOST_EPOCHS else waiting
-        self.records += len(writes)
+    def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
+        """In one step: it waits as it is."""
+        newest, older = epoch, self._waiting
+        while older and len(newest) * _GROWTH >= len(older[0]):
+            newest, older = over(newest, older[0]), older[1:]
+        self._waiting = (newest, *older)
+        self.records += len(epoch)
+        return iter(())
 
     def in_order(self) -> Iterator[tuple[bytes, Entry]]:
         """All that wait, by key: RocksDB takes neighbours faster."""
         waiting = _merged(self._waiting)
         return zip(keys := sorted(waiting), map(waiting.__getitem__, keys), strict=True)
 
+    @property
+    def deleted(self) -> Sequence[Range]:
+        """Ranges to be deleted after all that waits was written."""
+        return [each for epoch in self._waiting for each in epoch.deleted]
+
     def stage(self, batch: DatabaseBatch, writes: Sequence[tuple[bytes, Entry]]) -> None:
         """Add some of them to a batch."""
         self._store.stage(batch, writes)
 
-    def stage_restored(self, batch: DatabaseBatch, records: Sequence[InputRecord]) -> None:
-        """Add changelog records to a batch; nothing waits meanwhile."""
-        self._store.stage_restored(batch, records)
+    def stage_deleted(self, batch: DatabaseBatch) -> None:
+        """Add the deleted ranges to the batch that is written last."""
+        self._store.stage_deleted(batch, self.deleted)
+
+    def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
+        """In slices, past what waits: nothing does while a store is restored."""
+        self._store.restore(placed, deleted, SLICE_SIZE)
 
     def written(self) -> None:
         """RocksDB has them all."""
         self._waiting = ()
         self.records = 0
-
-    def take_scanned(self) -> bool:
-        """Whether somebody iterated since this was last asked."""
-        scanned, self._scanned = self._scanned, False
-        return scanned
 
     def get(self, key: bytes) -> Entry:
         for epoch in self._waiting:
@@ -84,14 +94,12 @@ class BackloggedStore:
         return [self._seen(waiting[key]) if key in waiting else below[key] for key in keys]
 
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        self._scanned = True
         # First what waits: written meanwhile, it is seen twice; the other way round it could be missed.
-        waiting = _merged(self._waiting)
-        below = self._store.scan(start, end, reverse=reverse)
-        if not waiting:
-            return below
-        keys = sorted((key for key in waiting if start <= key and (end is None or key < end)), reverse=reverse)
-        return merged(below, [(key, self._seen(waiting[key])) for key in keys], reverse) if keys else below
+        waiting = self._waiting
+        found = self._store.scan(start, end, reverse=reverse)
+        for epoch in reversed(waiting):
+            found = merged(found, self._in_range(epoch, start, end, reverse), reverse)
+        return found
 
     def count(self) -> int:
         return max(0, self._store.count() + self._store.count_change(_merged(self._waiting)))
@@ -103,14 +111,15 @@ class BackloggedStore:
         """RocksDB's figures, and how many keys wait."""
         return {**self._store.statistics(), "backlog_entries": self.entries}
 
+    def _in_range(self, epoch: Epoch, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        seen = self._seen
+        return ((key, seen(epoch[key])) for key in epoch.between(start, end, reverse=reverse))
+
     def _seen(self, entry: Entry) -> Entry:
         """Cells are not changed any more once their epoch is frozen."""
         return ABSENT if entry[0] is None else self._readable((entry[0], entry[1]))
 
 
-def _merged(epochs: Sequence[Mapping[bytes, Entry]]) -> Mapping[bytes, Entry]:
+def _merged(epochs: Sequence[Epoch]) -> Epoch:
     """The newest come first, and win."""
-    merged_epochs: dict[bytes, Entry] = {}
-    for epoch in reversed(epochs):
-        merged_epochs.update(epoch)
-    return merged_epochs
+    return reduce(lambda older, newer: over(newer, older), reversed(epochs), Epoch())

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.store_type import StoreType
+from streamsapp.state.window import WindowType
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,35 @@ class KeyValueStoreSupplier:
     def __post_init__(self) -> None:
         if not self.name:
             raise TopologyError("a state store needs a name; give a non-empty string")
+
+
+@dataclass(frozen=True)
+class WindowStoreSupplier:
+    """The same of a window store, with how long entries are kept."""
+
+    name: str
+    engine: Engine
+    retention_ms: int
+    window_size_ms: int
+    retain_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise TopologyError("a state store needs a name; give a non-empty string")
+        if self.window_size_ms < 0 or self.retention_ms < 1:
+            raise TopologyError(
+                f"window store {self.name}: the window size must not be negative, the retention at least 1 ms; "
+                f"got {self.window_size_ms} and {self.retention_ms} ms"
+            )
+        if self.retention_ms < self.window_size_ms:
+            raise TopologyError(
+                f"window store {self.name}: the retention of {self.retention_ms} ms is shorter than the windows' size "
+                f"of {self.window_size_ms} ms; make it at least as long"
+            )
+
+    def type(self, *, keeps_timestamps: bool) -> StoreType:
+        """The kind of store that keeps entries for so long."""
+        return WindowType(self.retention_ms, self.window_size_ms, self.retain_duplicates, keeps_timestamps)
 
 
 class Stores:
@@ -41,15 +74,48 @@ class Stores:
         return KeyValueStoreSupplier(name, Engine.MEMORY)
 
     @staticmethod
+    def persistent_window_store(
+        name: str, retention: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowStoreSupplier:
+        """``retain_duplicates`` appends to a window instead of replacing its value."""
+        return WindowStoreSupplier(
+            name, Engine.ROCKSDB, duration_ms(retention), duration_ms(window_size), retain_duplicates
+        )
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowStoreSupplier:
+        return WindowStoreSupplier(
+            name, Engine.MEMORY, duration_ms(retention), duration_ms(window_size), retain_duplicates
+        )
+
+    @staticmethod
+    def window_store_builder(
+        supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    ) -> StoreBuilder:
+        """A store of plain values by key and window start."""
+        kind = supplier.type(keeps_timestamps=False)
+        return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_window_store_builder(
+        supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    ) -> StoreBuilder:
+        """A store of :class:`~streamsapp.state.api.ValueAndTimestamp` by key and window start."""
+        kind = supplier.type(keeps_timestamps=True)
+        return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
+
+    @staticmethod
     def key_value_store_builder(
         supplier: KeyValueStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
         """A store of plain values; ``None`` serdes mean the configured defaults."""
-        return StoreBuilder(supplier.name, StoreKind.KEY_VALUE, supplier.engine, key_serde, value_serde)
+        return StoreBuilder(supplier.name, KEY_VALUE, supplier.engine, key_serde, value_serde)
 
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: KeyValueStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
         """A store of :class:`~streamsapp.state.api.ValueAndTimestamp`."""
-        return StoreBuilder(supplier.name, StoreKind.TIMESTAMPED_KEY_VALUE, supplier.engine, key_serde, value_serde)
+        return StoreBuilder(supplier.name, TIMESTAMPED_KEY_VALUE, supplier.engine, key_serde, value_serde)

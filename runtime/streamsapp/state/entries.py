@@ -17,6 +17,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 
 #: ``(stored, timestamp)``; ``stored`` is ``None`` for a key that is absent or deleted.
@@ -60,6 +61,8 @@ class EntryFormat(Protocol):
     """Translates between the three forms, for one store."""
 
     stores_objects: bool
+    #: Whether changelog records carry headers.
+    has_headers: bool
     to_stored: Callable[[Any], Any]
     from_stored: Callable[[Any], Any]
 
@@ -71,8 +74,12 @@ class EntryFormat(Protocol):
         """RocksDB's value of an entry that is not deleted."""
         ...
 
-    def restored(self, raw: bytes, timestamp: int) -> bytes:
-        """Physical form of a changelog record."""
+    def restored(self, record: InputRecord) -> bytes | None:
+        """Physical form of a changelog record; ``None`` for a deletion."""
+        ...
+
+    def headers(self, stored: Any) -> Headers | None:
+        """The changelog's headers of something that is not deleted; asked only where ``has_headers``."""
         ...
 
     def entry(self, physical: bytes) -> Entry:
@@ -86,6 +93,8 @@ class EntryFormat(Protocol):
 
 class PlainFormat:
     """Entries without timestamp."""
+
+    has_headers = False
 
     def __init__(self, serde: AnySerde) -> None:
         self.stores_objects = serde.immutable
@@ -106,8 +115,11 @@ class PlainFormat:
     def physical(self, entry: Entry) -> bytes:
         return self._serialize(entry[0])
 
-    def restored(self, raw: bytes, timestamp: int) -> bytes:
-        return raw
+    def restored(self, record: InputRecord) -> bytes | None:
+        return record.value()
+
+    def headers(self, stored: Any) -> Headers | None:
+        return None
 
     def entry(self, physical: bytes) -> Entry:
         return self._deserialize(physical), NO_TIMESTAMP
@@ -122,8 +134,9 @@ class TimestampedFormat(PlainFormat):
     def physical(self, entry: Entry) -> bytes:
         return _pack(entry[1]) + self._serialize(entry[0])
 
-    def restored(self, raw: bytes, timestamp: int) -> bytes:
-        return _pack(timestamp) + raw
+    def restored(self, record: InputRecord) -> bytes | None:
+        raw = record.value()
+        return None if raw is None else _pack(record.timestamp()[1]) + raw
 
     def entry(self, physical: bytes) -> Entry:
         return self._deserialize(physical[8:]), _unpack(physical)[0]

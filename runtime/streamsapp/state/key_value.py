@@ -8,30 +8,28 @@ own, and nulls are the caller's to check.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.entries import Entry, EntryFormat
+from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
+from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts, StoreType
+from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
 
 
 class KeyValueStoreImpl:
     """A store of plain values. Its changelog carries the timestamp of the record that wrote."""
 
-    def __init__(
-        self,
-        name: str,
-        key_serde: AnySerde,
-        format: EntryFormat,
-        layers: WriteBack,
-        context_timestamp: Callable[[], int],
-    ) -> None:
-        self._name = name
+    def __init__(self, parts: StoreParts) -> None:
+        key_serde, values, layers = parts.key_serde, parts.format, parts.layers
+        self._name = parts.name
         self._serialize_key = key_serde.serialize
         self._deserialize_key = key_serde.deserialize
-        self._context_timestamp = context_timestamp
+        self._context_timestamp = parts.context_timestamp
         #: Fast protocol. ``read`` gives ``(stored, timestamp)``, ``(None, -1)`` where there is nothing. ``write`` takes
         #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp that of the record
         #: in process. A plain store gives no timestamps back: -1.
@@ -39,11 +37,11 @@ class KeyValueStoreImpl:
         self.read: Callable[[bytes], Entry] = layers.read
         self.write: Callable[[bytes, Any, int], None] = layers.write
         #: For entries changed in place: a cell is its writer's while ``cell.epoch == layers.epoch``.
-        self.layers = layers
+        self.layers: Layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
-        self.to_stored: Callable[[Any], Any] = format.to_stored
-        self.from_stored: Callable[[Any], Any] = format.from_stored
-        self.stores_objects: bool = format.stores_objects
+        self.to_stored: Callable[[Any], Any] = values.to_stored
+        self.from_stored: Callable[[Any], Any] = values.from_stored
+        self.stores_objects: bool = values.stores_objects
 
     @property
     def name(self) -> str:
@@ -142,6 +140,31 @@ class TimestampedKeyValueStoreImpl(KeyValueStoreImpl):
             self.write(key, None, self._context_timestamp())
         else:
             self.write(key, self.to_stored(value[0]), value[1])
+
+
+@dataclass(frozen=True)
+class KeyValueType:
+    """Stores of one value per key."""
+
+    name: str
+    keeps_timestamps: bool
+    changelog_settings = MappingProxyType[str, str]({})
+
+    def format(self, value_serde: AnySerde) -> EntryFormat:
+        return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
+
+    def layout(self) -> Layout:
+        return PlainLayout()
+
+    def facade(self, parts: StoreParts) -> KeyValueStoreImpl:
+        return TimestampedKeyValueStoreImpl(parts) if self.keeps_timestamps else KeyValueStoreImpl(parts)
+
+    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
+        return StoreView(layers, format, readers)
+
+
+KEY_VALUE: StoreType = KeyValueType("key_value", keeps_timestamps=False)
+TIMESTAMPED_KEY_VALUE: StoreType = KeyValueType("timestamped_key_value", keeps_timestamps=True)
 
 
 def _prefix_end(prefix: bytes) -> bytes | None:

@@ -12,8 +12,9 @@ from threading import Lock
 
 from sortedcontainers import SortedDict
 
-from streamsapp.record import InputRecord
+from streamsapp.state.engine import Placed
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
+from streamsapp.state.epoch import Epoch, Range
 
 #: A scan holds the lock for at most so many entries.
 _SCAN_CHUNK = 256
@@ -55,8 +56,26 @@ class MemoryStore:
         entries = self._entries
         return sum((stored is not None) - (key in entries) for key, (stored, _) in uncommitted.items())
 
-    def write(self, writes: Iterable[tuple[bytes, Entry]]) -> None:
-        """Put entries, remove deleted ones."""
+    def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
+        """In slices, as readers wait for the lock meanwhile."""
+        items = iter(epoch.items())
+        while chunk := list(islice(items, slice_size)):
+            self._write(chunk)
+            yield
+        self._delete(epoch.deleted)
+
+    def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
+        """All at once."""
+        entry, restored = self._format.entry, self._format.restored
+        physical = ((key, restored(record)) for key, record in placed)
+        self._write((key, ABSENT if value is None else entry(value)) for key, value in physical)
+        self._delete(deleted)
+
+    def statistics(self) -> dict[str, int]:
+        """None that are not known above."""
+        return {}
+
+    def _write(self, writes: Iterable[tuple[bytes, Entry]]) -> None:
         with self._lock:
             for key, entry in writes:
                 if entry[0] is None:
@@ -64,12 +83,8 @@ class MemoryStore:
                 else:
                     self._entries[key] = self._readable(entry)
 
-    def write_restored(self, records: Iterable[InputRecord]) -> None:
-        """Apply changelog records, in their order; records without key are a source topic's and skipped."""
-        entry, restored = self._format.entry, self._format.restored
-        keyed = ((record.key(), record.value(), record) for record in records)
-        self.write(
-            (key, ABSENT if raw is None else entry(restored(raw, record.timestamp()[1])))
-            for key, raw, record in keyed
-            if key is not None
-        )
+    def _delete(self, ranges: Sequence[Range]) -> None:
+        for start, end in ranges:
+            with self._lock:
+                for key in list(self._entries.irange(start, end, inclusive=(True, False))):
+                    del self._entries[key]

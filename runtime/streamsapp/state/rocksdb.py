@@ -8,22 +8,25 @@ flushed always together with the offsets it stands for.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from operator import methodcaller
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
-from streamsapp.record import InputRecord
+from streamsapp.state.engine import Placed
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
+from streamsapp.state.epoch import Range
 from streamsapp.state.resources import StateResources
+
+log = logging.getLogger(__name__)
 
 #: The family that every RocksDB has anyway; a family of its own would cost each task one more memtable.
 _METADATA_FAMILY = "default"
@@ -33,7 +36,11 @@ class TaskDatabase:
     """The RocksDB of one task."""
 
     def __init__(self, directory: Path, families: Sequence[str], resources: StateResources) -> None:
-        """Open or create; families that are not listed belong to stores the topology no longer has, and are dropped."""
+        """Open or create.
+
+        Families that are not listed belong to stores that the topology no longer has. They are kept, with their
+        offsets: a store that returns, as when an upgrade is rolled back, continues from there.
+        """
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; the stubs are wrong
         self._write_lock = Lock()
@@ -45,9 +52,9 @@ class TaskDatabase:
             existing = Rdict.list_cf(str(directory), options) if (directory / "CURRENT").exists() else []
             every = dict.fromkeys({*families, *existing} - {_METADATA_FAMILY}, options)
             self._db = Rdict(str(directory), options, column_families=every)
-            for name in every.keys() - set(families):
-                self._drop(name)
             self._families = {name: self._db.get_column_family(name) for name in families}
+        if left := sorted(every.keys() - set(families)):
+            log.info("%s: kept the data of stores that the topology does not have: %s", directory, ", ".join(left))
 
     def batch(self) -> DatabaseBatch:
         """An empty batch."""
@@ -151,12 +158,6 @@ class TaskDatabase:
                 with suppress(Exception):
                     opened.close()
 
-    def _drop(self, family: str) -> None:
-        """The offset goes first, and durably: left behind, it would stand for an empty store one day."""
-        self._db.delete(offset_key(family), self._unlogged)
-        self._db.flush()
-        self._db.drop_column_family(family)
-
 
 def offset_key(family: str) -> bytes:
     """Where the offset of a family's changelog is kept."""
@@ -228,30 +229,34 @@ class RocksDBStore:
             else:
                 put(key, physical(entry), family)
 
-    def stage_restored(self, batch: DatabaseBatch, records: Iterable[InputRecord]) -> None:
-        """Add changelog records that have a key to a batch; of a key's records the last wins."""
+    def stage_deleted(self, batch: DatabaseBatch, ranges: Iterable[Range]) -> None:
+        """Add the deletion of whole ranges to a batch, after what it has."""
+        family = batch.family(self._family)
+        for start, end in ranges:
+            batch.writes.delete_range(start, end, family)
+
+    def restore(self, placed: Sequence[Placed], deleted: Sequence[Range], slice_size: int) -> None:
+        """Write changelog records, then deletions; of a key's records the last wins.
+
+        RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; records of one key
+        stay in their order.
+        """
         restored = self._format.restored
-        put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
-        for record in records:
-            key, raw = _key(record), record.value()
-            if raw is None:
-                delete(key, family)
-            else:
-                put(key, restored(raw, record.timestamp()[1]), family)
-
-
-def in_key_order(records: Sequence[InputRecord]) -> list[InputRecord]:
-    """Records with a key (only a table's source topic can hold others; the table skips them too), sorted by it.
-
-    RocksDB takes neighbours much faster than keys here and there, by more than sorting costs. Records of one key stay
-    in their order.
-    """
-    if None in map(_key, records):
-        records = [record for record in records if record.key() is not None]
-    return sorted(records, key=_key)
-
-
-_key: Callable[[InputRecord], Any] = methodcaller("key")
+        ordered = sorted(placed, key=itemgetter(0))
+        for start in range(0, len(ordered), slice_size):
+            batch = self._database.batch()
+            put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
+            for key, record in ordered[start : start + slice_size]:
+                physical = restored(record)
+                if physical is None:
+                    delete(key, family)
+                else:
+                    put(key, physical, family)
+            self._database.write(batch)
+        if deleted:
+            batch = self._database.batch()
+            self.stage_deleted(batch, deleted)
+            self._database.write(batch)
 
 
 def remove(directory: Path) -> None:

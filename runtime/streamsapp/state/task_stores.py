@@ -4,37 +4,31 @@ A task's owner calls it: the restoration thread opens and restores, a processing
 :attr:`TaskStores.stores`, the polling thread freezes (while the task is not processed), applies and closes. Life of a
 write::
 
-    operator ──► dirty ── freeze ──► frozen ── changelog_records ──► Kafka, commit
+    operator ──► dirty ── freeze ──► frozen ── changelog records ──► Kafka, commit
                                        └────── apply, after the commit ──► engine: backlog ──► RocksDB, with the offsets
 
-So an engine never holds what Kafka has not committed, and offsets are never ahead of the data they stand for. RocksDB
-gets many commits at once (docs/decisions/0012-backlog.md); closing and copying write what waits first.
+So an engine never holds what Kafka has not committed, and offsets are never ahead of the data they stand for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord, TaskId
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.backlog import BackloggedStore
+from streamsapp.state.api import StoreBuilder
+from streamsapp.state.backlog import SLICE_SIZE
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.managed import FrozenEpoch, ManagedStore, StoreChanges
 from streamsapp.state.memory import MemoryStore
+from streamsapp.state.persistence import Persistence
 from streamsapp.state.resources import StateResources
-from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, in_key_order, offset_key, remove
-from streamsapp.state.slot import FrozenEpoch, Slot, make_slot
+from streamsapp.state.rocksdb import remove
 from streamsapp.state.views import Readers, StoreView
-
-#: Writes per batch: RocksDB's bindings hold the interpreter while a batch is written.
-_SLICE_SIZE = 2000
-
-_TASK_PREFIX = b"task/"
 
 _NO_INPUTS: Inputs = {}
 
@@ -58,28 +52,26 @@ class TaskStores:
         self._task_id = task_id
         self._directory = directory / "rocksdb"
         self._resources = resources
-        self._slots: dict[str, Slot] = {}
+        self._readers = Readers()
+        self._managed: dict[str, ManagedStore] = {}
         for builder in builders:
             topic = (topics or {}).get(builder.name, builder.name)
-            key_serde = (builder.key_serde or default_key_serde).bind(topic, is_key=True)
-            value_serde = (builder.value_serde or default_value_serde).bind(topic, is_key=False)
-            self._slots[builder.name] = make_slot(builder, key_serde, value_serde, resources, context_timestamp)
+            serdes = (
+                (builder.key_serde or default_key_serde).bind(topic, is_key=True),
+                (builder.value_serde or default_value_serde).bind(topic, is_key=False),
+            )
+            self._managed[builder.name] = ManagedStore(builder, serdes, resources, context_timestamp, self._readers)
         #: The stores as operators and users get them, by name.
-        self.stores: Mapping[str, KeyValueStoreImpl] = {name: slot.facade for name, slot in self._slots.items()}
-        self._readers = Readers()
+        self.stores: Mapping[str, Any] = {name: store.facade for name, store in self._managed.items()}
         #: The same stores as interactive queries see them, on any thread.
         self.views: Mapping[str, StoreView] = {
-            name: StoreView(slot.layers, slot.format, self._readers) for name, slot in self._slots.items()
+            name: store.view for name, store in self._managed.items() if store.view is not None
         }
-        self._database: TaskDatabase | None = None
+        self._persistence: Persistence | None = None
+        #: Of stores in memory, as far as they were restored since they were opened.
         self._offsets: dict[str, int] = {}
-        #: Whether RocksDB lacks entries, offsets or metadata that were applied.
-        self._behind = False
         self._metadata: dict[str, bytes] = {}
         self._staged_metadata: dict[str, bytes] = {}
-        #: Writing what waits began and did not end. What RocksDB could not take, a full disk for one, it is not asked
-        #: to take again when it is closed: it would wait for room for ever, and the changelog has it.
-        self._unfinished = False
         self._standing = Standing()
         #: Closing waits for a copy that is being made.
         self._copying = Lock()
@@ -87,7 +79,7 @@ class TaskStores:
     @property
     def families(self) -> dict[str, str]:
         """RocksDB's column family of each persistent store."""
-        return {name: slot.family for name, slot in self._slots.items() if slot.builder.engine is Engine.ROCKSDB}
+        return {name: store.family for name, store in self._managed.items() if store.persistent}
 
     @property
     def commit_point(self) -> CommitPoint | None:
@@ -96,16 +88,17 @@ class TaskStores:
 
     def open(self) -> None:
         """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
-        self._behind = self._unfinished = False
         self._offsets, self._metadata = {}, {}  # of a database that may have been wiped since
-        persistent = [slot for slot in self._slots.values() if slot.builder.engine is Engine.ROCKSDB]
+        persistent = [store for store in self._managed.values() if store.persistent]
         if persistent:
-            self._database = TaskDatabase(self._directory, [slot.family for slot in persistent], self._resources)
-            self._load_metadata(self._database, persistent)
-        for slot in self._slots.values():
-            slot.engine = self._make_engine(slot)
-            slot.layers.attach(slot.engine)
-            slot.facade.open()
+            self._persistence = Persistence(self._directory, persistent, self._resources)
+            self._offsets.update(self._persistence.offsets)
+            self._metadata.update(self._persistence.metadata)
+        for store in self._managed.values():
+            if self._persistence is not None and store.persistent:
+                store.open(self._persistence.engine(store.name), self._persistence.layout_facts(store.name))
+            else:
+                store.open(MemoryStore(store.format), None)
             self._resources.store_opened()
         self._readers.open()
 
@@ -115,13 +108,15 @@ class TaskStores:
 
     def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:
         """Apply raw changelog records, and remember where to go on."""
-        slot = self._slots[store]
+        managed = self._managed[store]
         with self._standing.restoring():
-            if isinstance(slot.engine, MemoryStore):
-                slot.engine.write_restored(records)
+            placed = managed.layout.placed(records)
+            if managed.persistent and self._persistence is not None:
+                self._persistence.restore(managed, placed, next_offset)
             else:
-                self._restore_persistent(slot, records, next_offset)
-            slot.layers.forget_cached()
+                managed.engine.restore(placed, managed.layout.take_expired())
+                managed.facts = managed.layout.facts()
+            managed.layers.forget_cached()
             self._offsets[store] = next_offset
 
     def restored(self, changelog_offsets: Mapping[str, int], inputs: Inputs) -> None:
@@ -130,7 +125,9 @@ class TaskStores:
 
     def freeze(self) -> FrozenEpoch | None:
         """Close the running epoch, in constant time; ``None`` if it wrote nothing. One at a time may be frozen."""
-        frozen = tuple((slot, epoch) for slot in self._slots.values() if (epoch := slot.layers.freeze()) is not None)
+        frozen = tuple(
+            StoreChanges(store, epoch) for store in self._managed.values() if (epoch := store.freeze()) is not None
+        )
         return FrozenEpoch(frozen) if frozen else None
 
     def apply(
@@ -139,11 +136,10 @@ class TaskStores:
         changelog_offsets: Mapping[str, int],
         inputs: Inputs = _NO_INPUTS,
         *,
-        slice_size: int = _SLICE_SIZE,
+        slice_size: int = SLICE_SIZE,
     ) -> Iterator[None]:
         """Hand a committed epoch to the engines. What waits for RocksDB is written when it is much, a bounded write per
-        step; offsets (the next ones to restore from) and staged metadata come with the last, so replaying from the old
-        offsets repairs whatever a crash leaves.
+        step; offsets (the next ones to restore from) and staged metadata come with the last.
 
         ``inputs`` are the input offsets that were committed with it. No checkpoint falls between two steps.
         """
@@ -164,28 +160,23 @@ class TaskStores:
     def _move(
         self, frozen: FrozenEpoch | None, changelog_offsets: Mapping[str, int], slice_size: int
     ) -> Iterator[None]:
-        self._behind = True
-        for slot, writes in frozen.slots if frozen is not None else ():
-            if isinstance(slot.engine, BackloggedStore):
-                slot.engine.take_in(writes)
-            elif slot.engine is not None:
-                items = iter(writes.items())
-                while chunk := list(islice(items, slice_size)):
-                    slot.engine.write(chunk)
-                    yield
-            else:
-                raise StateStoreError(f"task {self._task_id} was closed while its epoch was being applied")
-        for slot in self._slots.values():
-            slot.layers.drop_frozen()
-        self._take_over(changelog_offsets)
-        if self._backlog_due():
-            yield from self._write_backlog(slice_size)
+        for changes in frozen.stores if frozen is not None else ():
+            yield from changes.store.apply(changes.epoch, slice_size)
+        for store in self._managed.values():
+            store.layers.drop_frozen()
+        self._offsets.update(changelog_offsets)
+        self._metadata.update(self._staged_metadata)
+        self._staged_metadata.clear()
+        if self._persistence is not None:
+            self._persistence.applied(changelog_offsets, self._metadata)
+            if self._persistence.due:
+                yield from self._persistence.write(slice_size)
 
     def revert(self) -> None:
         """Forget all that is not applied, staged metadata included: reads see the last commit again."""
         self._staged_metadata.clear()
-        for slot in self._slots.values():
-            slot.layers.revert()
+        for store in self._managed.values():
+            store.revert()
 
     def get_metadata(self, key: str) -> bytes | None:
         """A small fact about the task, as of the last commit."""
@@ -198,18 +189,17 @@ class TaskStores:
     @property
     def dirty_entries(self) -> int:
         """Keys written in the running epoch."""
-        return sum(slot.layers.dirty_entries for slot in self._slots.values())
+        return sum(store.layers.dirty_entries for store in self._managed.values())
 
     @property
     def uncommitted_bytes(self) -> int:
         """An estimate of what the running and the frozen epoch occupy."""
-        return sum(slot.layers.uncommitted_bytes for slot in self._slots.values())
+        return sum(store.layers.uncommitted_bytes for store in self._managed.values())
 
     def flush(self) -> None:
         """Make durable what has been applied and restored."""
-        if self._database is not None:
-            self._write_backlog_now()
-            self._database.flush()
+        if self._persistence is not None:
+            self._persistence.flush()
 
     def checkpoint(self, path: Path) -> CommitPoint | None:
         """A flushed copy of the database in hard links, at a path that must not exist yet; safe while in use.
@@ -217,140 +207,38 @@ class TaskStores:
         Returns the commit that the copy stands at exactly; ``None`` if there is none, and no copy either.
         """
         with self._copying:
-            if self._database is None:
+            if self._persistence is None:
                 raise StateStoreError(f"task {self._task_id} has no persistent store open to make a checkpoint of")
             # In bulk before, as the stores do not move during the copy: it has only what came in meanwhile to flush.
-            self._database.flush_data()
+            self._persistence.flush_data()
             with self._standing.still() as point:
                 if point is not None:
-                    self._write_backlog_now()
-                    # The copy would flush it too, with the interpreter held meanwhile.
-                    self._database.flush_data()
-                    self._database.checkpoint(path)
+                    self._persistence.checkpoint(path)
                 return point
 
     def statistics(self) -> dict[str, dict[str, int]]:
         """Figures per store, for the metrics thread. Counted where it costs nothing per record: reads that missed,
         keys per epoch, scans."""
-        return {name: slot.statistics() for name, slot in self._slots.items() if slot.engine is not None}
+        return {name: store.statistics() for name, store in self._managed.items() if store.is_open}
 
     def close(self) -> None:
         """Flush what was applied and give the directory back; what was not applied is dropped. Queries end first."""
         self._readers.close()
-        for slot in self._slots.values():
-            slot.facade.close()
-            slot.layers.attach(None)
+        for store in self._managed.values():
+            if store.is_open:
+                self._resources.store_closed()
+            store.close()
         with self._copying:
             self._standing.point = None
-            try:
-                if not self._unfinished:
-                    self._write_backlog_now()
-            finally:
-                self._close_engines()
+            persistence, self._persistence = self._persistence, None
+            if persistence is not None:
+                persistence.close()
+
+    def read_only(self, store: str, why: str) -> Any:
+        """A store for others to read, on any thread, while this task writes it; ``why`` they cannot write it."""
+        return self._managed[store].read_only(why)
 
     def wipe(self) -> None:
         """Close, and delete everything on disk."""
         self.close()
         remove(self._directory)
-
-    def _close_engines(self) -> None:
-        for slot in self._slots.values():
-            if slot.engine is not None:
-                self._resources.store_closed()
-            slot.engine = None
-        if self._database is not None:
-            database, self._database = self._database, None
-            database.close()
-
-    def _make_engine(self, slot: Slot) -> BackloggedStore | MemoryStore:
-        if slot.builder.engine is Engine.MEMORY or self._database is None:
-            return MemoryStore(slot.format)
-        return BackloggedStore(RocksDBStore(self._database, slot.family, slot.format), slot.format)
-
-    def _load_metadata(self, database: TaskDatabase, persistent: Sequence[Slot]) -> None:
-        found = database.metadata()
-        for slot in persistent:
-            offset = found.get(offset_key(slot.family))
-            if offset is not None:
-                self._offsets[slot.builder.name] = int.from_bytes(offset, "big", signed=True)
-        prefix = len(_TASK_PREFIX)
-        self._metadata = {k[prefix:].decode(): v for k, v in found.items() if k.startswith(_TASK_PREFIX)}
-
-    def _restore_persistent(self, slot: Slot, records: Sequence[InputRecord], next_offset: int) -> None:
-        """In slices; the offset comes after the last, so a crash in between replays what is there already."""
-        self._write_backlog_now()  # of a task that was active here
-        engine, database = self._persistent(slot)
-        ordered = in_key_order(records)
-        for start in range(0, len(ordered), _SLICE_SIZE):
-            batch = database.batch()
-            engine.stage_restored(batch, ordered[start : start + _SLICE_SIZE])
-            database.write(batch)
-        batch = database.batch()
-        batch.put_metadata(offset_key(slot.family), _offset_value(next_offset))
-        database.write(batch)
-
-    def _persistent(self, slot: Slot) -> tuple[BackloggedStore, TaskDatabase]:
-        if not isinstance(slot.engine, BackloggedStore) or self._database is None:
-            raise StateStoreError(f"state store {slot.builder.name!r} of task {self._task_id} is not open")
-        return slot.engine, self._database
-
-    @property
-    def _backlogs(self) -> list[BackloggedStore]:
-        return [slot.engine for slot in self._slots.values() if isinstance(slot.engine, BackloggedStore)]
-
-    def _take_over(self, changelog_offsets: Mapping[str, int]) -> None:
-        """The commit is in the engines: so are its offsets and the staged facts."""
-        self._offsets.update(changelog_offsets)
-        self._metadata.update(self._staged_metadata)
-        self._staged_metadata.clear()
-
-    def _backlog_due(self) -> bool:
-        """Whether what waits is as much as may be replayed after a crash, or may be kept in memory, or is in the way of
-        those who iterate."""
-        bytes_waiting = records = 0
-        scanned = False
-        for slot in self._slots.values():
-            if isinstance(slot.engine, BackloggedStore):
-                bytes_waiting += slot.engine.entries * slot.layers.entry_bytes
-                records += slot.engine.records
-                scanned = slot.engine.take_scanned() or scanned
-        share = self._resources.backlog_share(len(self._slots))
-        return scanned or records > share.records or bytes_waiting > share.bytes
-
-    def _write_backlog_now(self) -> None:
-        if self._behind:
-            for _ in self._write_backlog(_SLICE_SIZE):
-                pass
-
-    def _write_backlog(self, slice_size: int) -> Iterator[None]:
-        database = self._database
-        if database is None:
-            return
-        self._unfinished = True
-        batch, room = database.batch(), slice_size
-        for engine in self._backlogs:
-            waiting = engine.in_order()
-            while chunk := list(islice(waiting, room)):
-                engine.stage(batch, chunk)
-                room -= len(chunk)
-                if room == 0:
-                    database.write(batch)
-                    yield
-                    batch, room = database.batch(), slice_size
-        database.write(self._facts(batch))
-        for engine in self._backlogs:
-            engine.written()
-        self._behind = self._unfinished = False
-
-    def _facts(self, batch: DatabaseBatch) -> DatabaseBatch:
-        for store, offset in self._offsets.items():
-            slot = self._slots[store]
-            if isinstance(slot.engine, BackloggedStore):
-                batch.put_metadata(offset_key(slot.family), _offset_value(offset))
-        for key, value in self._metadata.items():
-            batch.put_metadata(_TASK_PREFIX + key.encode(), value)
-        return batch
-
-
-def _offset_value(offset: int) -> bytes:
-    return offset.to_bytes(8, "big", signed=True)

@@ -21,12 +21,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 
-from sortedcontainers import SortedList
-
 from streamsapp.errors import StateStoreError
-from streamsapp.state.committed import Committed
+from streamsapp.state.engine import Reads
 from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
-from streamsapp.state.merging import merged
+from streamsapp.state.epoch import Epoch, merged
 from streamsapp.state.resources import StateResources
 
 #: What an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
@@ -48,28 +46,6 @@ class _ReadCache(dict[bytes, Entry]):
         return self._load(key)
 
 
-class _Epoch(dict[bytes, Entry]):
-    """The writes of one epoch. A dict that only grows keeps its newest keys last, so its keys are brought into order
-    when somebody scans, not when they are written."""
-
-    __slots__ = ("_ordered", "_seen")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ordered: SortedList[bytes] | None = None
-        self._seen = 0
-
-    def between(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
-        """Keys with ``start <= key < end``, in order."""
-        if self._ordered is None:
-            self._ordered = SortedList()
-        if len(self) > self._seen:
-            self._ordered.update(list(islice(reversed(self), len(self) - self._seen)))
-            self._seen = len(self)
-        keys: Iterator[bytes] = self._ordered.irange(start, end, inclusive=(True, False))
-        return keys
-
-
 class WriteBack:
     """The layers above one store's engine. ``read`` and ``write`` may be held on to: they stay valid for its life."""
 
@@ -77,12 +53,12 @@ class WriteBack:
         self._readable = format.readable
         self._resources = resources
         self._live = _ReadCache(self._load)
-        self._dirty = _Epoch()
+        self._dirty = Epoch()
         #: Number of the running epoch: cells that carry it may be changed in place.
         self.epoch = 0
-        self._frozen: _Epoch | None = None
+        self._frozen: Epoch | None = None
         self._old: dict[bytes, Entry] = {}
-        self._committed: Committed | None = None
+        self._committed: Reads | None = None
         self._entry_bytes = _FIRST_ESTIMATE
         self.misses = 0
         self.scans = 0
@@ -92,7 +68,7 @@ class WriteBack:
             self._write_timestamped if keeps_timestamps else self._write_plain
         )
 
-    def attach(self, committed: Committed | None) -> None:
+    def attach(self, committed: Reads | None) -> None:
         """Put the layers on an engine; ``None`` takes it away, and reads that miss raise."""
         self.revert()
         self._committed = committed
@@ -135,9 +111,13 @@ class WriteBack:
         self.scans += 1
         # First the uncommitted layers, then the engine's view: an epoch applied in between is then seen in both,
         # the other way round it could be seen in neither.
-        overlay = self._overlay(start, end, reverse)
-        committed = self._engine().scan(start, end, reverse=reverse)
-        return merged(committed, overlay, reverse) if overlay else committed
+        frozen, dirty = self._frozen, self._dirty
+        # A copy of each: the running epoch goes on, and its cells change, while somebody iterates.
+        running = list(self._in_range(dirty, start, end, reverse))
+        found = self._engine().scan(start, end, reverse=reverse)
+        if frozen is not None:
+            found = merged(found, self._in_range(frozen, start, end, reverse), reverse)
+        return merged(found, iter(running), reverse) if running else found
 
     def peek(self, key: bytes, *, committed: bool) -> Entry:
         """An entry for a thread that does not hold the task; leaves no trace in the caches. ``committed`` reads the
@@ -155,13 +135,13 @@ class WriteBack:
         """Entries with ``start <= key < end`` in byte order, for a thread that does not hold the task."""
         overlay = [] if committed else self._peek_overlay(start, end)
         found = self._engine().scan(start, end, reverse=False)
-        return merged(found, overlay, False) if overlay else found
+        return merged(found, iter(overlay), False)
 
     def _peek_overlay(self, start: bytes, end: bytes | None) -> list[tuple[bytes, Entry]]:
-        # Like ``_overlay``, but the epochs' order of keys is the processing thread's to keep. ``list`` copies the keys
-        # of a dictionary that somebody writes to at one go.
+        # Unlike in ``scan``, as the order of the running epoch's keys is the processing thread's to keep. ``list``
+        # copies the keys of a dictionary that somebody writes to at one go.
         dirty = self._dirty
-        epochs = (self._frozen or _Epoch(), dirty)
+        epochs = (self._frozen or Epoch(), dirty)
         entries: dict[bytes, Entry] = {}
         for epoch in epochs:
             for key in list(epoch):
@@ -176,7 +156,7 @@ class WriteBack:
         uncommitted = {**(self._frozen or {}), **self._dirty}
         return max(0, engine.count() + engine.count_change(uncommitted))
 
-    def freeze(self) -> _Epoch | None:
+    def freeze(self) -> Epoch | None:
         """Close the running epoch and start the next."""
         if self._frozen is not None:
             raise StateStoreError("an epoch is still being committed; apply or revert it before freezing the next")
@@ -184,7 +164,7 @@ class WriteBack:
             return None
         self._sample_sizes()
         self.written_keys += len(self._dirty)
-        self._frozen, self._dirty = self._dirty, _Epoch()
+        self._frozen, self._dirty = self._dirty, Epoch()
         self.epoch += 1
         self._evict_if_full()
         return self._frozen
@@ -195,7 +175,7 @@ class WriteBack:
 
     def revert(self) -> None:
         """Forget what was written since the last applied epoch, and all caches."""
-        self._dirty = _Epoch()
+        self._dirty = Epoch()
         self.epoch += 1
         self._frozen = None
         self.forget_cached()
@@ -246,16 +226,11 @@ class WriteBack:
             entry = frozen.get(key)
         return self._old.get(key) if entry is None else self._readable(entry)
 
-    def _overlay(self, start: bytes, end: bytes | None, reverse: bool) -> list[tuple[bytes, Entry]]:
-        frozen, dirty = self._frozen, self._dirty
-        entries = {key: frozen[key] for key in frozen.between(start, end)} if frozen is not None else {}
-        for key in dirty.between(start, end):
-            entries[key] = dirty[key]
+    def _in_range(self, epoch: Epoch, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         readable = self._readable
-        # A copy of each: cells go on changing while somebody iterates.
-        return [(key, readable(tuple(entries[key]))) for key in sorted(entries, reverse=reverse)]
+        return ((key, readable((epoch[key][0], epoch[key][1]))) for key in epoch.between(start, end, reverse=reverse))
 
-    def _engine(self) -> Committed:
+    def _engine(self) -> Reads:
         if self._committed is None:
             raise StateStoreError("the state store is closed; stores may be used only while their task is open")
         return self._committed

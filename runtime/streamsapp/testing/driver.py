@@ -20,8 +20,7 @@ from streamsapp.record import Headers, RawRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.resources import StateResources
-from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
@@ -127,7 +126,6 @@ class TopologyTestDriver:
 
     def _make_task(self) -> StreamTask:
         config = self._config
-        context = TaskContext(config.application_id, _TASK, self._clock)
         plan = TaskPlan(
             id=_TASK,
             sub_topology=self._whole.with_access_to(self._global.stores.stores),
@@ -145,23 +143,9 @@ class TopologyTestDriver:
             topic_name=self._full_name,
             partition_count=lambda topic: 1,
         )
-        stores = TaskStores(
-            _TASK,
-            self._directory,
-            self._whole.stores,
-            self._resources,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            context_timestamp=lambda: context.timestamp,
-            topics=plan.changelog_topics,
+        return TaskAssembly(config, self._resources, self._clock, self._global.stores.for_tasks).started(
+            plan, self._directory
         )
-        stores.open()
-        # Global stores are open to every processor.
-        stores.stores = {**stores.stores, **self._global.stores.for_tasks}
-        task = StreamTask(plan, stores, context, config)
-        task.transition(TaskState.RESTORING)
-        task.initialize()
-        return task
 
     def _full_name(self, topic: str) -> str:
         return f"{self._config.application_id}-{topic}" if topic in self._internal else topic
@@ -243,13 +227,13 @@ class TopologyTestDriver:
     def _apply(self, epoch: TaskEpoch) -> None:
         assert epoch.frozen is not None
         positions: dict[str, int] = {}
-        for store, key, value, timestamp in epoch.frozen.changelog_records():
+        for store, changes in epoch.frozen.changelogs():
             changelog = self._task.plan.changelogs.get(store)
             if changelog is not None:
-                record = (changelog.topic, value, key, changelog.partition, None, None, timestamp, None)
-                self._outputs[changelog.topic].append(record)
+                for records in changes.records(*changelog, len(changes)):
+                    self._outputs[changelog.topic].extend(records)
                 self._written.add(changelog.topic)
-                self._offsets[changelog] += 1
+                self._offsets[changelog] += len(changes)
                 positions[store] = self._offsets[changelog]
         for _ in self._task.stores.apply(epoch.frozen, positions):
             pass

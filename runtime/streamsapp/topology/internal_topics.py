@@ -70,7 +70,8 @@ def internal_topics(
         for store in sub.stores:
             if store.logging and sub.id in task_counts:
                 name = changelog_topic(application_id, store)
-                config = _CREATE_TIME | _CHANGELOG | dict(overrides or {}) | store.log_config
+                defaults = {**_CREATE_TIME, **_CHANGELOG, **store.type.changelog_settings}
+                config = {**defaults, **(overrides or {}), **store.log_config}
                 changelog = InternalTopic(name, InternalTopicKind.CHANGELOG, task_counts[sub.id], config)
                 topics[name] = _checked(changelog)
     return tuple(topics.values())

@@ -30,11 +30,12 @@ spec:
       reset_{name}.py: |
         from streamsapp import Topology
         from streamsapp.processor.api import Processor
-        from streamsapp.state.api import StoreBuilder, StoreKind
+        from streamsapp.state.api import StoreBuilder
+        from streamsapp.state.key_value import KEY_VALUE
         class Count(Processor):
             def process(self, record): ...
         topology = Topology().add_source("in", "{topic}").add_processor("count", Count, "in")
-        topology.add_state_store(StoreBuilder("counts", StoreKind.KEY_VALUE), "count")
+        topology.add_state_store(StoreBuilder("counts", KEY_VALUE), "count")
 """
 
 

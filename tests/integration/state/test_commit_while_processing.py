@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from changelog import changelog_records
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.builders import KeyValueStoreSupplier, Stores
@@ -47,7 +48,7 @@ class Committer(threading.Thread):
             frozen = self.stores.freeze()
         if frozen is not None:
             self.commits += 1
-            assert sum(1 for _ in frozen.changelog_records()) == frozen.entries
+            assert sum(1 for _ in changelog_records(frozen)) == frozen.entries
             for _ in self.stores.apply(frozen, {"counts": self.commits}, slice_size=50):
                 pass
             if self.commits % 20 == 0:

@@ -10,8 +10,10 @@ import pytest
 
 from streamsapp.record import Headers, TaskId
 from streamsapp.serdes.api import Serde
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind, ValueAndTimestamp
+from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
+from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.state.resources import StateResources
+from streamsapp.state.store_type import StoreType
 from streamsapp.state.task_stores import TaskStores
 
 STRING = Serde[str](str.encode, bytes.decode, immutable=True, name="string")
@@ -51,7 +53,7 @@ class ChangelogRecord:
         return len(self.raw_value or b"")
 
 
-def opened(directory: Path, kind: StoreKind, engine: Engine) -> TaskStores:
+def opened(directory: Path, kind: StoreType, engine: Engine) -> TaskStores:
     stores = TaskStores(
         TaskId(0, 0),
         directory,
@@ -71,7 +73,7 @@ def long(number: int) -> bytes:
 
 @pytest.mark.parametrize("engine", list(Engine))
 def test_the_last_record_of_a_key_wins_and_null_values_delete(tmp_path: Path, engine: Engine) -> None:
-    stores = opened(tmp_path, StoreKind.TIMESTAMPED_KEY_VALUE, engine)
+    stores = opened(tmp_path, TIMESTAMPED_KEY_VALUE, engine)
     stores.restore("store", [ChangelogRecord(b"a", long(1), 10), ChangelogRecord(b"gone", long(1), 10)], 2)
     stores.restore(
         "store",
@@ -90,7 +92,7 @@ def test_the_last_record_of_a_key_wins_and_null_values_delete(tmp_path: Path, en
 
 @pytest.mark.parametrize("engine", list(Engine))
 def test_reads_before_a_batch_do_not_hide_it(tmp_path: Path, engine: Engine) -> None:
-    stores = opened(tmp_path, StoreKind.KEY_VALUE, engine)
+    stores = opened(tmp_path, KEY_VALUE, engine)
     store = stores.stores["store"]
     assert store.get("a") is None
     stores.restore("store", [ChangelogRecord(b"a", long(1))], 1)
@@ -99,10 +101,10 @@ def test_reads_before_a_batch_do_not_hide_it(tmp_path: Path, engine: Engine) -> 
 
 
 def test_a_batch_larger_than_one_write_is_restored_whole_and_survives_a_restart(tmp_path: Path) -> None:
-    stores = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    stores = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
     stores.restore("store", [ChangelogRecord(b"%05d" % i, long(i)) for i in range(4001)], 4001)
     stores.close()
-    again = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    again = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
     assert [value for _, value in again.stores["store"].all()] == list(range(4001))
     assert again.changelog_offset("store") == 4001
     assert 3000 < again.stores["store"].approximate_num_entries() < 5000
@@ -110,19 +112,19 @@ def test_a_batch_larger_than_one_write_is_restored_whole_and_survives_a_restart(
 
 
 def test_a_batch_without_any_key_is_not_read_again(tmp_path: Path) -> None:
-    stores = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    stores = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
     stores.restore("store", [ChangelogRecord(None, long(1))], 1)
     stores.close()
-    again = opened(tmp_path, StoreKind.KEY_VALUE, Engine.ROCKSDB)
+    again = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
     assert again.changelog_offset("store") == 1
     again.close()
 
 
 def test_a_memory_store_starts_over_when_it_is_opened_again(tmp_path: Path) -> None:
-    stores = opened(tmp_path, StoreKind.KEY_VALUE, Engine.MEMORY)
+    stores = opened(tmp_path, KEY_VALUE, Engine.MEMORY)
     stores.restore("store", [ChangelogRecord(b"a", long(1))], 1)
     stores.close()
-    again = opened(tmp_path, StoreKind.KEY_VALUE, Engine.MEMORY)
+    again = opened(tmp_path, KEY_VALUE, Engine.MEMORY)
     assert again.changelog_offset("store") is None
     assert again.stores["store"].get("a") is None
     again.close()
@@ -130,7 +132,7 @@ def test_a_memory_store_starts_over_when_it_is_opened_again(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("engine", list(Engine))
 def test_wiped_stores_that_are_opened_again_stand_nowhere(tmp_path: Path, engine: Engine) -> None:
-    stores = opened(tmp_path, StoreKind.KEY_VALUE, engine)
+    stores = opened(tmp_path, KEY_VALUE, engine)
     stores.restore("store", [ChangelogRecord(b"a", long(1))], 7)
     stores.wipe()
     stores.open()

@@ -17,8 +17,9 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import StoreBuilder, StoreKind
+from streamsapp.state.api import StoreBuilder
 from streamsapp.state.builders import Stores
+from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from task_parts import Each, forwards
 
@@ -243,7 +244,7 @@ def test_a_global_table_has_a_store_that_its_topic_restores_without_the_operator
     assert (second.source.name, second.processor.name) == ("read-names-source", "read-names")
     assert (first.source.value_serde, second.source.value_serde) == (LONG, STRING)
     assert not first.reprocess_on_restore
-    assert first.store.kind is StoreKind.TIMESTAMPED_KEY_VALUE
+    assert first.store.type is TIMESTAMPED_KEY_VALUE
 
 
 def test_a_processor_that_fills_a_global_store_sees_what_restores_it() -> None:

@@ -16,7 +16,8 @@ from streamsapp.dsl.options import Branched, Consumed, Grouped, Materialized, Na
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import StoreBuilder, StoreKind
+from streamsapp.state.api import StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE
 
 GOLDEN = Path(__file__).parent / "golden"
 STRING = Serdes.string()
@@ -113,7 +114,7 @@ def repartition(b: StreamsBuilder) -> None:
 
 
 def process_with_store(b: StreamsBuilder) -> None:
-    b.add_state_store(StoreBuilder("seen", StoreKind.KEY_VALUE, key_serde=STRING, value_serde=Serdes.long()))
+    b.add_state_store(StoreBuilder("seen", KEY_VALUE, key_serde=STRING, value_serde=Serdes.long()))
     stream(b).process(Pass, "seen").process_values(Pass, named="values").to("out")
 
 

@@ -17,7 +17,8 @@ from streamsapp.query.service import PAGE
 from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import StoreKind, ValueAndTimestamp
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.tasks.states import TaskRole
 
 KEY = "a"
@@ -57,7 +58,7 @@ def test_a_key_is_read_here_as_the_store_would_give_it(host: QueryHost) -> None:
 
 
 def test_a_plain_store_gives_plain_values() -> None:
-    host = QueryHost(kind=StoreKind.KEY_VALUE)
+    host = QueryHost(kind=KEY_VALUE)
     host.add(HOME, {KEY: 3})
     assert host.queries().get("counts", KEY) == 3
 

@@ -195,7 +195,7 @@ def test_a_store_that_is_filled_from_another_topic_now_holds_nothing_of_the_old_
     assert list(content(thread)) == ["bread"]
 
 
-def test_a_store_that_left_the_topology_is_restored_from_the_beginning_when_it_comes_back(it: Globals) -> None:
+def test_a_store_that_left_the_topology_continues_where_it_stood_when_it_comes_back(it: Globals) -> None:
     it.broker.send("rates", "eur", "1")
     it.restored(table())
     it.stop()
@@ -205,7 +205,7 @@ def test_a_store_that_left_the_topology_is_restored_from_the_beginning_when_it_c
 
     it.restored(table())
 
-    assert it.listener.told[0] == "restore_start rates-0 rates 0 1"
+    assert it.listener.told[0] == "restore_start rates-0 rates 1 1"
 
 
 def test_only_committed_records_are_waited_for_under_exactly_once(it: Globals) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from streamsapp import Serdes, TaskId
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.entries import Entry
+from streamsapp.state.epoch import Epoch
+from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from task_parts import raw
@@ -17,7 +21,7 @@ def open_stores(directory: Path, **resources: int) -> TaskStores:
     stores = TaskStores(
         TaskId(0, 0),
         directory,
-        [StoreBuilder("s", StoreKind.KEY_VALUE, Engine.ROCKSDB)],
+        [StoreBuilder("s", KEY_VALUE, Engine.ROCKSDB)],
         StateResources(8 << 20, **resources),
         default_key_serde=Serdes.string(),
         default_value_serde=Serdes.string(),
@@ -58,7 +62,7 @@ def test_commits_wait_and_are_read_as_if_they_did_not(stores: TaskStores) -> Non
     stores.stores["s"].put("d", "3")
     stores.revert()  # and empties the caches
 
-    assert waiting(stores) == 4
+    assert waiting(stores) == 3
     assert [stores.stores["s"].get(key) for key in "abcd"] == ["1", "2", "2", None]
     assert dict(stores.stores["s"].all()) == {"a": "1", "b": "2", "c": "2"}
     assert [key for key, _ in stores.stores["s"].reverse_range("a", "b")] == ["b", "a"]
@@ -129,16 +133,41 @@ def test_what_waits_is_written_when_it_becomes_much(tmp_path: Path, tight: dict[
     stores.close()
 
 
-def test_a_store_that_is_iterated_keeps_nothing_waiting_after_the_next_commit(stores: TaskStores) -> None:
+def test_a_store_that_is_iterated_keeps_its_commits_waiting(stores: TaskStores) -> None:
     commit(stores, 1, a="1")
-    assert waiting(stores) == 1
-    list(stores.stores["s"].all())
+    assert [key for key, _ in stores.stores["s"].all()] == ["a"]
 
     commit(stores, 2, b="1")
-    assert waiting(stores) == 0
+    assert [key for key, _ in stores.stores["s"].all()] == ["a", "b"]
+    commit(stores, 3, a=None, c="1")
+    assert [key for key, _ in stores.stores["s"].reverse_all()] == ["c", "b"]
 
-    commit(stores, 3, c="1")
-    assert waiting(stores) == 1
+    assert waiting(stores) == 3
+
+
+def test_a_range_read_costs_what_it_reads_however_much_waits(
+    stores: TaskStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(stores, 1, **{f"{number:05d}": "1" for number in range(3000)})
+    commit(stores, 2, **{f"{number:05d}": "2" for number in range(0, 3000, 100)})
+    store = stores.stores["s"]
+    list(store.range("00000", "00000"))  # brings the epochs into order
+    looked_at: list[bytes] = []
+
+    def look(epoch: Epoch, key: bytes) -> Entry:
+        looked_at.append(key)
+        return dict.__getitem__(epoch, key)
+
+    def walk(epoch: Epoch) -> Iterator[bytes]:
+        raise AssertionError("a range read walks over all that waits")
+
+    monkeypatch.setattr(Epoch, "__getitem__", look, raising=False)
+    monkeypatch.setattr(Epoch, "__iter__", walk, raising=False)
+    assert [value for _, value in store.range("00100", "00103")] == ["2", "1", "1", "1"]
+    assert len(looked_at) < 8
+    assert next(store.range("02000", None)) == ("02000", "2")
+    assert len(looked_at) < 14
+    monkeypatch.undo()
 
 
 def test_the_same_keys_again_and_again_count_for_what_a_crash_would_replay(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from changelog import changelog_records
 from streamsapp.dsl.operators.aggregate import Count
 from streamsapp.record import TaskId
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
@@ -44,7 +46,7 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
 ) -> None:
     choose = random.Random(seed)
     resources = StateResources(read_cache_bytes=choose.choice([3_000, 1 << 20]))
-    builder = StoreBuilder("counts", StoreKind.TIMESTAMPED_KEY_VALUE, Engine.MEMORY, Serdes.string(), Serdes.long())
+    builder = StoreBuilder("counts", TIMESTAMPED_KEY_VALUE, Engine.MEMORY, Serdes.string(), Serdes.long())
     stores = TaskStores(
         TaskId(0, 0), tmp_path, [builder], resources,
         default_key_serde=Serdes.string(), default_value_serde=Serdes.long(), context_timestamp=lambda: 0,
@@ -72,7 +74,8 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
             for key in choose.sample(sorted(now), min(5, len(now))):
                 push(key, "x", 0, None)  # the next epoch must not change what is frozen
             expected = dict(now)
-            for _, raw, value, at in [] if frozen is None else frozen.changelog_records():
+            for _, raw, value, at in [] if frozen is None else changelog_records(frozen):
+                assert raw is not None
                 assert value is not None
                 changelog[raw] = (int.from_bytes(value, "big"), at)
             assert {raw.decode(): entry for raw, entry in changelog.items()} == expected

@@ -8,8 +8,9 @@ import pytest
 
 from streamsapp import Serdes, TaskId, TopicPartition
 from streamsapp.errors import StateStoreError
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind
+from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.commit_point import CommitPoint
+from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from task_parts import raw
@@ -21,7 +22,7 @@ def open_stores(directory: Path, backlog_bytes: int = 0) -> TaskStores:
     stores = TaskStores(
         TaskId(0, 0),
         directory,
-        [StoreBuilder("s", StoreKind.KEY_VALUE, Engine.ROCKSDB)],
+        [StoreBuilder("s", KEY_VALUE, Engine.ROCKSDB)],
         StateResources(8 << 20, backlog_bytes=backlog_bytes),
         default_key_serde=Serdes.string(),
         default_value_serde=Serdes.string(),

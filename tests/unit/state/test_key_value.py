@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from changelog import changelog_records
 from streamsapp.errors import StateStoreError, TopologyError
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import Serde
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind, ValueAndTimestamp
+from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
 from streamsapp.state.builders import Stores
-from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE, KeyValueStoreImpl
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
@@ -39,7 +40,8 @@ def opened(*builders: StoreBuilder) -> TaskStores:
 
 
 def plain() -> KeyValueStoreImpl:
-    return opened(Stores.key_value_store_builder(MEMORY)).stores["store"]
+    store: KeyValueStoreImpl = opened(Stores.key_value_store_builder(MEMORY)).stores["store"]
+    return store
 
 
 def timestamped() -> TaskStores:
@@ -121,7 +123,7 @@ def test_changelog_records_carry_raw_values_and_their_timestamps() -> None:
     stores.stores["store"].put_all([("a", ValueAndTimestamp(1, 10)), ("b", None), ("a", ValueAndTimestamp(2, 20))])
     frozen = stores.freeze()
     assert frozen is not None
-    assert list(frozen.changelog_records()) == [
+    assert list(changelog_records(frozen)) == [
         ("store", b"a", b"\0\0\0\0\0\0\0\2", 20),
         ("store", b"b", None, NOW),
     ]
@@ -132,19 +134,19 @@ def test_changelog_records_of_a_plain_store_carry_the_timestamp_of_the_record_in
     stores.stores["store"].put("a", 1)
     frozen = stores.freeze()
     assert frozen is not None
-    assert list(frozen.changelog_records()) == [("store", b"a", b"\0\0\0\0\0\0\0\1", NOW)]
+    assert list(changelog_records(frozen)) == [("store", b"a", b"\0\0\0\0\0\0\0\1", NOW)]
 
 
 def test_stores_without_changelog_of_their_own_write_none() -> None:
     unlogged = Stores.key_value_store_builder(MEMORY).with_logging_disabled()
-    source = StoreBuilder("table", StoreKind.TIMESTAMPED_KEY_VALUE, Engine.MEMORY, changelog_topic="input")
+    source = StoreBuilder("table", TIMESTAMPED_KEY_VALUE, Engine.MEMORY, changelog_topic="input")
     stores = opened(unlogged, source)
     stores.stores["store"].put("a", 1)
     stores.stores["table"].put("a", ValueAndTimestamp(1, 10))
     frozen = stores.freeze()
     assert frozen is not None
     assert frozen.entries == 2
-    assert list(frozen.changelog_records()) == []
+    assert list(changelog_records(frozen)) == []
 
 
 def test_a_value_that_can_be_changed_in_place_is_stored_as_it_was() -> None:

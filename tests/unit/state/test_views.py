@@ -11,14 +11,15 @@ import pytest
 
 from streamsapp import Serdes, TaskId
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.state.api import Engine, StoreBuilder, StoreKind, ValueAndTimestamp
+from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
+from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.state.views import Readers, StoreView
 
 
 def make_stores(directory: Path, engine: Engine = Engine.ROCKSDB) -> TaskStores:
-    builder = StoreBuilder("counts", StoreKind.TIMESTAMPED_KEY_VALUE, engine, Serdes.string(), Serdes.long())
+    builder = StoreBuilder("counts", TIMESTAMPED_KEY_VALUE, engine, Serdes.string(), Serdes.long())
     return TaskStores(
         TaskId(0, 0),
         directory,

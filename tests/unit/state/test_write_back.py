@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pytest
 
 from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import Serde
 from streamsapp.state.entries import ABSENT, Entry, PlainFormat, TimestampedFormat
+from streamsapp.state.epoch import Epoch
 from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.write_back import WriteBack
@@ -44,6 +45,11 @@ class CountingEngine:
 
     def count_change(self, uncommitted: Mapping[bytes, Entry]) -> int:
         return len(uncommitted)
+
+
+def write(engine: MemoryStore, entries: Iterable[tuple[bytes, Entry]]) -> None:
+    for _ in engine.take_in(Epoch(entries), 100):
+        pass
 
 
 def layers_on(entries: dict[bytes, Entry], *, cache_bytes: int = 1 << 20) -> tuple[WriteBack, CountingEngine]:
@@ -190,7 +196,7 @@ def test_scans_merge_all_layers_in_both_directions() -> None:
 def test_a_memory_store_scans_beyond_one_chunk_in_both_directions() -> None:
     engine = MemoryStore(TimestampedFormat(LONG))
     entries: list[tuple[bytes, Entry]] = [(b"%05d" % i, (i, i)) for i in range(1000)]
-    engine.write(entries)
+    write(engine, entries)
     assert list(engine.scan(b"", None, reverse=False)) == entries
     assert list(engine.scan(b"", None, reverse=True)) == entries[::-1]
     assert list(engine.scan(b"00100", b"00900", reverse=True)) == entries[899:99:-1]
@@ -199,7 +205,7 @@ def test_a_memory_store_scans_beyond_one_chunk_in_both_directions() -> None:
 def test_a_scan_of_a_memory_store_is_not_disturbed_by_the_epoch_applied_meanwhile() -> None:
     layers = WriteBack(TimestampedFormat(LONG), StateResources(16 << 20), keeps_timestamps=True)
     engine = MemoryStore(TimestampedFormat(LONG))
-    engine.write([(b"%05d" % i, (i, 0)) for i in range(1000)])
+    write(engine, [(b"%05d" % i, (i, 0)) for i in range(1000)])
     layers.attach(engine)
     for i in range(0, 2000, 2):
         layers.write(b"%05d" % i, None if i % 4 else -i, 1)
@@ -207,7 +213,7 @@ def test_a_scan_of_a_memory_store_is_not_disturbed_by_the_epoch_applied_meanwhil
     assert frozen is not None
     scan = layers.scan(b"", None, reverse=False)
     seen = [next(scan)]
-    applier = threading.Thread(target=engine.write, args=(frozen.items(),))
+    applier = threading.Thread(target=write, args=(engine, frozen.items()))
     applier.start()
     seen.extend(scan)
     applier.join()
@@ -233,16 +239,16 @@ def test_an_epoch_that_is_applied_while_a_scan_begins_is_seen() -> None:
 
 def test_a_memory_store_can_be_scanned_while_keys_come_and_go() -> None:
     engine = MemoryStore(TimestampedFormat(LONG))
-    engine.write([(b"stays%05d" % i, (i, 0)) for i in range(0, 3000, 2)])
+    write(engine, [(b"stays%05d" % i, (i, 0)) for i in range(0, 3000, 2)])
     comes_and_goes = [b"stays%05d" % i for i in range(1, 3000, 2)]
     done = threading.Event()
 
-    def write() -> None:
+    def come_and_go() -> None:
         while not done.is_set():
-            engine.write([(key, (1, 1)) for key in comes_and_goes])
-            engine.write([(key, ABSENT) for key in comes_and_goes])
+            write(engine, [(key, (1, 1)) for key in comes_and_goes])
+            write(engine, [(key, ABSENT) for key in comes_and_goes])
 
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=come_and_go)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     writer.start()

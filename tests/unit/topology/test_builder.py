@@ -13,12 +13,14 @@ from streamsapp.processor.api import Processor, ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Record
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.state.api import StoreBuilder, StoreKind
+from streamsapp.state.api import StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.store_type import StoreType
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode
 
 
-def store(name: str, kind: StoreKind = StoreKind.KEY_VALUE) -> StoreBuilder:
+def store(name: str, kind: StoreType = KEY_VALUE) -> StoreBuilder:
     return StoreBuilder(name, kind)
 
 
@@ -231,7 +233,7 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda t: t.add_sink("x", "c"), "node x has no parents"),
     (lambda t: t.add_sink("x", "", "p"), "sink x: topic must be a name or a function"),
     (lambda t: t.add_sink("x", 5, "p"), "sink x: topic must be a name or a function"),
-    (lambda t: t.add_state_store(store("s", StoreKind.TIMESTAMPED_KEY_VALUE)), "a different state store .* the name s"),
+    (lambda t: t.add_state_store(store("s", TIMESTAMPED_KEY_VALUE)), "a different state store .* the name s"),
     (lambda t: t.add_state_store(store("s")), "a different state store .* the name s"),
     (lambda t: t.add_processor("q", Counting, "in").add_processor("r", Counting, "in"), "a different state store"),
     (lambda t: t.add_state_store(store("n"), "nowhere"), "processor nowhere is not added yet"),

@@ -12,7 +12,8 @@ import pytest
 
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record
-from streamsapp.state.api import StoreBuilder, StoreKind
+from streamsapp.state.api import StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.java_order import string_hash
 
@@ -62,7 +63,7 @@ class IdleWithStores:
 @cache
 def store(name: str) -> StoreBuilder:
     """One builder per name: the same store may be added again, another one of its name may not."""
-    return StoreBuilder(name, StoreKind.KEY_VALUE)
+    return StoreBuilder(name, KEY_VALUE)
 
 
 def build(program: list[dict[str, Any]]) -> Topology:

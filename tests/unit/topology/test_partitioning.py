@@ -7,7 +7,8 @@ import pytest
 from streamsapp.errors import TopicError, TopologyError
 from streamsapp.processor.api import Processor
 from streamsapp.record import Record, TaskId, TopicPartition
-from streamsapp.state.api import StoreBuilder, StoreKind
+from streamsapp.state.api import StoreBuilder
+from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.groups import group_by_partition
 from streamsapp.topology.internal_topics import InternalTopic, InternalTopicKind, internal_topics, missing_topics
@@ -123,7 +124,7 @@ def counting(store: StoreBuilder) -> Topology:
 
 
 def test_internal_topics_have_the_names_partitions_and_settings_of_kafka_streams() -> None:
-    store = StoreBuilder("counts", StoreKind.TIMESTAMPED_KEY_VALUE)
+    store = StoreBuilder("counts", TIMESTAMPED_KEY_VALUE)
     assert needed(counting(store), a=3) == (
         InternalTopic(
             name="app-counts-repartition",
@@ -146,7 +147,7 @@ def test_internal_topics_have_the_names_partitions_and_settings_of_kafka_streams
 
 
 def test_configured_settings_win_over_the_librarys_and_a_stores_own_over_both() -> None:
-    store = StoreBuilder("counts", StoreKind.KEY_VALUE, log_config={"segment.bytes": "2", "max.message.bytes": "9"})
+    store = StoreBuilder("counts", KEY_VALUE, log_config={"segment.bytes": "2", "max.message.bytes": "9"})
     repartition, changelog = needed(counting(store), {"segment.bytes": "1", "retention.ms": "5"}, a=1)
     assert repartition.config["segment.bytes"] == "1"
     assert repartition.config["retention.ms"] == "5"
@@ -160,29 +161,27 @@ def test_configured_settings_win_over_the_librarys_and_a_stores_own_over_both() 
 
 
 def test_a_store_without_logging_or_with_a_source_topic_as_changelog_gets_no_topic() -> None:
-    unlogged = counting(StoreBuilder("counts", StoreKind.KEY_VALUE, logging=False))
+    unlogged = counting(StoreBuilder("counts", KEY_VALUE, logging=False))
     assert [topic.kind for topic in needed(unlogged, a=1)] == [InternalTopicKind.REPARTITION]
     table = Topology().add_source("in", "a").add_processor("table", Idle, "in")
-    table.add_state_store(StoreBuilder("rows", StoreKind.KEY_VALUE), "table").connect_source_store_and_topic(
-        "rows", "a"
-    )
+    table.add_state_store(StoreBuilder("rows", KEY_VALUE), "table").connect_source_store_and_topic("rows", "a")
     assert needed(table, a=1) == ()
 
 
 def test_a_sub_topology_without_tasks_needs_no_changelog() -> None:
     topology = Topology().add_source("in", pattern="orders-.*").add_processor("count", Idle, "in")
-    topology.add_state_store(StoreBuilder("counts", StoreKind.KEY_VALUE), "count")
+    topology.add_state_store(StoreBuilder("counts", KEY_VALUE), "count")
     assert needed(topology, other=1) == ()
 
 
 @pytest.mark.parametrize("name", ["my counts", "a/b", "x" * 240])
 def test_a_store_whose_changelog_could_not_be_created_is_refused(name: str) -> None:
     with pytest.raises(TopologyError, match="cannot be created: stores and repartitions that get a topic"):
-        needed(counting(StoreBuilder(name, StoreKind.KEY_VALUE)), a=1)
+        needed(counting(StoreBuilder(name, KEY_VALUE)), a=1)
 
 
 def test_only_missing_internal_topics_are_created_and_wrong_counts_are_refused() -> None:
-    topics = needed(counting(StoreBuilder("counts", StoreKind.KEY_VALUE)), a=3)
+    topics = needed(counting(StoreBuilder("counts", KEY_VALUE)), a=3)
     assert missing_topics(topics, {"app-counts-changelog": 3}) == topics[:1]
     with pytest.raises(TopicError, match="internal topic app-counts-changelog has 2 partitions and needs 3"):
         missing_topics(topics, {"app-counts-changelog": 2})

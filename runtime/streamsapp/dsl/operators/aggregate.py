@@ -14,6 +14,7 @@ from streamsapp.dsl.operators.output import HeldKeys, HeldUpdates, Update, forwa
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell
+from streamsapp.state.key_value import KeyValueStoreImpl
 
 NULL_KEY_OR_VALUE = "null key or value"
 
@@ -36,7 +37,7 @@ class StoredTableOperator(Operator):
         return self.bind_to_store(context, context.store(self._store_name), update)
 
     @abstractmethod
-    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         """The push function; calls ``update`` for each change of the table, after writing it to the store."""
 
     def emit_held(self, limit: int) -> int:
@@ -58,7 +59,7 @@ class Aggregate(StoredTableOperator):
         self._initializer = initializer
         self._aggregator = aggregator
 
-    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         initializer, aggregator = self._initializer, self._aggregator
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
@@ -98,7 +99,7 @@ class Reduce(StoredTableOperator):
         super().__init__(store_name, emit_at_commit, send_old_values)
         self._reducer = reducer
 
-    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         reducer = self._reducer
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
@@ -129,7 +130,7 @@ class Reduce(StoredTableOperator):
 class Count(StoredTableOperator):
     """Counts the records of a key. The leanest of the aggregations, for it is the most used."""
 
-    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         unread = context.forward is nowhere
         if not store.stores_objects or (self._emit_at_commit and self._send_old_values and not unread):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
@@ -141,7 +142,7 @@ class Count(StoredTableOperator):
             return self._count_for_commit(context, store, held)
         return self._count_at_once(context, store)
 
-    def _count_at_once(self, context: NodeContext, store: Any) -> Push:
+    def _count_at_once(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:
         key_bytes_of, read, write, forward = store.key_bytes, store.read, store.write, context.forward
         on_error, dropped, send_old_values = context.on_error, context.dropped, self._send_old_values
 
@@ -164,7 +165,7 @@ class Count(StoredTableOperator):
 
         return push
 
-    def _count_unread(self, context: NodeContext, store: Any) -> Push:
+    def _count_unread(self, context: NodeContext, store: KeyValueStoreImpl) -> Push:
         """Counts in place: a key that was counted before in the running epoch costs one look-up and nothing else."""
         key_bytes_of, read, layers, write_cell = store.key_bytes, store.read, store.layers, store.layers.write_cell
         on_error, dropped = context.on_error, context.dropped
@@ -175,7 +176,7 @@ class Count(StoredTableOperator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                cell = read(key_bytes)
+                cell: Any = read(key_bytes)
                 if type(cell) is Cell and cell.epoch == layers.epoch:
                     cell[0] += 1
                     if timestamp > cell[1]:
@@ -188,7 +189,7 @@ class Count(StoredTableOperator):
 
         return push
 
-    def _count_for_commit(self, context: NodeContext, store: Any, held: HeldKeys) -> Push:
+    def _count_for_commit(self, context: NodeContext, store: KeyValueStoreImpl, held: HeldKeys) -> Push:
         """Counts in place too, and notes each key that was counted once."""
         key_bytes_of, read, layers, write_cell = store.key_bytes, store.read, store.layers, store.layers.write_cell
         on_error, dropped = context.on_error, context.dropped
@@ -200,7 +201,7 @@ class Count(StoredTableOperator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                cell = read(key_bytes)
+                cell: Any = read(key_bytes)
                 if type(cell) is Cell and cell.epoch == layers.epoch:
                     cell[0] += 1
                     if timestamp > cell[1]:

@@ -13,6 +13,7 @@ from streamsapp.dsl.operators.output import Update
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
+from streamsapp.state.key_value import KeyValueStoreImpl
 
 
 class RegroupTable(Operator):
@@ -76,7 +77,7 @@ class AggregateTable(StoredTableOperator):
         self._add = add
         self._subtract = subtract
 
-    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         add_first, add, subtract = self._add_first, self._add, self._subtract
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error

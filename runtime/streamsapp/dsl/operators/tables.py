@@ -14,6 +14,7 @@ from streamsapp.dsl.operators.output import Update
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
+from streamsapp.state.key_value import KeyValueStoreImpl
 
 NULL_KEY = "null key"
 
@@ -52,7 +53,7 @@ class UnstoredTableSource(Operator):
 class StoredTableSource(StoredTableOperator):
     """Keeps the last value of each key, in the order of arrival whatever the timestamps say."""
 
-    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
@@ -125,7 +126,7 @@ class StoredTableValues(StoredTableOperator):
         self._compute = compute
         self._skip_absent = skip_absent
 
-    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         compute, skip_absent = self._compute, self._skip_absent and self._send_old_values
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error

@@ -10,50 +10,19 @@ meanwhile, as far as it has not come by.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
 
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import StateStoreError, TaskCorruptedError
+from streamsapp.errors import TaskCorruptedError
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.state.backlog import BackloggedStore
-from streamsapp.state.entries import Cell, Entry, EntryFormat
 from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.memory import MemoryStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.state.write_back import WriteBack
 from streamsapp.topology.nodes import GlobalStore
 
 #: What processors that fill global stores see as their task, as in Kafka Streams.
 GLOBAL_TASK = TaskId(-1, -1)
-
-
-class _Direct(WriteBack):
-    """The engine of a global store without layers above it; any number of threads may read."""
-
-    def __init__(self, store: GlobalStore, format: EntryFormat, resources: StateResources) -> None:
-        super().__init__(format, resources, keeps_timestamps=False)
-        self._filled_from = f"global store {store.store.name!r} is filled from topic {store.topic}"
-        self.read = lambda key: self._engine().get(key)
-        self.write = self._refuse
-
-    def prefetch(self, keys: Iterable[bytes]) -> None:
-        """There is nowhere to keep them."""
-
-    def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        return self._engine().scan(start, end, reverse=reverse)
-
-    def count(self) -> int:
-        return self._engine().count()
-
-    def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell:
-        self._refuse(key, stored, timestamp)
-
-    def _refuse(self, key: bytes, stored: object, timestamp: int) -> NoReturn:
-        raise StateStoreError(f"{self._filled_from} and read-only elsewhere; write to the topic instead")
 
 
 class GlobalStores(TaskStores):
@@ -78,12 +47,14 @@ class GlobalStores(TaskStores):
             topics={each.store.name: each.topic for each in stores},
         )
         self._by_topic = {each.topic: each.store.name for each in stores}
-        self._direct = {
-            each.store.name: _Direct(each, self._slots[each.store.name].format, resources) for each in stores
-        }
         #: The stores as tasks get them, by name.
         self.for_tasks: Mapping[str, KeyValueStoreImpl] = {
-            name: _over(self.stores[name], layers) for name, layers in self._direct.items()
+            each.store.name: self.read_only(
+                each.store.name,
+                f"global store {each.store.name!r} is filled from topic {each.topic} and read-only elsewhere; write to "
+                "the topic instead",
+            )
+            for each in stores
         }
         #: The next offset to read of each partition, as far as it is known.
         self.positions: dict[TopicPartition, int] = {}
@@ -103,7 +74,7 @@ class GlobalStores(TaskStores):
             store = self._by_topic[topic]
             offsets = {each.partition: at for each, at in self.positions.items() if each.topic == topic}
             self.put_metadata(_key(store), json.dumps({"topic": topic, "offsets": offsets}).encode())
-            # Goes when the store leaves the topology, and so tells that the positions are of this store's data.
+            # Belongs to the column family, and so tells that the positions are of data that is there.
             read[store] = sum(offsets.values())
         for _ in self.apply(self.freeze(), read):
             pass
@@ -116,16 +87,6 @@ class GlobalStores(TaskStores):
             pass
         self.flush()
 
-    def close(self) -> None:
-        for layers in self._direct.values():
-            layers.attach(None)
-        super().close()
-
-    def _make_engine(self, slot: Any) -> BackloggedStore | MemoryStore:
-        engine = super()._make_engine(slot)
-        self._direct[slot.builder.name].attach(engine)
-        return engine
-
     def _kept_positions(self, topic: str, store: str) -> dict[TopicPartition, int]:
         kept = json.loads(self.get_metadata(_key(store)) or b"null")
         if kept is None or kept["topic"] != topic:
@@ -135,10 +96,3 @@ class GlobalStores(TaskStores):
 
 def _key(store: str) -> str:
     return f"global/{store}"
-
-
-def _over(store: KeyValueStoreImpl, layers: _Direct) -> KeyValueStoreImpl:
-    """The same store on another way to its engine."""
-    other = copy(store)
-    other.layers, other.read, other.write, other.prefetch = layers, layers.read, layers.write, layers.prefetch
-    return other

@@ -1,0 +1,90 @@
+"""The writes of one epoch to one store, and layers of entries read as one.
+
+A running epoch is written, and brought into order, by the processing thread that holds the task. From the moment it is
+frozen it is constant: any thread reads it, on its way through the commit and while it waits for RocksDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from threading import Lock
+from typing import TypeAlias
+
+from sortedcontainers import SortedList
+
+from streamsapp.state.entries import Entry
+
+#: Keys with ``start <= key < end``.
+Range: TypeAlias = tuple[bytes, bytes]
+
+
+class Epoch(dict[bytes, Entry]):
+    """Entries by key, and the ranges that are deleted after they were written: a store type writes nothing to a range
+    that it has expired.
+
+    A dict that only grows keeps its newest keys last, so its keys are brought into order when somebody scans, not when
+    they are written: a scan costs the keys that were written since the last one, and what it reads.
+    """
+
+    __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")
+
+    def __init__(self, entries: Iterable[tuple[bytes, Entry]] | dict[bytes, Entry] = ()) -> None:
+        super().__init__(entries)
+        #: Set when the epoch is frozen.
+        self.deleted: Sequence[Range] = ()
+        #: What the store's layout knew by then, ``None`` if it knows nothing but its keys.
+        self.facts: bytes | None = None
+        self._ordered: SortedList[bytes] | None = None
+        self._seen = 0
+        self._lock = Lock()
+
+    def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
+        """Keys with ``start <= key < end``, in order; of a running epoch to be taken before it is written again."""
+        with self._lock:
+            if self._ordered is None:
+                self._ordered = SortedList()
+            if len(self) > self._seen:
+                self._ordered.update(list(islice(reversed(self), len(self) - self._seen)))
+                self._seen = len(self)
+        keys: Iterator[bytes] = self._ordered.irange(start, end, inclusive=(True, False), reverse=reverse)
+        return keys
+
+
+def over(newer: Epoch, older: Epoch) -> Epoch:
+    """Two frozen epochs as one, in which the newer wins."""
+    both = Epoch(older)
+    both.update(newer)
+    both.deleted = (*older.deleted, *newer.deleted)
+    return both
+
+
+def merged(
+    below: Iterator[tuple[bytes, Entry]], above: Iterator[tuple[bytes, Entry]], reverse: bool
+) -> Iterator[tuple[bytes, Entry]]:
+    """Both in the same order, as they are read; what is above wins, its deletions hide. Free of cost where there is
+    nothing above."""
+    first = next(above, None)
+    return below if first is None else _merged(below, chain((first,), above), reverse)
+
+
+def _merged(
+    below: Iterator[tuple[bytes, Entry]], above: Iterator[tuple[bytes, Entry]], reverse: bool
+) -> Iterator[tuple[bytes, Entry]]:
+    newer = next(above, None)
+    for item in below:
+        key = item[0]
+        while newer is not None and newer[0] != key and (newer[0] < key) != reverse:
+            if newer[1][0] is not None:
+                yield newer
+            newer = next(above, None)
+        if newer is not None and newer[0] == key:
+            if newer[1][0] is not None:
+                yield newer
+            newer = next(above, None)
+        else:
+            yield item
+    while newer is not None:
+        if newer[1][0] is not None:
+            yield newer
+        newer = next(above, None)

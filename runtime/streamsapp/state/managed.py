@@ -1,0 +1,187 @@
+"""One store of a task with all its layers, and the writes of all of them in one commit interval.
+
+Parts of :class:`~streamsapp.state.task_stores.TaskStores`, on whatever thread calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias
+
+from streamsapp.errors import StateStoreError
+from streamsapp.record import Headers
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.engine import StoreEngine
+from streamsapp.state.epoch import Epoch
+from streamsapp.state.read_only import ReadOnlyLayers
+from streamsapp.state.resources import StateResources
+from streamsapp.state.store_type import StateStore, StoreParts
+from streamsapp.state.views import Readers
+from streamsapp.state.write_back import WriteBack
+
+#: ``(topic, value, key, partition, None, None, timestamp_ms, headers)``, as records are handed to the producer.
+ChangelogRecord: TypeAlias = tuple[str, bytes | None, bytes | None, int, None, None, int, Headers | None]
+
+
+class ManagedStore:
+    """One store of a task, open or not."""
+
+    def __init__(
+        self,
+        builder: StoreBuilder,
+        serdes: tuple[AnySerde, AnySerde],
+        resources: StateResources,
+        context_timestamp: Callable[[], int],
+        readers: Readers,
+    ) -> None:
+        """``serdes`` are bound to the store's changelog."""
+        kind, (key_serde, value_serde) = builder.type, serdes
+        self.builder = builder
+        self.format = kind.format(value_serde)
+        self.layout = kind.layout()
+        self.layers = WriteBack(self.format, resources, keeps_timestamps=kind.keeps_timestamps)
+        self._parts = StoreParts(
+            builder.name, key_serde, value_serde, self.format, self.layout, self.layers, context_timestamp
+        )
+        #: As operators and users get it.
+        self.facade: Any = kind.facade(self._parts)
+        #: As interactive queries see it.
+        self.view = kind.view(self.layers, self.format, readers)
+        #: Of the last applied epoch or restored records.
+        self.facts: bytes | None = None
+        self._read_only: list[ReadOnlyLayers] = []
+        self._engine: StoreEngine | None = None
+
+    @property
+    def name(self) -> str:
+        return self.builder.name
+
+    @property
+    def family(self) -> str:
+        """RocksDB's column family, named after the type too: a store whose type changed starts over instead of
+        misreading its bytes."""
+        return f"{self.builder.type.name}/{self.builder.name}"
+
+    @property
+    def persistent(self) -> bool:
+        """Whether it is in RocksDB."""
+        return self.builder.engine is Engine.ROCKSDB
+
+    @property
+    def logged(self) -> bool:
+        """Whether it has a changelog of its own to write; a table's source topic is written by others."""
+        return self.builder.logging and self.builder.changelog_topic is None
+
+    @property
+    def engine(self) -> StoreEngine:
+        """Of an open store."""
+        if self._engine is None:
+            raise StateStoreError(f"state store {self.name!r} is not open; its task was closed meanwhile")
+        return self._engine
+
+    @property
+    def is_open(self) -> bool:
+        return self._engine is not None
+
+    def open(self, engine: StoreEngine, facts: bytes | None) -> None:
+        """Put the store on an engine that stands at these facts."""
+        self._attach(engine)
+        self.facts = facts
+        self.layout.stand_at(facts)
+        facade: StateStore = self.facade
+        facade.open()
+
+    def close(self) -> None:
+        """From here on reads and writes raise; the engine is still to be closed."""
+        self.facade.close()
+        self._attach(None)
+
+    def read_only(self, why: str) -> Any:
+        """The same store for others to read, on any thread and past the write-back layer; ``why`` it is refused to
+        be written."""
+        layers = ReadOnlyLayers(why)
+        self._read_only.append(layers)
+        return self.builder.type.facade(replace(self._parts, layers=layers))
+
+    def freeze(self) -> Epoch | None:
+        """Close the running epoch and start the next; ``None`` if it wrote nothing."""
+        epoch = self.layers.freeze()
+        if epoch is not None:
+            epoch.deleted = self.layout.take_expired()
+            epoch.facts = self.layout.facts()
+        return epoch
+
+    def apply(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
+        """Hand a committed epoch to the engine."""
+        yield from self.engine.take_in(epoch, slice_size)
+        self.facts = epoch.facts
+
+    def revert(self) -> None:
+        """Forget what is not applied."""
+        self.layers.revert()
+        self.layout.stand_at(self.facts)
+
+    def statistics(self) -> dict[str, int]:
+        """Figures, counted where it costs nothing per record."""
+        layers = self.layers
+        return {
+            "read_misses": layers.misses,
+            "scans": layers.scans,
+            "cached_entries": layers.cached_entries,
+            "uncommitted_entries": layers.uncommitted_entries,
+            "written_keys": layers.written_keys,
+            **self.engine.statistics(),
+        }
+
+    def _attach(self, engine: StoreEngine | None) -> None:
+        self._engine = engine
+        self.layers.attach(engine)
+        for layers in self._read_only:
+            layers.attach(engine)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreChanges:
+    """What one epoch wrote to a logged store."""
+
+    store: ManagedStore
+    epoch: Epoch
+
+    def __len__(self) -> int:
+        return len(self.epoch)
+
+    def records(self, topic: str, partition: int, limit: int) -> Iterator[list[ChangelogRecord]]:
+        """What to produce to the changelog, at most ``limit`` records at a time."""
+        raw, has_headers, headers = self.store.format.raw, self.store.format.has_headers, self.store.format.headers
+        entries = iter(self.store.layout.changelog(self.epoch))
+        while chunk := list(islice(entries, limit)):
+            if has_headers:
+                yield [
+                    (topic, None, key, partition, None, None, timestamp, None)
+                    if stored is None
+                    else (topic, raw(stored), key, partition, None, None, timestamp, headers(stored))
+                    for key, (stored, timestamp) in chunk
+                ]
+            else:
+                yield [
+                    (topic, None if stored is None else raw(stored), key, partition, None, None, timestamp, None)
+                    for key, (stored, timestamp) in chunk
+                ]
+
+
+@dataclass(frozen=True)
+class FrozenEpoch:
+    """The writes of one commit interval, last value per key."""
+
+    stores: tuple[StoreChanges, ...]
+
+    @property
+    def entries(self) -> int:
+        return sum(map(len, self.stores))
+
+    def changelogs(self) -> Iterator[tuple[str, StoreChanges]]:
+        """What to produce before the commit: each logged store and its writes."""
+        return ((changes.store.name, changes) for changes in self.stores if changes.store.logged)

@@ -1,0 +1,148 @@
+"""What of a task's stores outlives the process: RocksDB, what waits for it, and the offsets that it stands for.
+
+A part of :class:`~streamsapp.state.task_stores.TaskStores`, on whatever thread calls it. RocksDB gets many commits at
+once (docs/decisions/0012-backlog.md); offsets and facts come with the last slice, so that what a crash leaves is
+repaired by replaying from the offsets that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
+from streamsapp.state.engine import Placed, StoreEngine
+from streamsapp.state.managed import ManagedStore
+from streamsapp.state.resources import StateResources
+from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key
+
+_TASK_PREFIX = b"task/"
+_LAYOUT_PREFIX = b"layout/"
+
+
+class Persistence:
+    """The open database of one task."""
+
+    def __init__(self, directory: Path, stores: Sequence[ManagedStore], resources: StateResources) -> None:
+        """Open or create it for these stores."""
+        self._database = TaskDatabase(directory, [store.family for store in stores], resources)
+        self._resources = resources
+        self._stores = {store.name: store for store in stores}
+        self._engines = {
+            store.name: BackloggedStore(RocksDBStore(self._database, store.family, store.format), store.format)
+            for store in stores
+        }
+        #: The next changelog offset of each store, and facts about the task: as applied, perhaps not yet written.
+        self.offsets: dict[str, int] = {}
+        self.metadata: dict[str, bytes] = {}
+        #: Whether RocksDB lacks entries, offsets or metadata that were applied.
+        self._behind = False
+        #: Writing what waits began and did not end. What RocksDB could not take, a full disk for one, it is not asked
+        #: to take again when it is closed: it would wait for room for ever, and the changelog has it.
+        self._unfinished = False
+        self._found = self._load()
+
+    def engine(self, store: str) -> StoreEngine:
+        return self._engines[store]
+
+    def layout_facts(self, store: str) -> bytes | None:
+        """What the store's layout knew when the database was opened."""
+        return self._found.get(_LAYOUT_PREFIX + self._stores[store].family.encode())
+
+    def restore(self, store: ManagedStore, placed: Sequence[Placed], next_offset: int) -> None:
+        """In slices; the offset comes after the last, so a crash in between replays what is there already."""
+        self.write_now()  # of a task that was active here
+        self._engines[store.name].restore(placed, store.layout.take_expired())
+        store.facts = store.layout.facts()
+        self.offsets[store.name] = next_offset
+        self._database.write(self._stand(self._database.batch(), store, next_offset))
+
+    def applied(self, changelog_offsets: Mapping[str, int], metadata: Mapping[str, bytes]) -> None:
+        """The engines have an epoch; this is what it stands for."""
+        self._behind = True
+        self.offsets |= {name: offset for name, offset in changelog_offsets.items() if name in self._engines}
+        self.metadata |= metadata
+
+    @property
+    def due(self) -> bool:
+        """Whether what waits is as much as may be replayed after a crash, or may be kept in memory."""
+        engines = self._engines
+        waiting = sum(engine.entries * self._stores[name].layers.entry_bytes for name, engine in engines.items())
+        records = sum(engine.records for engine in engines.values())
+        share = self._resources.backlog_share(len(engines))
+        return records > share.records or waiting > share.bytes
+
+    def write(self, slice_size: int) -> Iterator[None]:
+        """Write what waits, a bounded batch per step."""
+        database = self._database
+        self._unfinished = True
+        batch, room = database.batch(), slice_size
+        for engine in self._engines.values():
+            waiting = engine.in_order()
+            while chunk := list(islice(waiting, room)):
+                engine.stage(batch, chunk)
+                room -= len(chunk)
+                if room == 0:
+                    database.write(batch)
+                    yield
+                    batch, room = database.batch(), slice_size
+        for engine in self._engines.values():
+            engine.stage_deleted(batch)
+        database.write(self._facts(batch))
+        for engine in self._engines.values():
+            engine.written()
+        self._behind = self._unfinished = False
+
+    def write_now(self) -> None:
+        """The same at one go."""
+        if self._behind:
+            for _ in self.write(SLICE_SIZE):
+                pass
+
+    def flush(self) -> None:
+        """Make durable what has been applied and restored."""
+        self.write_now()
+        self._database.flush()
+
+    def flush_data(self) -> None:
+        """Make most of what has been written durable; writers do not wait."""
+        self._database.flush_data()
+
+    def checkpoint(self, path: Path) -> None:
+        """A flushed copy with what waits, in hard links, at a path that must not exist yet."""
+        self.write_now()
+        # The copy would flush it too, with the interpreter held meanwhile.
+        self._database.flush_data()
+        self._database.checkpoint(path)
+
+    def close(self) -> None:
+        """Write what waits and give the directory back."""
+        try:
+            if not self._unfinished:
+                self.write_now()
+        finally:
+            self._database.close()
+
+    def _load(self) -> dict[bytes, bytes]:
+        found = self._database.metadata()
+        for name, store in self._stores.items():
+            offset = found.get(offset_key(store.family))
+            if offset is not None:
+                self.offsets[name] = int.from_bytes(offset, "big", signed=True)
+        prefix = len(_TASK_PREFIX)
+        self.metadata = {k[prefix:].decode(): v for k, v in found.items() if k.startswith(_TASK_PREFIX)}
+        return found
+
+    def _facts(self, batch: DatabaseBatch) -> DatabaseBatch:
+        for name, offset in self.offsets.items():
+            self._stand(batch, self._stores[name], offset)
+        for key, value in self.metadata.items():
+            batch.put_metadata(_TASK_PREFIX + key.encode(), value)
+        return batch
+
+    def _stand(self, batch: DatabaseBatch, store: ManagedStore, offset: int) -> DatabaseBatch:
+        batch.put_metadata(offset_key(store.family), offset.to_bytes(8, "big", signed=True))
+        if store.facts is not None:
+            batch.put_metadata(_LAYOUT_PREFIX + store.family.encode(), store.facts)
+        return batch

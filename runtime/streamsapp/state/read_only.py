@@ -1,0 +1,54 @@
+"""A store without layers above its engine: what is committed, for any number of threads to read.
+
+Global stores are given to tasks so. The engine comes and goes with the store's owner; a scan is as stable as the
+engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+from streamsapp.errors import StateStoreError
+from streamsapp.state.engine import Reads
+from streamsapp.state.entries import Entry
+
+
+class ReadOnlyLayers:
+    """The :class:`~streamsapp.state.store_type.Layers` of a facade that cannot write."""
+
+    epoch = 0
+
+    def __init__(self, why: str) -> None:
+        """``why`` it cannot be written here, for the message of who tries."""
+        self._why = why
+        self._committed: Reads | None = None
+        self.read: Callable[[bytes], Entry] = self._get
+        self.write: Callable[[bytes, Any, int], None] = self._refuse
+
+    def attach(self, committed: Reads | None) -> None:
+        """Read here from now on; ``None`` says that the store is closed."""
+        self._committed = committed
+
+    def prefetch(self, keys: Iterable[bytes]) -> None:
+        """There is nowhere to keep them."""
+
+    def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        return self._engine().scan(start, end, reverse=reverse)
+
+    def count(self) -> int:
+        return self._engine().count()
+
+    def write_cell(self, key: bytes, stored: object, timestamp: int) -> NoReturn:
+        self._refuse(key, stored, timestamp)
+
+    def _get(self, key: bytes) -> Entry:
+        return self._engine().get(key)
+
+    def _engine(self) -> Reads:
+        if self._committed is None:
+            raise StateStoreError("the state store is closed; stores may be used only while their task is open")
+        return self._committed
+
+    def _refuse(self, key: bytes, stored: Any, timestamp: int) -> NoReturn:
+        raise StateStoreError(self._why)

@@ -1,0 +1,96 @@
+"""Keys of stores whose entries expire: in front of the changelog's key stands the segment that the entry's time falls
+into, so that what has expired is one range, deleted at one go, and what lives is never looked at for it.
+
+One per store of a task. Written to on the processing thread that holds the task, or by the restoration thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from struct import Struct
+
+from streamsapp.record import InputRecord
+from streamsapp.state.engine import Placed
+from streamsapp.state.entries import Entry
+from streamsapp.state.epoch import Epoch, Range
+
+_SEGMENT = Struct(">q")
+_FACTS = Struct(">qq")
+
+#: The time of a store that has seen none.
+NO_TIME = -1
+
+
+class Segments:
+    """The :class:`~streamsapp.state.store_type.Layout` of a store with a retention."""
+
+    def __init__(self, retention_ms: int, interval_ms: int, time_of: Callable[[bytes], int]) -> None:
+        """``time_of`` reads the time of an entry from the changelog's key."""
+        self._retention = retention_ms
+        self._interval = interval_ms
+        self._time_of = time_of
+        #: The highest time that was written or restored, in milliseconds.
+        self.stream_time = NO_TIME
+        #: Numbers entries of one key and time; never lower than the number of those that were appended.
+        self.appended = 0
+        #: The first segment that was alive when expired ones were last taken to be deleted.
+        self._deleted_to = 0
+
+    @property
+    def expired_before(self) -> int:
+        """Entries of an earlier time do not exist any more."""
+        return max(0, self.stream_time - self._retention + 1)
+
+    def observe(self, timestamp: int) -> bool:
+        """Something is written at this time; whether it lives."""
+        if timestamp > self.stream_time:
+            self.stream_time = timestamp
+        return timestamp >= self.expired_before
+
+    def physical(self, key: bytes, timestamp: int) -> bytes:
+        """The key of an entry, from that of the changelog."""
+        return _SEGMENT.pack(timestamp // self._interval) + key
+
+    def between(self, start_ms: int, end_ms: int) -> range:
+        """Segments that hold times from ``start_ms`` to ``end_ms``, both inclusive, as far as anything lives there."""
+        first, last = max(start_ms, self.expired_before), min(end_ms, self.stream_time)
+        return range(first // self._interval, last // self._interval + 1) if first <= last else range(0)
+
+    @staticmethod
+    def prefix(segment: int) -> bytes:
+        """What the physical keys of a segment begin with."""
+        return _SEGMENT.pack(segment)
+
+    @staticmethod
+    def logical(physical: bytes) -> bytes:
+        """The changelog's key."""
+        return physical[_SEGMENT.size :]
+
+    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
+        """Records that have expired by the newest of them are left out (KAFKA-13499)."""
+        time_of = self._time_of
+        timed = [(time_of(key), key, record) for record in records if (key := record.key()) is not None]
+        self.stream_time = max(self.stream_time, max((each[0] for each in timed), default=NO_TIME))
+        if records:
+            self.appended = max(self.appended, records[-1].offset() + 1)
+        expired_before, physical = self.expired_before, self.physical
+        return [(physical(key, time), record) for time, key, record in timed if time >= expired_before]
+
+    def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
+        size = _SEGMENT.size
+        return ((key[size:], entry) for key, entry in writes.items())
+
+    def take_expired(self) -> Sequence[Range]:
+        live = self.expired_before // self._interval
+        if live <= self._deleted_to:
+            return ()
+        self._deleted_to = live
+        # From the beginning each time: what an epoch that was reverted should have deleted is deleted with the next.
+        return ((b"", _SEGMENT.pack(live)),)
+
+    def facts(self) -> bytes | None:
+        return _FACTS.pack(self.stream_time, self.appended)
+
+    def stand_at(self, facts: bytes | None) -> None:
+        self.stream_time, self.appended = (NO_TIME, 0) if facts is None else _FACTS.unpack(facts)
+        self._deleted_to = 0

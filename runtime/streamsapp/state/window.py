@@ -1,0 +1,220 @@
+"""Window stores: values by key and window start, kept for as long as the store's retention says.
+
+Made with the task; called on the processing thread that holds it. Keys in the changelog are Kafka Streams':
+``key ‖ start (8 bytes) ‖ sequence (4 bytes)``; in the engine the segment comes before it (:mod:`.segments`). Entries
+older than the stream time of the store less its retention are not read, and not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from streamsapp.errors import StateStoreError
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
+from streamsapp.state.segments import Segments
+from streamsapp.state.store_type import StoreParts
+from streamsapp.state.views import Readers, StoreView
+from streamsapp.state.write_back import WriteBack
+
+_SUFFIX = Struct(">qi")
+_MAX_SEQUENCE = (1 << 31) - 1
+#: How much longer the changelog keeps entries: a day, as ``windowstore.changelog.additional.retention.ms`` says.
+_ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
+#: The shortest segment, as in Kafka Streams.
+_MIN_INTERVAL_MS = 60_000
+
+
+def window_key(key: bytes, start_ms: int, sequence: int = 0) -> bytes:
+    """The changelog's key of a window."""
+    return key + _SUFFIX.pack(start_ms, sequence)
+
+
+def _start_of(logical: bytes) -> int:
+    start: int = _SUFFIX.unpack_from(logical, len(logical) - _SUFFIX.size)[0]
+    return start
+
+
+class WindowStoreImpl:
+    """Values by key and window start."""
+
+    def __init__(self, parts: StoreParts, segments: Segments, kind: WindowType) -> None:
+        self._name = parts.name
+        self._segments = segments
+        self._type = kind
+        self._context_timestamp = parts.context_timestamp
+        self._deserialize_key = parts.key_serde.deserialize
+        self._layers = parts.layers
+        self._write = parts.layers.write
+        #: Fast protocol: the bytes of a key.
+        self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
+        self.to_stored: Callable[[Any], Any] = parts.format.to_stored
+        self.from_stored: Callable[[Any], Any] = parts.format.from_stored
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
+
+    def read(self, key: bytes, start_ms: int) -> Entry:
+        """``(stored, timestamp)`` of a window, ``(None, -1)`` where there is nothing."""
+        if start_ms < self._segments.expired_before:
+            return None, -1
+        return self._layers.read(self._segments.physical(window_key(key, start_ms), start_ms))
+
+    def write(self, key: bytes, start_ms: int, stored: Any, timestamp: int) -> bool:
+        """Put or delete a window, or append to it where the store retains duplicates, which costs no read. Returns
+        whether the window is still kept."""
+        segments = self._segments
+        if not segments.observe(start_ms):
+            return False
+        sequence = 0
+        if self._type.retain_duplicates:
+            if stored is None:
+                return True  # it would delete nothing
+            segments.appended += 1
+            sequence = segments.appended & _MAX_SEQUENCE
+        self._write(segments.physical(window_key(key, start_ms, sequence), start_ms), stored, timestamp)
+        return True
+
+    def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
+        """``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both inclusive, by time."""
+        segments, layers, size = self._segments, self._layers, len(key) + 8 + _SUFFIX.size
+        first, last = max(start_ms, segments.expired_before, 0), min(end_ms, segments.stream_time)
+        for segment in _directed(segments.between(first, last), reverse):
+            prefix = segments.prefix(segment) + key
+            low, high = prefix + _SUFFIX.pack(first, 0), prefix + _SUFFIX.pack(last + 1, 0)
+            for physical, entry in layers.scan(low, high, reverse=reverse):
+                # Of another key, which continues as this one's windows do.
+                if len(physical) == size:
+                    yield _start_of(physical), entry
+
+    # ---- for users -----------------------------------------------------------------------------------------------
+
+    def put(self, key: Any, value: Any, window_start_ms: int) -> None:
+        """The value of a key in the window that starts then; ``None`` deletes it."""
+        stored, timestamp = self._stored(value)
+        self.write(self._key(key), window_start_ms, stored, timestamp)
+
+    def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
+        """Of the window that starts at ``from_ms``, its value; with ``to_ms`` an iterator over ``(start, value)`` of
+        the windows that start between, both inclusive."""
+        if to_ms is None:
+            return self._value(self.read(self._key(key), from_ms))
+        return self._fetched(key, from_ms, to_ms, reverse=False)
+
+    def backward_fetch(self, key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[int, Any]]:
+        """The same, the latest window first."""
+        return self._fetched(key, from_ms, to_ms, reverse=True)
+
+    def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is open) the windows that start between."""
+        return self._ranged(from_key, to_key, from_ms, to_ms, reverse=False)
+
+    def backward_fetch_range(
+        self, from_key: Any, to_key: Any, from_ms: int, to_ms: int
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, backward."""
+        return self._ranged(from_key, to_key, from_ms, to_ms, reverse=True)
+
+    def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Every window, segment by segment, in a segment by key."""
+        return self._ranged(None, None, 0, self._segments.stream_time, reverse=False)
+
+    def backward_all(self) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, backward."""
+        return self._ranged(None, None, 0, self._segments.stream_time, reverse=True)
+
+    def open(self) -> None:
+        """Writes are taken again."""
+        self._write = self._layers.write
+
+    def close(self) -> None:
+        """Writes raise from here on."""
+        self._write = self._refuse_write
+
+    def _fetched(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool) -> Iterator[tuple[int, Any]]:
+        value = self._value
+        return ((start, value(entry)) for start, entry in self.scan(self._key(key), from_ms, to_ms, reverse=reverse))
+
+    def _ranged(
+        self, from_key: Any, to_key: Any, from_ms: int, to_ms: int, *, reverse: bool
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        segments, size, window = self._segments, self._type.window_size_ms, _SUFFIX.size
+        low = b"" if from_key is None else self._key(from_key)
+        high = None if to_key is None else self._key(to_key)
+        first = max(from_ms, segments.expired_before, 0)
+        for segment in _directed(segments.between(first, to_ms), reverse):
+            begin, end = segments.prefix(segment) + low, segments.prefix(segment + 1)
+            for physical, entry in self._layers.scan(begin, end, reverse=reverse):
+                key, start = segments.logical(physical)[:-window], _start_of(physical)
+                if low <= key and (high is None or key <= high) and first <= start <= to_ms:
+                    yield Windowed(self._deserialize_key(key), start, start + size), self._value(entry)
+
+    def _stored(self, value: Any) -> tuple[Any, int]:
+        timestamp = self._context_timestamp()
+        if self._type.keeps_timestamps and value is not None:
+            value, timestamp = value
+        return (None if value is None else self.to_stored(value)), timestamp
+
+    def _value(self, entry: Entry) -> Any:
+        stored, timestamp = entry
+        if stored is None or not self._type.keeps_timestamps:
+            return self.from_stored(stored)
+        return ValueAndTimestamp(self.from_stored(stored), timestamp)
+
+    def _key(self, key: Any) -> bytes:
+        if key is None:
+            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
+        return self.key_bytes(key)
+
+    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
+
+
+@dataclass(frozen=True)
+class WindowType:
+    """Stores of windows of one size."""
+
+    retention_ms: int
+    window_size_ms: int
+    retain_duplicates: bool = False
+    keeps_timestamps: bool = False
+
+    @property
+    def interval_ms(self) -> int:
+        """How long a segment is."""
+        return max(self.retention_ms // 2, _MIN_INTERVAL_MS)
+
+    @property
+    def name(self) -> str:
+        """With the interval, as the keys of another one are different."""
+        return f"{'timestamped_' if self.keeps_timestamps else ''}window-{self.interval_ms}"
+
+    @property
+    def changelog_settings(self) -> Mapping[str, str]:
+        kept = self.retention_ms + _ADDITIONAL_RETENTION_MS
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(kept)}
+
+    def format(self, value_serde: AnySerde) -> EntryFormat:
+        return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
+
+    def layout(self) -> Segments:
+        return Segments(self.retention_ms, self.interval_ms, _start_of)
+
+    def facade(self, parts: StoreParts) -> WindowStoreImpl:
+        assert isinstance(parts.layout, Segments)
+        return WindowStoreImpl(parts, parts.layout, self)
+
+    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
+        return None
+
+
+def _directed(segments: range, reverse: bool) -> range:
+    return segments[::-1] if reverse else segments

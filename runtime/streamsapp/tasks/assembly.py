@@ -1,0 +1,66 @@
+"""Puts a task together: its stores, what they share with the rest of the instance, and the stream task over them.
+
+The one place where that is done: for the runtime (polling thread), the test driver and Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.state.resources import StateResources
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.states import TaskRole, TaskState
+from streamsapp.tasks.stream_task import StreamTask, TaskPlan
+
+
+@dataclass(frozen=True)
+class TaskAssembly:
+    """What all tasks of one instance have in common."""
+
+    config: StreamsConfig
+    resources: StateResources
+    clock: Clock
+    #: Global stores: open to every task, for reading.
+    shared_stores: Mapping[str, Any] = field(default_factory=dict)
+
+    def task(self, plan: TaskPlan, directory: Path, role: TaskRole = TaskRole.ACTIVE) -> StreamTask:
+        """A task whose stores, in ``directory``, are still to be opened and restored."""
+        context = TaskContext(self.config.application_id, plan.id, self.clock)
+        stores = task_stores(plan, directory, self.config, self.resources, lambda: context.timestamp)
+        stores.stores = {**stores.stores, **self.shared_stores}
+        return StreamTask(plan, stores, context, self.config, role)
+
+    def started(self, plan: TaskPlan, directory: Path) -> StreamTask:
+        """A task that begins with empty stores and runs."""
+        task = self.task(plan, directory)
+        task.stores.open()
+        task.stores.restored({}, {})
+        task.transition(TaskState.RESTORING)
+        task.initialize()
+        return task
+
+
+def task_stores(
+    plan: TaskPlan,
+    directory: Path,
+    config: StreamsConfig,
+    resources: StateResources,
+    context_timestamp: Callable[[], int] = lambda: -1,
+) -> TaskStores:
+    """A task's stores alone, not open yet; ``context_timestamp`` is that of the record in process."""
+    return TaskStores(
+        plan.id,
+        directory,
+        plan.sub_topology.stores,
+        resources,
+        default_key_serde=config.default_key_serde,
+        default_value_serde=config.default_value_serde,
+        context_timestamp=context_timestamp,
+        topics=plan.changelog_topics,
+    )

@@ -1,0 +1,261 @@
+"""Window stores, on RocksDB and in memory: what they keep, give, forget and restore."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changelog import changelog_records
+from streamsapp import Serdes, Stores, TaskId
+from streamsapp.errors import TopologyError
+from streamsapp.record import RawRecord
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.api import StoreBuilder, ValueAndTimestamp
+from streamsapp.state.resources import StateResources
+from streamsapp.state.rocksdb import TaskDatabase
+from streamsapp.state.task_stores import TaskStores
+from streamsapp.state.window import window_key
+
+MINUTE = 60_000
+RETENTION = 10 * MINUTE
+SUPPLIERS = [Stores.persistent_window_store, Stores.in_memory_window_store]
+
+Opener = Callable[..., TaskStores]
+
+
+def builder(supplier: Callable[..., Any], *, duplicates: bool = False, timestamps: bool = False) -> StoreBuilder:
+    build = Stores.timestamped_window_store_builder if timestamps else Stores.window_store_builder
+    return build(supplier("w", RETENTION, MINUTE, duplicates), Serdes.string(), Serdes.string())
+
+
+def opened(directory: Path, store: StoreBuilder) -> TaskStores:
+    stores = TaskStores(
+        TaskId(0, 0),
+        directory,
+        [store],
+        StateResources(16 << 20),
+        default_key_serde=Serdes.bytes(),
+        default_value_serde=Serdes.bytes(),
+        context_timestamp=lambda: 7,
+    )
+    stores.open()
+    return stores
+
+
+@pytest.fixture(params=SUPPLIERS, ids=["rocksdb", "memory"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> TaskStores:
+    return opened(tmp_path, builder(request.param))
+
+
+def commit(stores: TaskStores, offset: int = 1) -> list[tuple[bytes | None, bytes | None, int]]:
+    """What the changelog gets."""
+    frozen = stores.freeze()
+    records = [] if frozen is None else [record[1:] for record in changelog_records(frozen)]
+    for _ in stores.apply(frozen, {"w": offset}):
+        pass
+    return records
+
+
+def test_a_window_is_fetched_by_key_and_start(stores: TaskStores) -> None:
+    store = stores.stores["w"]
+    store.put("a", "x", 0)
+    store.put("a", "y", MINUTE)
+    store.put("aa", "z", 0)
+    commit(stores)
+    store.put("a", None, MINUTE)
+
+    assert store.fetch("a", 0) == "x"
+    assert store.fetch("a", MINUTE) is None
+    assert store.fetch("a", 1) is None
+    assert list(store.fetch("a", 0, 5 * MINUTE)) == [(0, "x")]
+    assert list(store.fetch("aa", 0, 0)) == [(0, "z")]
+
+
+def test_the_changelog_has_kafka_streams_keys(stores: TaskStores) -> None:
+    stores.stores["w"].put("a", "x", 5)
+    assert commit(stores) == [(b"a" + (5).to_bytes(8, "big") + bytes(4), b"x", 7)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("supplier", SUPPLIERS, ids=["rocksdb", "memory"])
+def test_every_read_gives_what_a_dict_of_live_windows_gives(
+    tmp_path: Path, supplier: Callable[..., Any], seed: int
+) -> None:
+    choose, model, time, newest = random.Random(seed), dict[tuple[str, int], str](), 0, 0
+    stores = opened(tmp_path, builder(supplier))
+    store = stores.stores["w"]
+    for step in range(300):
+        time += choose.choice([0, 1, MINUTE // 2, 3 * MINUTE]) if choose.random() < 0.3 else 0
+        start = max(0, time - choose.randrange(12 * MINUTE))
+        key, value = choose.choice(["", "a", "aa", "ab", "b\0"]), choose.choice([None, str(step)])
+        store.put(key, value, start)
+        newest = max(newest, start)
+        if value is None:
+            model.pop((key, start), None)
+        elif start > newest - RETENTION:
+            model[key, start] = value
+        model = {(k, at): v for (k, at), v in model.items() if at > newest - RETENTION}
+        if choose.random() < 0.2:
+            commit(stores, step)
+        if choose.random() < 0.1:
+            low, high = sorted([choose.randrange(newest + 2), choose.randrange(newest + 2)])
+            expected = [(at, v) for (k, at), v in sorted(model.items(), key=lambda e: e[0][1]) if k == key]
+            assert list(store.fetch(key, 0, newest)) == expected
+            assert list(store.backward_fetch(key, 0, newest)) == expected[::-1]
+            found = {(each.key, each.start_ms): v for each, v in store.fetch_range("a", "b", low, high)}
+            assert found == {(k, at): v for (k, at), v in model.items() if "a" <= k <= "b" and low <= at <= high}
+            everything = list(store.all())
+            assert {(each.key, each.start_ms): v for each, v in everything} == model
+            assert list(store.backward_all()) == everything[::-1]
+            assert all(each.end_ms == each.start_ms + MINUTE for each, _ in everything)
+    stores.close()
+
+
+def test_what_has_expired_is_deleted_where_it_is_kept(tmp_path: Path) -> None:
+    stores = opened(tmp_path, builder(Stores.persistent_window_store))
+    store = stores.stores["w"]
+    for start in range(0, 40 * MINUTE, MINUTE):
+        store.put("a", "x", start)
+        commit(stores)
+    stores.close()
+
+    family = stores.families["w"]
+    database = TaskDatabase(tmp_path / "rocksdb", [family], StateResources(16 << 20))
+    kept = list(database.scan(family, b"", None, False))
+    database.close()
+    # What lives, and at most the rest of its oldest segment.
+    assert 10 <= len(kept) <= 15
+
+
+def test_memory_gives_up_what_has_expired(tmp_path: Path) -> None:
+    stores = opened(tmp_path, builder(Stores.in_memory_window_store))
+    for start in range(0, 100 * MINUTE, MINUTE):
+        stores.stores["w"].put("a", "x", start)
+        commit(stores)
+    assert 10 <= stores.stores["w"]._layers.count() <= 15
+
+
+def test_a_deletion_that_was_reverted_is_made_by_the_next_commit(tmp_path: Path) -> None:
+    stores = opened(tmp_path, builder(Stores.persistent_window_store))
+    store = stores.stores["w"]
+    store.put("a", "old", 0)
+    commit(stores)
+    store.put("a", "new", 100 * MINUTE)
+    assert stores.freeze() is not None
+    stores.revert()
+
+    assert store.fetch("a", 0) == "old"
+    store.put("a", "new", 100 * MINUTE)
+    commit(stores)
+    assert [each.start_ms for each, _ in store.all()] == [100 * MINUTE]
+    stores.restored({}, {})
+    stores.checkpoint(tmp_path / "copy" / "rocksdb")
+    stores.close()
+    database = TaskDatabase(tmp_path / "copy" / "rocksdb", [stores.families["w"]], StateResources(16 << 20))
+    assert len(list(database.scan(stores.families["w"], b"", None, False))) == 1
+    database.close()
+
+
+def test_a_late_window_is_neither_written_nor_logged(stores: TaskStores) -> None:
+    store = stores.stores["w"]
+    store.put("a", "new", 20 * MINUTE)
+    store.put("a", "late", 10 * MINUTE)
+    store.put("a", "just in time", 10 * MINUTE + 1)
+    assert [key and key[1:9] for key, _, _ in commit(stores)] == [
+        (20 * MINUTE).to_bytes(8, "big"),
+        (10 * MINUTE + 1).to_bytes(8, "big"),
+    ]
+
+
+def restored(stores: TaskStores, *starts: int) -> None:
+    records = [
+        RawRecord("c", 0, offset, window_key(b"a", start), b"%d" % start, start) for offset, start in enumerate(starts)
+    ]
+    stores.restore("w", records, len(records))
+
+
+def test_expired_records_are_not_restored_and_time_is_known_afterwards(stores: TaskStores) -> None:
+    restored(stores, 0, 30 * MINUTE, 5 * MINUTE, 25 * MINUTE)
+    store = stores.stores["w"]
+    assert [each.start_ms for each, _ in store.all()] == [25 * MINUTE, 30 * MINUTE]
+    store.put("a", "late", 20 * MINUTE)
+    assert stores.freeze() is None
+
+
+def test_what_expires_while_restoring_is_deleted(tmp_path: Path) -> None:
+    stores = opened(tmp_path, builder(Stores.persistent_window_store))
+    for start in range(0, 40 * MINUTE, 5 * MINUTE):
+        restored(stores, start)
+    stores.close()
+    database = TaskDatabase(tmp_path / "rocksdb", [stores.families["w"]], StateResources(16 << 20))
+    assert len(list(database.scan(stores.families["w"], b"", None, False))) <= 3
+    database.close()
+
+
+def test_time_is_known_after_a_restart_without_restoring(tmp_path: Path) -> None:
+    stores = opened(tmp_path, builder(Stores.persistent_window_store))
+    stores.stores["w"].put("a", "x", 30 * MINUTE)
+    commit(stores)
+    stores.close()
+
+    again = opened(tmp_path, builder(Stores.persistent_window_store))
+    assert list(again.stores["w"].all()) == [(Windowed("a", 30 * MINUTE, 31 * MINUTE), "x")]
+    again.stores["w"].put("a", "late", 20 * MINUTE)
+    assert again.freeze() is None
+    again.close()
+
+
+def test_time_goes_back_with_what_was_not_committed(stores: TaskStores) -> None:
+    store = stores.stores["w"]
+    store.put("a", "x", MINUTE)
+    commit(stores)
+    store.put("a", "y", 100 * MINUTE)
+    stores.revert()
+    store.put("a", "z", 2 * MINUTE)
+    assert list(store.fetch("a", 0, 100 * MINUTE)) == [(MINUTE, "x"), (2 * MINUTE, "z")]
+
+
+@pytest.mark.parametrize("supplier", SUPPLIERS, ids=["rocksdb", "memory"])
+def test_duplicates_are_appended_also_after_a_restart_and_a_restore(
+    tmp_path: Path, supplier: Callable[..., Any]
+) -> None:
+    stores = opened(tmp_path / "one", builder(supplier, duplicates=True))
+    for value in ["1", "2", None, "2"]:
+        stores.stores["w"].put("a", value, 5)
+    changelog = commit(stores, 3)
+    assert [value for _, value, _ in changelog] == [b"1", b"2", b"2"]
+    stores.close()
+
+    again = opened(tmp_path / "two", builder(supplier, duplicates=True))
+    records = [RawRecord("c", 0, at, key, value, time) for at, (key, value, time) in enumerate(changelog)]
+    again.restore("w", records, 3)
+    again.stores["w"].put("a", "3", 5)
+    assert [value for _, value in again.stores["w"].fetch("a", 0, 10)] == ["1", "2", "2", "3"]
+    again.close()
+
+
+def test_a_timestamped_window_store_keeps_the_time_of_the_record_that_wrote(tmp_path: Path) -> None:
+    stores = opened(tmp_path, builder(Stores.persistent_window_store, timestamps=True))
+    stores.stores["w"].put("a", ValueAndTimestamp("x", 99), 5)
+    assert commit(stores) == [(window_key(b"a", 5), b"x", 99)]
+    stores.revert()
+    assert stores.stores["w"].fetch("a", 5) == ValueAndTimestamp("x", 99)
+    stores.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("", 1, 1), "needs a name"),
+        (("w", 0, 0), "retention at least 1 ms"),
+        (("w", 5, -1), "must not be negative"),
+        (("w", 5, 6), "shorter than the windows' size"),
+    ],
+)
+def test_a_store_that_could_keep_nothing_is_refused(options: tuple[str, int, int], message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        Stores.persistent_window_store(*options)
