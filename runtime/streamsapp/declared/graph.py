@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from streamsapp.declared.faults import did_you_mean, faults_of
-from streamsapp.declared.options import EngineName, Name, Names, OffsetReset, Pattern, StoreType
+from streamsapp.declared.options import EngineName, Name, Names, OffsetReset, Pattern, StoreTypeName
 from streamsapp.declared.roles import (
     PARTITIONER,
     PROCESSOR,
@@ -35,7 +35,7 @@ class Store(_Fields, frozen=True, kw_only=True):
     """A store for the processors that name it."""
 
     name: Name
-    type: StoreType = "keyValue"
+    type: StoreTypeName = "keyValue"
     engine: EngineName = "rocksdb"
     key_serde: SerdeName | None = None
     value_serde: SerdeName | None = None

@@ -33,7 +33,7 @@ OffsetReset: TypeAlias = Annotated[
     Meta(pattern=r"^(earliest|latest|none|by_duration:.+)\Z", description="earliest, latest, none or by_duration:PT1H"),
 ]
 EngineName: TypeAlias = Literal["rocksdb", "memory"]
-StoreType: TypeAlias = Literal["keyValue", "timestampedKeyValue"]
+StoreTypeName: TypeAlias = Literal["keyValue", "timestampedKeyValue"]
 
 _KINDS = {"keyValue": KEY_VALUE, "timestampedKeyValue": TIMESTAMPED_KEY_VALUE}
 
@@ -119,7 +119,7 @@ STORE = Group(
     store_builder,
     {
         "store": Name,
-        "type": StoreType,
+        "type": StoreTypeName,
         **_SERDES,
         "engine": EngineName,
         "logging": bool,
