@@ -33,6 +33,8 @@ class Asked:
     revision: Revision | None
     #: The Job of its bootstrap, if it asks for one.
     bootstrap: Object | None = None
+    #: ``None``: not known, as the spec is invalid.
+    bootstrap_servers: str | None = None
 
 
 def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> Asked:
@@ -51,7 +53,7 @@ def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) 
         return Asked(owner, _application_id(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
     wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), orders=orders)
-    return Asked(owner, app.application_id, wanted, revision, job)
+    return Asked(owner, app.application_id, wanted, revision, job, app.spec.kafka.bootstrap_servers)
 
 
 def orders_of(document: Object) -> Orders:

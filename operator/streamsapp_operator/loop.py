@@ -112,6 +112,7 @@ class Loop(threading.Thread):
         document = self._document = read_app(self._tools.client, *self.key)
         if document is None:
             self._figures.forget(self.key)
+            self._tools.groups.forget(str(self.key))
             self._app = None
             return False
         uid = document["metadata"]["uid"]

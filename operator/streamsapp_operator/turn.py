@@ -6,12 +6,13 @@ Called on the thread of the loop, which owns it and sees to what is raised: ``Ap
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streamsapp_operator.apply import FINALIZER, Actor, Case, set_finalizer
 from streamsapp_operator.asked import Asked, read
 from streamsapp_operator.children import RenderSettings
+from streamsapp_operator.groups import Groups
 from streamsapp_operator.kube import Client, Object
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, STREAMS_APP
@@ -52,6 +53,7 @@ class Tools:
     #: Whether this operator may act: whether it leads.
     may_act: Callable[[], bool]
     plan: Planner
+    groups: Groups = field(default_factory=Groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ class App:
         before = from_document(document.get("status"))
         job = None if before.bootstrap is None else before.bootstrap.job
         look = self._with_rejection(self._observer.look(asked, known, job), asked)
-        look = replace(look, observed=replace(look.observed, trouble=self.trouble))
+        app = f"{namespace}/{asked.owner.name}"
+        rivals = self._tools.groups.rivals(app, asked.application_id, asked.bootstrap_servers)
+        look = replace(look, observed=replace(look.observed, trouble=self.trouble, rivals=rivals))
         progress()
         planned = self._tools.plan(asked.wanted, look.observed, before, self._tools.clock.now())
         document = self._write(document, before, planned.status)

@@ -89,6 +89,7 @@ class FakeMembership:
 
     transactional_id = "app-1"
     safe_until = math.inf
+    outage = None
     may_commit = True
 
     def __init__(self) -> None:

@@ -54,6 +54,18 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """Something that a pod depends on and cannot reach."""
+
+    #: kafka | remoteState
+    name: str
+    address: str
+    #: By the pod's clock.
+    since: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodReport:
     """A pod's ``/status``."""
 
@@ -70,6 +82,9 @@ class PodReport:
     clock_offset: float = 0.0
     #: What it would answer to ``/readyz``; ``None``: it does not say.
     ready: bool | None = None
+    #: ``host:port`` of every member of its group, itself included.
+    peers: tuple[str, ...] = ()
+    outages: tuple[Outage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +103,8 @@ class PodSeen:
     terminating: bool
     created_at: float
     resource_version: str = ""
+    #: Its IP address.
+    address: str | None = None
     phase: str = "Running"
     restarts: int = 0
     #: Its container has passed its startup probe since it began the last time; ``None``: there is no container yet.
@@ -207,3 +224,5 @@ class Observed:
     bootstrap: BootstrapSeen | None = None
     #: ``None``: the last turn did all it wanted.
     trouble: Trouble | None = None
+    #: Other StreamsApps, as ``namespace/name``, that are one consumer group with this one.
+    rivals: tuple[str, ...] = ()

@@ -51,6 +51,7 @@ def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
         terminating="deletionTimestamp" in metadata,
         created_at=seconds(metadata["creationTimestamp"]),
         resource_version=metadata["resourceVersion"],
+        address=status.get("podIP"),
         phase=status.get("phase") or "Pending",
         restarts=int(container.get("restartCount") or 0),
         started=container.get("started"),

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from streamsapp_operator.model.observed import PodReport, StoreReport, TaskReport, TaskRole
+from streamsapp_operator.model.observed import Outage, PodReport, StoreReport, TaskReport, TaskRole
 
 #: Of the whole document.
 MAX_BYTES = 4 << 20
@@ -59,12 +59,21 @@ class _Task(_Fields, frozen=True):
     restore: _Restore | None = None
 
 
+class _Outage(_Fields, frozen=True):
+    name: Literal["kafka", "remoteState"]
+    address: Text
+    since: Instant
+    message: Text
+
+
 class _Document(_Fields, frozen=True):
     application_id: Text
     state: Text
     generation: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None
     tasks: Annotated[tuple[_Task, ...], Meta(max_length=10_000)]
     ready: bool | None = None
+    peers: Annotated[tuple[Text, ...], Meta(max_length=10_000)] = ()
+    outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
 
 
 _decode = msgspec.json.Decoder(_Document).decode
@@ -82,7 +91,10 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
         # Addresses are given to other pods later.
         return f"another application answers at its address: {document.application_id[:100]!r}"
     tasks = tuple(map(_task, document.tasks))
-    return PodReport(document.state, document.generation, tasks, fetched_at, clock_offset, document.ready)
+    outages = tuple(Outage(it.name, it.address, it.since.timestamp(), it.message) for it in document.outages)
+    return PodReport(
+        document.state, document.generation, tasks, fetched_at, clock_offset, document.ready, document.peers, outages
+    )
 
 
 def _task(task: _Task) -> TaskReport:

@@ -16,6 +16,7 @@ from streamsapp_operator.model.observed import PodSeen, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, RolloutStatus
 from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan import summary
+from streamsapp_operator.plan.around import strangers, unreachable
 from streamsapp_operator.plan.view import View, moment
 
 State = Literal["True", "False", "Unknown"]
@@ -144,6 +145,8 @@ def _faults(view: View, status: AppStatus) -> Iterator[tuple[str, str]]:
     trouble = view.observed.trouble
     if trouble is not None:
         yield trouble.reason, trouble.message
+    yield from strangers(view)
+    yield from unreachable(view)
     rollout = status.rollout
     if rollout is not None and rollout.phase in {"Refused", "RollingBack", "RolledBack", "TimedOut"}:
         yield "TopologyRefused" if rollout.phase == "Refused" else rollout.phase, _why(rollout)

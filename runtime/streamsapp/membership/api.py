@@ -113,6 +113,11 @@ class Membership(Protocol):
         What it writes later needs another sign of life from the coordinator."""
         ...
 
+    @property
+    def outage(self) -> tuple[float, str] | None:
+        """Since when the group's coordinator is out of reach, in monotonic seconds, and why; ``None``: it answers."""
+        ...
+
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
         """Join; ``tasks`` is everything the application consists of. ``holdings`` is called on the membership's thread
         whenever it joins."""

@@ -102,6 +102,8 @@ class GroupMembership:
         self._confirmed = -math.inf
         #: When a JoinGroup was answered: the coordinator counts the session from there.
         self._joined = -math.inf
+        #: Since when the coordinator is out of reach, in monotonic seconds, and why.
+        self.outage: tuple[float, str] | None = None
 
     # ---- any thread ----------------------------------------------------------------------------------------------
 
@@ -135,8 +137,9 @@ class GroupMembership:
                 continue
             try:
                 await self._join_and_sync()
-                pause = FIRST_PAUSE
+                pause, self.outage = FIRST_PAUSE, None
             except UnreachableError as error:
+                self._unreachable(error)
                 if isinstance(error, RefusedError) and not self._known:
                     self.end(StreamsError(f"{error}; check the sasl.* properties"))
                 if self._ended:
@@ -160,10 +163,16 @@ class GroupMembership:
                 continue
             try:
                 await self._heartbeat(identity)
+                self.outage = None
             except UnreachableError as error:
+                self._unreachable(error)
                 log.warning("group %s: no answer to a heartbeat: %s", self._settings.group_id, error)
                 if self._phase is Phase.STABLE:
                     self._coordinator = None
+
+    def _unreachable(self, error: UnreachableError) -> None:
+        since = self._clock.monotonic() if self.outage is None else self.outage[0]
+        self.outage = since, str(error)
 
     async def step_out(self, reason: str) -> None:
         """Leave without ending the membership, until ``step_in``."""

@@ -83,6 +83,10 @@ class GroupMember:
     def safe_until(self) -> float:
         return -math.inf if self._voice is None else self._voice.group.safe_until
 
+    @property
+    def outage(self) -> tuple[float, str] | None:
+        return None if self._voice is None else self._voice.group.outage
+
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
         fencing.check_group_metadata()
         self._connection = Connection(self._connection_settings)

@@ -23,6 +23,8 @@ from streamsapp.runtime.remote_ import figures
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
+_LONGEST_LINE = 300
+
 
 def document(config: StreamsConfig, state: ClientState, parts: Parts | None, clock: Clock) -> dict[str, Any]:
     """The ``/status`` document; an offset that is not known is ``None``."""
@@ -35,8 +37,28 @@ def document(config: StreamsConfig, state: ClientState, parts: Parts | None, clo
         "generation": None if assignment is None else assignment.generation,
         "tasks": [] if parts is None else [_task(task, parts, owned_at_ms) for task in list(parts.owned.all.values())],
         "notes": [] if assignment is None else list(assignment.notes),
+        "ready": readiness(state, parts)[0],
+        "peers": [] if assignment is None else sorted({it.endpoint for it in assignment.peers.values() if it.endpoint}),
+        "outages": [] if parts is None else list(_outages(config, parts, clock)),
         "globalStores": [] if parts is None or parts.global_thread is None else _global_stores(parts.global_thread),
     }
+
+
+def _outages(config: StreamsConfig, parts: Parts, clock: Clock) -> Iterator[dict[str, Any]]:
+    """What this instance depends on and cannot reach: since when, and how that shows."""
+    remote = parts.stores.remote
+    found = [("kafka", config.bootstrap_servers, parts.membership.outage)]
+    if remote is not None and config.remote_state is not None:
+        found.append(("remoteState", config.remote_state.url, remote.snapshots.outage))
+    for name, address, outage in found:
+        if outage is not None:
+            since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - outage[0]))
+            yield {"name": name, "address": _line(address), "since": _iso(since_ms), "message": _line(outage[1])}
+
+
+def _line(text: str) -> str:
+    """One line that is not long."""
+    return " ".join(text.split())[:_LONGEST_LINE]
 
 
 def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:

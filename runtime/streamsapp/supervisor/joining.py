@@ -40,6 +40,9 @@ def join_status(application_id: str, pod: str, documents: Mapping[str, dict[str,
         "generation": None if None in generations or len(answered) < len(documents) else min(generations),
         "tasks": [task for document in answered for task in document["tasks"]],
         "notes": list(dict.fromkeys(note for document in answered for note in document["notes"])),
+        "ready": len(answered) == len(documents) and all(document.get("ready") for document in answered),
+        "peers": sorted({peer for document in answered for peer in document.get("peers", ())}),
+        "outages": list({each["name"]: each for document in answered for each in document.get("outages", ())}.values()),
         "instances": [
             {
                 "instance": name,

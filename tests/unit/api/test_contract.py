@@ -265,6 +265,9 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "generation": None,
         "tasks": [],
         "notes": [],
+        "ready": False,
+        "peers": [],
+        "outages": [],
         "globalStores": [],
     }
 

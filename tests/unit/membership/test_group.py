@@ -279,13 +279,15 @@ def test_a_member_that_hears_nothing_for_a_session_is_lost_and_joins_again_under
         it.coordinator.answers["HeartbeatRequest"] = [UnreachableError("cut")]
         it.coordinator.answers["FindCoordinatorRequest"] = [UnreachableError("cut")]
         it.clock.advance(5000)
-        await it.until(lambda: it.coordinator.of("Heartbeat")[-1])
+        await it.until(lambda: it.group.outage)
+        assert it.group.outage == (it.clock.monotonic(), "cut")
         assert it.told.losses == []
         it.clock.advance(1001)
         await it.until(lambda: it.told.losses)
         assert it.group.safe_until < it.clock.monotonic()
-        it.coordinator.answers["FindCoordinatorRequest"] = [OK]
+        it.coordinator.answers["FindCoordinatorRequest"] = it.coordinator.answers["HeartbeatRequest"] = [OK]
         await it.until(lambda: len(it.told.assignments) == 2)
+        await it.until(lambda: it.group.outage is None)
 
     it = play(scene)
 

@@ -302,9 +302,11 @@ def test_a_store_that_does_not_answer_is_tried_again_and_told_of_once(
     threads.snapshots.own(owner.task)
     for _ in range(3):
         assert not threads.snapshots.take_all(PATIENCE)
+    assert threads.snapshots.outage is not None
     objects.before = lambda operation, key: None
 
     assert threads.snapshots.take_all(PATIENCE)
+    assert threads.snapshots.outage is None
 
     assert caplog.text.count("snapshots have not been written") == 1
     assert caplog.text.count("snapshots are written again") == 1

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition
-from streamsapp.membership.api import Assignment
+from streamsapp.config import RemoteStateConfig
+from streamsapp.membership.api import Assignment, Peer
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime import status
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
@@ -47,10 +48,11 @@ class Parts:
         self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
         self.restoration = SimpleNamespace(readers=self.restoring, replicas_paused=self.paused, preparing=set())
         self.stores = SimpleNamespace(remote=None)
-        self.membership = SimpleNamespace(safe_until=self.safe_until)
-        self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4))
+        self.membership = SimpleNamespace(safe_until=self.safe_until, outage=None)
+        ready = SimpleNamespace(complaint=None)
+        self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready)
         self.watch = SimpleNamespace(longest=self.longest)
-        self.polling = SimpleNamespace(name="app-polling", commit_latency=Histogram())
+        self.polling = SimpleNamespace(name="app-polling", leaving=False, commit_latency=Histogram())
         self.feeder = SimpleNamespace(records_consumed=12)
         self.collector: list[Any] = []
         self.global_thread: Any = None
@@ -69,7 +71,41 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
         "generation": None,
         "tasks": [],
         "notes": [],
+        "ready": False,
+        "peers": [],
+        "outages": [],
         "globalStores": [],
+    }
+
+
+def test_it_says_whether_it_is_ready_and_who_else_is_in_the_group() -> None:
+    parts = Parts()
+    peers = {"a": Peer("10.0.0.2:8080"), "b": Peer("10.0.0.1:8080"), "c": Peer()}
+    parts.life.assignment = Assignment(frozenset(), generation=5, peers=peers)
+    told = document(parts)
+    assert (told["ready"], told["peers"]) == (True, ["10.0.0.1:8080", "10.0.0.2:8080"])
+    parts.life.readiness.complaint = "standby task 0_3 is 81234 records behind"
+    assert document(parts)["ready"] is False
+
+
+def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
+    parts = Parts()
+    parts.membership.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
+    parts.stores.remote = SimpleNamespace(snapshots=SimpleNamespace(outage=(1.0, "the bucket is away")))
+    kafka, store = status.document(
+        config(client_id="pod-1", remote_state=RemoteStateConfig(url="s3://bucket/prefix")),
+        ClientState.RUNNING,
+        cast(Any, parts),
+        MockClock(1_500),
+    )["outages"]
+    assert (kafka["name"], kafka["since"]) == ("kafka", "1970-01-01T00:00:00.500+00:00")
+    assert kafka["message"].startswith("no broker answers xx")
+    assert len(kafka["message"]) == 300
+    assert store == {
+        "name": "remoteState",
+        "address": "s3://bucket/prefix",
+        "since": "1970-01-01T00:00:01.000+00:00",
+        "message": "the bucket is away",
     }
 
 

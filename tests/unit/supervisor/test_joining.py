@@ -19,6 +19,9 @@ def document(state: str, generation: int | None, *tasks: str) -> dict[str, Any]:
         "generation": generation,
         "tasks": [{"id": task} for task in tasks],
         "notes": [f"notes of generation {generation}"],
+        "ready": state == "RUNNING",
+        "peers": ["10.0.0.9:8080", f"10.0.0.{generation}:8080"],
+        "outages": [{"name": "kafka"}] if state == "REBALANCING" else [],
     }
 
 
@@ -33,6 +36,10 @@ def test_the_status_of_a_pod_has_the_tasks_of_all_and_the_worst_state() -> None:
         "generation": 3,
     }
     assert joined["notes"] == ["notes of generation 4", "notes of generation 3"]
+    assert joined["peers"] == ["10.0.0.3:8080", "10.0.0.4:8080", "10.0.0.9:8080"]
+    assert (joined["ready"], joined["outages"]) == (False, [{"name": "kafka"}])
+    assert join_status("app", "p", {"p-0": document("RUNNING", 4)})["ready"]
+    assert not join_status("app", "p", {"p-0": document("RUNNING", 4), "p-1": None})["ready"]
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,11 @@ class Snapshots:
         """Those that run here."""
         return self._schedule.all
 
+    @property
+    def outage(self) -> tuple[float, str] | None:
+        """Since when no snapshot can be written, in monotonic seconds, and why."""
+        return self._outage.current
+
     def of(self, task_id: TaskId) -> TaskSnapshots | None:
         """One of them."""
         return self._schedule.get(task_id)
@@ -167,12 +172,19 @@ class _Outage:
         self._clock = clock
         self._lock = threading.Lock()
         self._since: float | None = None
+        self._error = ""
         self._tell_at = 0.0
+
+    @property
+    def current(self) -> tuple[float, str] | None:
+        with self._lock:
+            return None if self._since is None else (self._since, self._error)
 
     def failed(self, error: Exception) -> None:
         with self._lock:
             now = self._clock.monotonic()
             self._since = now if self._since is None else self._since
+            self._error = str(error)
             if now < self._tell_at:
                 return
             self._tell_at = now + REMINDER

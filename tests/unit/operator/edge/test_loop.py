@@ -10,6 +10,7 @@ import pytest
 from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children import RenderSettings
+from streamsapp_operator.groups import Groups
 from streamsapp_operator.kube import ApiError, Conflict, Rejected, Unavailable
 from streamsapp_operator.kube.documents import read_json
 from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, PERIOD, Key, Loop, Loops
@@ -268,3 +269,29 @@ def test_the_next_plan_knows_what_the_last_turn_could_not_do_and_the_one_after_a
     stage.turn()
     troubles = [None if it.trouble is None else it.trouble.reason for it in stage.seen]
     assert troubles == [None, "Rejected", None]
+
+
+def test_two_applications_with_one_application_id_know_of_each_other_until_one_is_gone(stage: Stage) -> None:
+    other = {**APP, "metadata": {**APP["metadata"], "name": "other", "uid": "v"}}
+    stage.api.put(
+        {**other, "spec": {**APP["spec"], "applicationId": "app", "kafka": {"bootstrapServers": "z:1, k:9092"}}}
+    )
+    second = Loop(Key("ns", "other"), stage.tools, stage.figures, lambda loop: True)
+    stage.turn()
+    second._turn()
+    stage.turn()
+    assert [look.rivals for look in stage.seen] == [(), ("ns/app",), ("ns/other",)]
+    del stage.api.objects["StreamsApp", "other"]
+    second._turn()
+    stage.turn()
+    assert stage.seen[-1].rivals == ()
+
+
+def test_applications_on_different_kafkas_are_different_groups(stage: Stage) -> None:
+    groups = Groups()
+    assert groups.rivals("ns/a", "id", "one:9092") == ()
+    assert groups.rivals("ns/b", "id", "two:9092") == ()
+    assert groups.rivals("ns/c", "other", "one:9092") == ()
+    assert groups.rivals("ns/d", "id", None) == ()
+    assert groups.rivals("ns/d", "id", "two:9092,one:9092") == ("ns/a", "ns/b")
+    assert groups.rivals("ns/a", "id", None) == ("ns/d",), "an invalid spec runs on as it was"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from streamsapp_operator.model.observed import PodReport, TaskRole
+from streamsapp_operator.model.observed import Outage, PodReport, TaskRole
 from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
 
 STORE: dict[str, Any] = {
@@ -121,3 +121,37 @@ JSON = st.recursive(
 @given(st.sampled_from([*DOCUMENT]), JSON)
 def test_never_raises_for_a_document_with_something_else_in_a_field(field: str, value: Any) -> None:
     assert isinstance(read(DOCUMENT | {field: value}), PodReport | str)
+
+
+OUTAGE = {"name": "kafka", "address": "k:9092", "since": "2026-01-01T00:00:10Z", "message": "no answer"}
+
+
+def test_understands_whether_a_pod_is_ready_who_is_in_its_group_and_what_it_cannot_reach() -> None:
+    report = read(DOCUMENT | {"ready": True, "peers": ["10.0.0.1:8080"], "outages": [OUTAGE]})
+    assert isinstance(report, PodReport)
+    assert (report.ready, report.peers) == (True, ("10.0.0.1:8080",))
+    assert report.outages == (Outage("kafka", "k:9092", 1767225610.0, "no answer"),)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ready": "yes"},
+        {"peers": [5]},
+        {"peers": ["a\x1bb"]},
+        {"outages": [OUTAGE] * 11},
+        {"outages": [OUTAGE | {"name": "postgres"}]},
+        {"outages": [OUTAGE | {"message": "x" * 301}]},
+    ],
+)
+def test_what_a_pod_says_of_what_is_around_it_is_checked_as_all_else(change: dict[str, Any]) -> None:
+    report = read(DOCUMENT | change)
+    assert isinstance(report, str)
+    assert "is not understood" in report
+
+
+def test_a_task_of_a_pod_with_remote_state_is_known_as_such() -> None:
+    with_it, without = read(DOCUMENT), read(DOCUMENT | {"tasks": [TASK | {"restore": None}]})
+    assert isinstance(with_it, PodReport)
+    assert isinstance(without, PodReport)
+    assert (with_it.tasks[0].has_remote_state, without.tasks[0].has_remote_state) == (True, False)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from looks import Looks, told
 from seen import NOW, active, broken, observed, pod, pods, report, standby, store, wanted
-from streamsapp_operator.model.observed import CheckSeen, CheckState, PodSeen, TaskRole, TopologyShape, Trouble
+from streamsapp_operator.model.observed import CheckSeen, CheckState, Outage, PodSeen, TaskRole, TopologyShape, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, from_document, to_document
 from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan import plan
@@ -182,3 +183,57 @@ def test_a_task_without_a_snapshot_is_not_told_to_set_what_is_set() -> None:
     assert blocker.reason.startswith("NoStandby: ")
     assert "spec.remoteState" not in blocker.reason
     assert "object store" in blocker.reason
+
+
+def saying(**changes: Any) -> list[PodSeen]:
+    """Three pods with addresses, whose answers have this."""
+    runs = pods("one", "one", "one")
+    ours = tuple(f"10.0.0.{it.ordinal}:8080" for it in runs)
+    return [
+        replace(it, address=f"10.0.0.{it.ordinal}", report=replace(it.report, **({"peers": ours} | changes)))
+        for it in runs
+        if it.report is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "words"),
+    [
+        ("kafka", "KafkaUnreachable", "processing, commits and restarts wait for it"),
+        ("remoteState", "ObjectStoreUnreachable", "snapshots wait for it"),
+    ],
+)
+def test_what_pods_cannot_reach_is_named_with_since_when_and_what_waits_for_it(
+    name: str, reason: str, words: str
+) -> None:
+    looks = Looks(wanted())
+    looks.look(saying(outages=(Outage(name, "far:9092", looks.now - 120, "no route to host"),)))
+    degraded = condition(looks.status, "Degraded")
+    assert (degraded.status, degraded.reason) == ("True", reason)
+    assert "app-0, app-1, app-2 cannot reach" in degraded.message
+    assert "at far:9092 since 2023-11-14T22:11:21Z: no route to host" in degraded.message
+    assert words in degraded.message
+    looks.look(saying())
+    assert condition(looks.status, "Degraded").status == "False"
+
+
+def test_another_member_of_the_group_is_named_once_all_pods_are_settled() -> None:
+    looks = Looks(wanted())
+    stranger = ("10.0.0.0:8080", "10.0.0.1:8080", "10.0.0.2:8080", "10.9.9.9:8080")
+    unsettled = saying(peers=stranger)
+    looks.look([*unsettled[:2], replace(unsettled[2], ready=False)])
+    assert "10.9.9.9" not in condition(looks.status, "Degraded").message
+    looks.look(saying(peers=stranger))
+    degraded = condition(looks.status, "Degraded")
+    assert degraded.reason == "ApplicationIdTaken"
+    assert degraded.message.startswith("10.9.9.9:8080 is in its consumer group and none of its pods: ")
+    assert "spec.applicationId" in degraded.message
+    looks.look(saying())
+    assert condition(looks.status, "Degraded").status == "False"
+
+
+def test_another_application_with_the_same_application_id_is_named() -> None:
+    seen = replace(observed(pods("one", "one", "one")), rivals=("ns/other",))
+    degraded = condition(plan(wanted(), seen, Looks(wanted()).status, NOW).status, "Degraded")
+    assert degraded.reason == "ApplicationIdTaken"
+    assert degraded.message.startswith("StreamsApp ns/other has the same application id")

@@ -1,0 +1,41 @@
+"""Which applications are one consumer group: those that have one application id on one Kafka.
+
+One for all applications, called on the threads of their loops.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TypeAlias
+
+#: Application id, and the addresses of its Kafka.
+Group: TypeAlias = tuple[str, frozenset[str]]
+
+
+class Groups:
+    """Applications, as ``namespace/name``, by what they say last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: dict[str, Group] = {}
+
+    def rivals(self, app: str, application_id: str, bootstrap_servers: str | None) -> tuple[str, ...]:
+        """Others with whom ``app`` shares its group; from now on they have it as theirs. ``None``: its Kafka is not
+        known, as its spec is invalid, so it is as it was."""
+        servers = frozenset(part.strip() for part in (bootstrap_servers or "").split(",") if part.strip())
+        with self._lock:
+            if bootstrap_servers is not None:
+                self._of[app] = (application_id, servers)
+            mine = self._of.get(app)
+            return tuple(
+                sorted(
+                    other
+                    for other, (name, brokers) in self._of.items()
+                    if mine is not None and other != app and name == mine[0] and not brokers.isdisjoint(mine[1])
+                )
+            )
+
+    def forget(self, app: str) -> None:
+        """It is gone."""
+        with self._lock:
+            self._of.pop(app, None)

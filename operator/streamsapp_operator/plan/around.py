@@ -1,0 +1,71 @@
+"""What is wrong around an application: what its pods cannot reach, and who else is in its consumer group. Pure.
+
+Called for the condition ``Degraded``. Pods say both in their ``/status``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamsapp_operator.cover import RUNNING
+from streamsapp_operator.model.observed import Outage, PodSeen
+from streamsapp_operator.plan.view import View, moment
+
+#: Of each thing that a pod can lack: the reason, its name in words, and what waits for it.
+_LACKING = {
+    "kafka": ("KafkaUnreachable", "Kafka", "processing, commits and restarts wait for it"),
+    "remoteState": (
+        "ObjectStoreUnreachable",
+        "the object store of spec.remoteState",
+        "snapshots wait for it, and with them restarts of tasks without a standby and restores; processing goes on",
+    ),
+}
+_ONE_GROUP = (
+    "all of them share the records and the state of one application id: choose another spec.applicationId for one of"
+    " them, or stop it"
+)
+
+
+def unreachable(view: View) -> Iterator[tuple[str, str]]:
+    """Reason and message of each thing that a pod cannot reach."""
+    for name, (reason, words, waits) in _LACKING.items():
+        told = [(pod, it) for pod in view.pods for it in _outages(view, pod) if it.name == name]
+        if not told:
+            continue
+        first = min((it for _, it in told), key=lambda it: it.since)
+        since = moment(min(_since(pod, it) for pod, it in told)).isoformat(timespec="seconds").replace("+00:00", "Z")
+        names = ", ".join(pod.name for pod, _ in told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+        yield reason, f"{names} cannot reach {words} at {first.address} since {since}: {first.message}; {waits}"
+
+
+def strangers(view: View) -> Iterator[tuple[str, str]]:
+    """Reason and message where others are in the group. What pods say of it counts only when all are settled: before,
+    members are told of that ended a moment ago."""
+    if view.observed.rivals:
+        rivals = ", ".join(view.observed.rivals)
+        yield "ApplicationIdTaken", f"StreamsApp {rivals} has the same application id on the same Kafka: {_ONE_GROUP}"
+        return
+    reports = [pod.report for pod in view.pods if pod.report is not None]
+    settled = len(reports) == len(view.pods) == (view.observed.children.replicas or 0) and all(
+        pod.ready and not pod.terminating for pod in view.pods
+    )
+    if not settled or len({it.generation for it in reports}) != 1 or any(it.state != RUNNING for it in reports):
+        return
+    own = {pod.address for pod in view.pods}
+    others = sorted({peer for it in reports for peer in it.peers if _host(peer) not in own})
+    if others and None not in own:
+        listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        yield "ApplicationIdTaken", f"{listed} is in its consumer group and none of its pods: {_ONE_GROUP}"
+
+
+def _outages(view: View, pod: PodSeen) -> tuple[Outage, ...]:
+    return pod.report.outages if pod.report is not None and view.gate.covers.is_fresh(pod.report) else ()
+
+
+def _since(pod: PodSeen, outage: Outage) -> float:
+    """By the operator's clock."""
+    return outage.since - (0.0 if pod.report is None else pod.report.clock_offset)
+
+
+def _host(endpoint: str) -> str:
+    return endpoint.rpartition(":")[0].strip("[]")
