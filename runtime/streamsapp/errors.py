@@ -25,6 +25,13 @@ Called from everywhere, on any thread. Messages are prescriptive: what is wrong,
 
 from __future__ import annotations
 
+import os
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import FrameType
+
 
 class StreamsAppError(Exception):
     """Root of all errors raised by this library."""
@@ -116,3 +123,24 @@ class FencedError(CommitError):
 
 class TaskCorruptedError(StreamsError):
     """Local state of a task cannot be trusted; it is wiped and restored from the changelog."""
+
+
+# ---- where in the user's code ----------------------------------------------------------------------------------
+
+_OWN = f"{Path(__file__).resolve().parent}{os.sep}"
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+
+
+def place_of_caller() -> str:
+    """``file:line`` of the code outside this package that is running now; empty where there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def place_of_error(error: BaseException) -> str:
+    """``file:line`` of the deepest code of the user that was running, else of a library's; empty if only ours was."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OWN)]
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)]
+    return next((f"{frame.filename}:{frame.lineno}" for frame in reversed(own or frames)), "")

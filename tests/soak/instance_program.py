@@ -28,11 +28,12 @@ def main(settings: str) -> int:
     )  # fmt: skip
     given = json.loads(settings)
     settings_of = given["config"]
+    http_port = settings_of.pop("http_port")
     if (remote := settings_of["remote_state"]) is not None:
         remote = RemoteStateConfig(**{**remote, "credentials_dir": Path(remote["credentials_dir"])})
     config = StreamsConfig(**{**settings_of, "state_dir": Path(settings_of["state_dir"]), "remote_state": remote})
     topology = application.build(config.application_id, given["start"])
-    with closing(HttpServer(config.http_port or 0, host="127.0.0.1")) as server:
+    with closing(HttpServer(http_port, host="127.0.0.1")) as server:
         return run_instance(topology, config, server, shutdown_timeout=given["shutdown_timeout"])
 
 

@@ -119,7 +119,7 @@ def _prepare(options: argparse.Namespace, topology: Topology, config: StreamsCon
 
 def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsConfig) -> int:
     with closing(HttpServer(options.http_port, host=LOOPBACK, token_file=HTTP_TOKEN_FILE)) as server:
-        named = replace(config, http_port=server.port, application_server=f"{LOOPBACK}:{server.port}")
+        named = replace(config, application_server=f"{LOOPBACK}:{server.port}")
         return run_instance(topology, named, server, shutdown_timeout=options.shutdown_timeout)
 
 

@@ -94,7 +94,6 @@ def _run_one(options: argparse.Namespace) -> int:
             code=user_code(app, options.file.parent),
             bootstrap_servers=options.bootstrap_servers,
             state_dir=options.state_dir,
-            http_port=server.port,
             client_id=options.client_id,
             host_id=options.host_id,
             memory_bytes=options.memory_bytes,

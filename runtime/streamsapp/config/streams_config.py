@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.errors import ConfigError
 from streamsapp.processor.handlers import BUILT_IN, ExceptionHandler
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
-from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.api import AnySerde, Serde
 from streamsapp.serdes.serdes import Serdes
 
 if TYPE_CHECKING:
@@ -93,13 +94,18 @@ class StreamsConfig:
     host_id: str = ""
     #: Where the instance runs, such as ``{"zone": "a"}``; standbys are spread over different values (KIP-708).
     client_tags: Mapping[str, str] = field(default_factory=dict)
-    #: Of ``/healthz``, ``/metrics`` and ``/status``, which the command line serves; 0 takes any free port.
-    http_port: int | None = None
     #: Where snapshots of the stores are kept, from which an instance with an empty disk starts; nowhere unless set.
     remote_state: RemoteStateConfig | None = None
 
+    def __new__(cls, *_: object, **settings: object) -> StreamsConfig:
+        known = {each.name for each in fields(cls)}
+        for name in settings.keys() - known:
+            raise ConfigError(f"{name}: {_unknown(name, known)}")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         _check_text(self)
+        _check_serdes(self)
         _check_numbers(self)
         _resolve(self)
         _check_handlers(self)
@@ -162,6 +168,24 @@ _KAFKA_STREAMS_NAMES = {
     "errors.dead.letter.queue.topic.name": "dead_letter_queue_topic",
 }
 
+#: Settings that are none of an instance's, with what to do instead.
+_INSTEAD = {
+    "http_port": "HTTP is served by `streamsapp run --http-port`; in a program of yours ask StreamsRuntime itself",
+    "default_deserialization_exception_handler": "is called deserialization_exception_handler here",
+    "default_production_exception_handler": "is called production_exception_handler here",
+}
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    if name in _INSTEAD:
+        return _INSTEAD[name]
+    java = _KAFKA_STREAMS_NAMES.get(name.replace("_", "."))
+    if java is not None:
+        return f"is called {java} here"
+    close = get_close_matches(name, known, n=1)
+    return f"there is no such setting; {f'did you mean {close[0]}?' if close else 'see docs/configuration.md'}"
+
+
 _INTEGERS = {
     # name: (least value, whether AUTO is allowed)
     "threads": (1, False),
@@ -213,6 +237,16 @@ def _check_text(config: StreamsConfig) -> None:
         raise ConfigError(f"remote_state: expected a RemoteStateConfig, got {config.remote_state!r}")
 
 
+def _check_serdes(config: StreamsConfig) -> None:
+    for name in ("default_key_serde", "default_value_serde"):
+        given = getattr(config, name)
+        if not isinstance(given, Serde):
+            raise ConfigError(f"{name}: expected a serde such as Serdes.string(), got {given!r}")
+    if not callable(config.default_timestamp_extractor):
+        given = config.default_timestamp_extractor
+        raise ConfigError(f"default_timestamp_extractor: expected a function of a record, got {given!r}")
+
+
 def bootstrap_servers_fault(servers: object) -> str | None:
     """Whether somebody can be asked at such an address is found by asking."""
     if not isinstance(servers, str) or not servers.strip():
@@ -231,9 +265,6 @@ def _check_numbers(config: StreamsConfig) -> None:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int) or not (value >= least or (auto and value == AUTO)):
             raise ConfigError(f"{name}: expected an integer ≥ {least}, got {value!r}")
-    port = config.http_port
-    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535):
-        raise ConfigError(f"http_port: expected a port from 0 to 65535, got {port!r}")
 
 
 def _resolve(config: StreamsConfig) -> None:
@@ -273,7 +304,7 @@ def _coerce(name: str, value: Any) -> Any:
     """Properties files hold text only: numbers and paths arrive as strings."""
     if not isinstance(value, str):
         return value
-    if name in _INTEGERS or name == "http_port":
+    if name in _INTEGERS:
         return int(value) if re.fullmatch(r"-?\d+", value) else value
     if name == "processing_guarantee":
         return EXACTLY_ONCE if value == "exactly_once_v2" else value

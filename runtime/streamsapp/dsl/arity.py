@@ -16,6 +16,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 def require_arity(operation: str, function: Callable[..., Any], *arguments: str) -> None:
     """Refuse a function that cannot be called with these arguments; one that hides its signature is trusted."""
+    _require_plain(operation, function)
     if not callable(function):
         raise TopologyError(f"{operation} needs a function of ({', '.join(arguments)}), not {function!r}")
     try:
@@ -40,6 +41,19 @@ def takes_key(operation: str, function: Callable[..., Any]) -> bool:
     wants_key = len(required) >= 2
     require_arity(operation, function, *(("key", "value") if wants_key else ("value",)))
     return wants_key
+
+
+def require(operation: str, argument: object, kind: type, example: str) -> None:
+    """Refuse an option of another kind; ``None`` is one that was left out."""
+    if argument is not None and not isinstance(argument, kind):
+        given = type(argument).__name__
+        raise TopologyError(f"{operation} takes {kind.__name__} here, not {given}; write {example}")
+
+
+def _require_plain(operation: str, function: object) -> None:
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        name = getattr(function, "__qualname__", function)
+        raise TopologyError(f"{operation}: {name} is a coroutine, which nobody awaits; write it without async")
 
 
 def _describe(function: Callable[..., Any]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from streamsapp.dsl.arity import require
 from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.graph import LogicalGraph
 from streamsapp.dsl.handle import Place
@@ -26,12 +27,14 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.java_names import JavaNames
+from streamsapp.topology.legal import check_store_builder
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class StreamsBuilder:
+class StreamsBuilder(JavaNames):
     """Builds a program of streams and tables."""
 
     def __init__(self) -> None:
@@ -42,6 +45,7 @@ class StreamsBuilder:
         self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
     ) -> KStream[K, V]:
         """Reads a topic, several topics, or every topic whose whole name matches a pattern, as a stream."""
+        require("stream", consumed, Consumed, "Consumed(key_serde, value_serde)")
         options: Consumed[K, V] = consumed or Consumed()
         name = self._names.named(options.name, "KSTREAM-SOURCE-")
         node = StreamSourceNode(name, _subscription(topics), options)
@@ -79,6 +83,7 @@ class StreamsBuilder:
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
         """Adds a store for processors to use by name."""
+        check_store_builder("add_state_store", store)
         self._graph.add(StoreNode(store))
         return self
 
@@ -93,6 +98,8 @@ class StreamsBuilder:
 
         The processor sees every record, those that restore the store included; every other processor can read it.
         """
+        check_store_builder("add_global_store", store)
+        require("add_global_store", consumed, Consumed, "Consumed(key_serde, value_serde)")
         source, name = self._table_names(consumed)
         self._graph.add(GlobalStoreNode(store, source, name, topic, consumed, supplier, reprocess_on_restore=True))
         return self
@@ -124,6 +131,8 @@ def _table_options(
     """Either may be left out; the serdes of either serve both, those of ``consumed`` first."""
     if isinstance(consumed, Materialized):
         consumed, materialized = None, consumed
+    require("table", consumed, Consumed, "Consumed(key_serde, value_serde)")
+    require("table", materialized, Materialized, "Materialized(store_name)")
     wanted: Materialized[K, V] = materialized or Materialized()
     options: Consumed[K, V] = consumed or Consumed()
     key_serde = options.key_serde or wanted.key_serde

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamsapp.dsl.names import NameGenerator
+from streamsapp.errors import TopologyError, place_of_caller
 
 if TYPE_CHECKING:
     from streamsapp.topology.builder import Topology
@@ -29,6 +30,8 @@ class GraphNode(ABC):
         #: The name under which children find what this node wrote.
         self.name = name
         self.priority = -1
+        #: ``file:line`` where the user added it.
+        self.place = ""
         # Dictionaries serve as ordered sets.
         self._parents: dict[GraphNode, None] = {}
         self._children: dict[GraphNode, None] = {}
@@ -77,6 +80,7 @@ class LogicalGraph:
     def add(self, node: GraphNode, *parents: GraphNode) -> None:
         """Append a node; one that is added again under the same parent moves back in the order of writing."""
         self._nodes[node] = None
+        node.place = node.place or place_of_caller()
         for parent in parents or (self.root,):
             parent.add_child(node)
             node.priority = self._next_priority
@@ -97,11 +101,22 @@ class LogicalGraph:
             _, _, node = heapq.heappop(queue)
             if node in written or not written.issuperset(node.parents):
                 continue
-            node.write(topology)
+            _write(node, topology)
             written.add(node)
             for child in node.children:
                 sequence += 1
                 heapq.heappush(queue, (child.priority, sequence, child))
+
+
+def _write(node: GraphNode, topology: Topology) -> None:
+    """What is wrong with a node is told with the line that added it."""
+    topology.place = node.place
+    try:
+        node.write(topology)
+    except TopologyError as error:
+        raise TopologyError(f"{error} (added at {node.place})") from error
+    finally:
+        topology.place = ""
 
 
 def find_upstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:

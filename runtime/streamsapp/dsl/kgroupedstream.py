@@ -22,6 +22,7 @@ from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.tables import AggregatedTable, MakeStored
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -31,7 +32,7 @@ _AGGREGATE = "KSTREAM-AGGREGATE-"
 _REDUCE = "KSTREAM-REDUCE-"
 
 
-class KGroupedStream(Generic[K, V]):
+class KGroupedStream(JavaNames, Generic[K, V]):
     """Records grouped by key. Those without key or value count in no group."""
 
     def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:

@@ -21,6 +21,7 @@ from streamsapp.dsl.tables import AggregatedTable, MakeStored
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,7 +30,7 @@ VR = TypeVar("VR")
 _AGGREGATE = "KTABLE-AGGREGATE-"
 
 
-class KGroupedTable(Generic[K, V]):
+class KGroupedTable(JavaNames, Generic[K, V]):
     """Rows grouped by key. An update of a row is subtracted from its old group, then added to its new one."""
 
     def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from streamsapp.dsl.arity import require_arity, takes_key
+from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.branched import BranchedKStream
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.kgroupedstream import KGroupedStream
@@ -50,6 +50,7 @@ from streamsapp.dsl.stores import table_store
 from streamsapp.dsl.tables import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor, TopicNameExtractor
+from streamsapp.topology.java_names import JavaNames
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,7 +58,7 @@ KR = TypeVar("KR")
 VR = TypeVar("VR")
 
 
-class KStream(Generic[K, V]):
+class KStream(JavaNames, Generic[K, V]):
     """A stream of records."""
 
     def __init__(self, place: Place) -> None:
@@ -113,6 +114,7 @@ class KStream(Generic[K, V]):
 
     def merge(self, other: KStream[K, V], named: Named | str | None = None) -> KStream[K, V]:
         """The records of both streams, in the order in which they are processed."""
+        require("merge", other, KStream, "merge(other_stream)")
         mine, others = self._place, other._place
         if others.graph is not mine.graph:
             raise TopologyError("merge: the other stream comes from another StreamsBuilder; build both with one")
@@ -135,6 +137,7 @@ class KStream(Generic[K, V]):
 
     def print(self, printed: Printed[K, V] | None = None) -> None:
         """Writes each record as a line of text."""
+        require("print", printed, Printed, "Printed(label)")
         printed = printed or Printed()
         if printed.mapper is not None:
             require_arity("print", printed.mapper, "key", "value")
@@ -144,6 +147,7 @@ class KStream(Generic[K, V]):
 
     def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
         """Writes each record to a topic, or to the topic that ``(key, value, metadata)`` is mapped to."""
+        require("to", produced, Produced, "Produced(key_serde, value_serde)")
         if callable(topic):
             require_arity("to", topic, "key", "value", "metadata")
         produced = produced or Produced()
@@ -160,6 +164,7 @@ class KStream(Generic[K, V]):
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
         """Sends the stream through an internal topic, partitioned by its key; records without a key are dropped."""
+        require("repartition", repartitioned, Repartitioned, "Repartitioned(key_serde, value_serde)")
         options = repartitioned or Repartitioned[K, V]()
         base = options.name or self._names.processor("KSTREAM-REPARTITION-")
         node = RepartitionNode(
@@ -219,10 +224,12 @@ class KStream(Generic[K, V]):
 
     def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
         """Groups the records by their key."""
+        require("group_by_key", grouped, Grouped, "Grouped(key_serde, value_serde)")
         return KGroupedStream(self._place, grouped or Grouped())
 
     def group_by(self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None) -> KGroupedStream[KR, V]:
         """Groups the records by the key that the selector returns; they travel through a repartition topic."""
+        require("group_by", grouped, Grouped, "Grouped(key_serde, value_serde)")
         options = grouped or Grouped[KR, V]()
         node = self._select_key("group_by", selector, options.name)
         return KGroupedStream(self._place.then(node, None, self._place.value_serde, key_changed=True), options)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from streamsapp.dsl.arity import require_arity, takes_key
+from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import ToStream
@@ -24,6 +24,7 @@ from streamsapp.dsl.operators.tables import (
 from streamsapp.dsl.options import Grouped, Materialized, Named, name_of, table_options
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.tables import DerivedTable, FilteredTable, TableSupplier
+from streamsapp.topology.java_names import JavaNames
 
 if TYPE_CHECKING:
     from streamsapp.dsl.kgroupedtable import KGroupedTable
@@ -35,7 +36,7 @@ KR = TypeVar("KR")
 VR = TypeVar("VR")
 
 
-class KTable(Generic[K, V]):
+class KTable(JavaNames, Generic[K, V]):
     """A table: the last value of each key; an update without a value deletes the row."""
 
     def __init__(self, place: Place, table: TableSupplier) -> None:
@@ -141,6 +142,7 @@ class KTable(Generic[K, V]):
         from streamsapp.dsl.kgroupedtable import KGroupedTable  # a table is grouped, and grouped it makes tables
 
         require_arity("group_by", selector, "key", "value")
+        require("group_by", grouped, Grouped, "Grouped(key_serde, value_serde)")
         options = grouped or Grouped[KR, VR]()
         name = self._names.named(options.name, "KTABLE-SELECT-")
         node = ProcessorGraphNode(name, lambda: RegroupTable(selector))

@@ -87,6 +87,9 @@ class UserCode:
         module_name, _, attribute = name.partition(":")
         if not module_name or not attribute:
             raise _fault(f"{field}: expected module:attribute, got {name!r}")
+        if module_name.endswith(".py"):
+            module = module_name.removesuffix(".py").replace("/", ".")
+            raise _fault(f"{field}: expected module:attribute, got {name!r}; leave .py out: {module}:{attribute}")
         sys.path[:0] = [str(folder) for folder in self._folders if str(folder) not in sys.path]
         module = _import(module_name, self._folders, field)
         try:

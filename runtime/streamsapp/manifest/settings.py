@@ -52,7 +52,6 @@ OF_THE_INSTANCE: Mapping[str, str] = {
     "group_instance_id": "each instance would need another; a restarted pod gets its tasks back by its warm disk",
     "application_server": "each instance has another address; --application-server where it is not seen as it is",
     "host_id": "each pod has another, its name",
-    "http_port": "probes, services and network policies rely on 8080; elsewhere --http-port",
 }
 
 #: ``$(NAME)``, as in a container's arguments.

@@ -11,6 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Protocol, TypeAlias
 
+from streamsapp.errors import TopologyError
 from streamsapp.record import Record, RecordMetadata, TaskId
 
 #: A duration: ``timedelta`` or whole milliseconds.
@@ -21,6 +22,10 @@ def duration_ms(duration: Duration) -> int:
     """A duration in whole milliseconds."""
     if isinstance(duration, timedelta):
         return duration // timedelta(milliseconds=1)
+    if isinstance(duration, bool) or not isinstance(duration, int):
+        raise TopologyError(
+            f"a duration is a timedelta or whole milliseconds, got {duration!r}; write timedelta(seconds=10), or 10_000"
+        )
     return duration
 
 

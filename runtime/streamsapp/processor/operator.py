@@ -48,6 +48,10 @@ class NodeContext(Protocol):
         """Call when user code raised: raises (handler says fail) or returns (the record is dropped at this node)."""
         ...
 
+    def warn(self, text: str) -> None:
+        """Log what is probably a slip of the user's, with the node and its place; the caller sees that it is once."""
+        ...
+
     def dropped(self, reason: str) -> None:
         """Count a record that is skipped by rule (null key, expired window), and log it with its offset."""
         ...

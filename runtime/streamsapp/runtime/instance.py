@@ -67,6 +67,8 @@ class StreamsRuntime:
     ) -> None:
         """``scheduler`` chooses among tasks that have work; ``assignor`` decides, when this instance leads the group,
         which instance runs which task (KIP-924)."""
+        if not isinstance(topology, Topology):
+            raise ConfigError(f"StreamsRuntime runs a Topology, got {type(topology).__name__}{_build(topology)}")
         if config.topology_optimization == "all" and not topology.optimized:
             raise ConfigError(
                 "topology_optimization: the topology was built without it; build it with build(optimize=True)"
@@ -253,6 +255,10 @@ class StreamsRuntime:
         return self._parts
 
 
+def _build(given: object) -> str:
+    return "; call build() and give what it returns" if hasattr(given, "build") else ""
+
+
 def _shut_down(error: Exception) -> UncaughtExceptionResponse:
-    log.error("uncaught: %s; the instance shuts down (set an uncaught exception handler to decide otherwise)", error)
+    log.error("uncaught: %s; the instance shuts down", error, exc_info=error.__cause__ or error)
     return UncaughtExceptionResponse.SHUTDOWN_CLIENT

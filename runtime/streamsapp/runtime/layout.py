@@ -23,7 +23,7 @@ from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.groups import group_by_partition
 from streamsapp.topology.internal_topics import InternalTopic, changelog_topic, internal_topics, missing_topics
-from streamsapp.topology.nodes import SourceNode, SubTopology
+from streamsapp.topology.nodes import SinkNode, SourceNode, SubTopology
 from streamsapp.topology.partitioning import partition_counts, repartition_topic, source_topics
 
 log = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ class Layout:
 def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> Layout:
     """Check the source topics, create what internal topics are missing, and derive the tasks."""
     existing = admin.partition_counts()
+    _check_written(topology, config, existing, admin.why_missing)
     layout, needed = lay_out(topology, config, existing, admin.why_missing)
     admin.create(missing_topics(needed, existing), config.replication_factor)
     topic, limit = config.dead_letter_queue_topic, layout.dead_letters.limit
@@ -82,6 +83,25 @@ def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) ->
     letters = DeadLetters(topic, min(limit, admin.max_message_bytes(topic) or limit))
     plans = {task_id: replace(plan, dead_letters=letters) for task_id, plan in layout.plans.items()}
     return replace(layout, plans=plans, dead_letters=letters)
+
+
+def _check_written(
+    topology: Topology, config: StreamsConfig, existing: Mapping[str, int], why_missing: Callable[[str], str]
+) -> None:
+    """Sinks and dead letters: a producer would find out at the first record, after a minute."""
+    written = {
+        node.topic: f"sink {node.name}{f' (added at {node.place})' if node.place else ''}"
+        for node in topology.nodes
+        if isinstance(node, SinkNode) and isinstance(node.topic, str)
+    }
+    for part in topology.sub_topologies(existing):
+        for topic in part.repartition_sinks:
+            written.pop(topic, None)
+    if config.dead_letter_queue_topic is not None:
+        written[config.dead_letter_queue_topic] = "dead_letter_queue_topic"
+    missing = sorted(written.keys() - existing.keys())
+    if missing:
+        raise TopicError("; ".join(f"{why_missing(topic)}, {written[topic]} writes to it" for topic in missing))
 
 
 def lay_out(

@@ -5,6 +5,7 @@ Made on the polling thread with the task; used on the processing thread that hol
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from streamsapp.record import Headers, Record, RecordMetadata, TaskId
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
+
+log = logging.getLogger(__name__)
 
 
 def fan_out(pushes: list[Push]) -> Push:
@@ -83,6 +86,10 @@ class NodeBinding:
         """User code raised: the processing exception handler decides."""
         self._failures.processing(self.node_name, error, timestamp, headers)
 
+    def warn(self, text: str) -> None:
+        """Log what is probably a slip of the user's, with the node and its place."""
+        log.warning("node %s: %s", self._failures.named(self.node_name), text)
+
     def dropped(self, reason: str) -> None:
         """Count and log a record that is skipped by rule."""
         self.task.dropped_records += 1
@@ -124,16 +131,23 @@ class UserContext:
 
     def forward(self, record: Record, child: str | None = None) -> None:
         push = self._forward if child is None else self._node.child(child)
-        if record.timestamp < 0:
-            raise ValueError(
-                f"a record forwarded by {self._node.node_name} has the negative timestamp {record.timestamp}"
-            )
+        try:
+            key, value, timestamp, headers = record.key, record.value, record.timestamp, record.headers
+        except AttributeError:
+            given = type(record).__name__
+            raise TypeError(f"forward takes a Record, got {given}; write Record(key, value, timestamp)") from None
+        if timestamp < 0:
+            raise ValueError(f"a record forwarded by {self._node.node_name} has the negative timestamp {timestamp}")
         outer = self._task.timestamp
-        push(record.key, record.value, record.timestamp, record.headers or None)
+        push(key, value, timestamp, headers or None)
         self._task.timestamp = outer
 
     def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], None]) -> Cancellable:
         period = duration_ms(interval)
+        if not isinstance(type, PunctuationType) or not callable(callback):
+            raise TopologyError(
+                f"processor {self._node.node_name}: schedule takes (interval, PunctuationType, function of a timestamp)"
+            )
         if period < 1:
             raise TopologyError(f"processor {self._node.node_name} schedules every {period} ms; the least is 1 ms")
         if type is PunctuationType.STREAM_TIME:

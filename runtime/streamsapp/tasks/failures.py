@@ -8,6 +8,7 @@ and logged with its offset; or the task fails and the record's offset is not com
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -20,6 +21,7 @@ from streamsapp.errors import (
     StateStoreError,
     StreamsError,
     TaskCorruptedError,
+    place_of_error,
 )
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.record import Headers, InputRecord
@@ -31,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: Already decided further down, or not the user code's doing: no handler may turn these into a dropped record.
 _DECIDED = (ProcessingError, ProductionError, SerializationError, FencedError, StateStoreError, TaskCorruptedError)
+
+_NOT_TEXT = re.compile(r"descriptor 'encode' for 'str' objects doesn't apply to a '(\w+)' object")
 
 
 class FailureHandling:
@@ -51,11 +55,17 @@ class FailureHandling:
         self._on_deserialization = on_deserialization
         self._on_processing = on_processing
         self._on_production = on_production
+        #: Of nodes, where the user added them; filled when they are wired.
+        self.places: dict[str, str] = {}
 
     def deserialization(self, node: str, message: InputRecord, error: Exception) -> None:
         """A key or value could not be read; returns when the record is to be skipped."""
         described = self._describe(node, message, message.timestamp()[1])
-        failure = DeserializationError(f"cannot deserialise {_name(described)}: {error}")
+        failure = DeserializationError(
+            f"cannot deserialise {self._name(described)}: {_told(error)}; declare the serdes that the topic was "
+            "written with (Consumed, or default_key_serde and default_value_serde), or let "
+            "deserialization_exception_handler decide"
+        )
         self._decide(self._on_deserialization, described, error, failure)
 
     def processing(self, node: str, error: Exception, timestamp: int, headers: Headers | None) -> None:
@@ -63,23 +73,27 @@ class FailureHandling:
         if isinstance(error, _DECIDED):
             raise error
         described = self._describe(node, self._context.message, timestamp)
-        failure = ProcessingError(f"{type(error).__name__} at {_name(described)}: {error}")
+        failure = ProcessingError(f"{type(error).__name__} at {self._name(described)}: {_told(error)}")
         self._decide(self._on_processing, described, error, failure)
 
     def serialization(self, node: str, topic: str, error: Exception, timestamp: int) -> None:
         """A sink could not turn a key or value into bytes; returns when the output is to be dropped."""
         described = self._describe(node, self._context.message, timestamp)
-        failure = SerializationError(f"cannot serialise a record for topic {topic} at {_name(described)}: {error}")
+        failure = SerializationError(
+            f"cannot serialise a record for topic {topic} at {self._name(described)}: {_told(error)}"
+        )
         self._decide(self._on_production, described, error, failure)
 
     def log_dropped(self, node: str, reason: str) -> None:
         """A record was skipped by rule."""
-        log.warning("skipped a record at %s: %s", _name(self._describe(node, self._context.message, -1)), reason)
+        log.warning("skipped a record at %s: %s", self._name(self._describe(node, self._context.message, -1)), reason)
 
     def log_invalid_timestamp(self, node: str, message: InputRecord, timestamp: int) -> None:
         """The timestamp extractor gave a negative timestamp."""
         log.warning(
-            "skipped %s: its timestamp extractor gave %d", _name(self._describe(node, message, timestamp)), timestamp
+            "skipped %s: its timestamp extractor gave %d",
+            self._name(self._describe(node, message, timestamp)),
+            timestamp,
         )
 
     def _decide(
@@ -97,6 +111,17 @@ class FailureHandling:
         else:
             _raise(failure, error)
 
+    def named(self, node: str) -> str:
+        """A node with the line that added it."""
+        place = self.places.get(node)
+        return f"{node} (added at {place})" if place else node
+
+    def _name(self, described: ErrorContext) -> str:
+        node = f"node {self.named(described.node)}, task {described.task_id}"
+        if described.topic is None:
+            return f"{node}, in a punctuator"
+        return f"{node}, record {described.topic}-{described.partition}@{described.offset}"
+
     def _describe(self, node: str, message: InputRecord | None, timestamp: int) -> ErrorContext:
         """The original bytes and place of the record in process; a punctuator has none."""
         return ErrorContext(
@@ -112,13 +137,13 @@ class FailureHandling:
         )
 
 
-def _name(described: ErrorContext) -> str:
-    if described.topic is None:
-        return f"node {described.node}, task {described.task_id}, in a punctuator"
-    return (
-        f"node {described.node}, task {described.task_id}, "
-        f"record {described.topic}-{described.partition}@{described.offset}"
-    )
+def _told(error: Exception) -> str:
+    """Its words, and the line of the user's code that it comes from."""
+    line = place_of_error(error)
+    # The commonest serde is a bare built-in function, whose words are about itself.
+    found = _NOT_TEXT.search(str(error))
+    words = f"the serde is string, got {found[1]}; declare the serde of your values" if found else str(error)
+    return f"{words} ({line})" if line else words
 
 
 def _raise(failure: StreamsError, cause: Exception) -> NoReturn:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamsapp.errors import ProcessingError, TopologyError, UserInputError
+from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator, Push
 from streamsapp.record import Headers, Record
@@ -61,6 +61,7 @@ class WiredTopology:
 
 def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
     """Make a task's push functions, then initialise its processors in topological order."""
+    wires.failures.places.update((node.name, node.place) for node in sub_topology.nodes if node.place)
     wired = WiredTopology()
     pushes: dict[str, Push] = {}
     contexts: dict[str, UserContext] = {}
@@ -82,7 +83,10 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
             raise
         except Exception as error:
             task_id = wires.context.task_id
-            raise ProcessingError(f"{type(error).__name__} in init of node {name}, task {task_id}: {error}") from error
+            named, line = wires.failures.named(name), place_of_error(error)
+            at = f" ({line})" if line else ""
+            what = f"{type(error).__name__} in init of node {named}, task {task_id}"
+            raise ProcessingError(f"{what}: {error}{at}") from error
     return wired
 
 

@@ -38,6 +38,10 @@ class TopologyTestDriver:
     """Pipes records through a topology and reads what comes out."""
 
     def __init__(self, topology: Topology, config: StreamsConfig | None = None, initial_wall_clock_ms: int = 0) -> None:
+        if not isinstance(topology, Topology):
+            raise TopologyError(
+                f"TopologyTestDriver drives a Topology, got {type(topology).__name__}; give what build() returns"
+            )
         self._config = config or StreamsConfig(application_id="test", bootstrap_servers="none:9092")
         self._clock = MockClock(initial_wall_clock_ms)
         self._directory = Path(tempfile.mkdtemp(prefix="streamsapp-test-"))

@@ -10,13 +10,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from streamsapp.errors import TopologyError
+from streamsapp.errors import TopologyError, place_of_caller
 from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.timestamps import TimestampExtractor
 from streamsapp.serdes.adapt import Deserializing, Serializing, as_deserializer, as_serializer
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology import subtopologies
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.topology.java_names import JavaNames
+from streamsapp.topology.legal import check_store_builder, check_store_name, check_topic
 from streamsapp.topology.nodes import (
     GlobalStore,
     Node,
@@ -38,10 +40,11 @@ class _AddedStore:
     """A store and the processors it was connected to since it was (last) added."""
 
     builder: StoreBuilder
+    place: str
     processors: list[str] = field(default_factory=list)
 
 
-class Topology:
+class Topology(JavaNames):
     """A graph of sources, processors and sinks, with the stores the processors use."""
 
     def __init__(self) -> None:
@@ -49,6 +52,8 @@ class Topology:
         self._stores: dict[str, _AddedStore] = {}
         #: Whether the DSL optimised it: which topics it has depends on that.
         self.optimized = False
+        #: Where the user added what the DSL is writing; otherwise it is who calls that adds.
+        self.place = ""
 
     # ---- nodes -------------------------------------------------------------------------------------------------
 
@@ -127,6 +132,7 @@ class Topology:
         The same builder may be added again, for other processors; another one of that name, however alike, is refused
         with a ``TopologyError``: both would write to one store.
         """
+        check_store_builder("add_state_store", builder)
         name = builder.name
         known = self._stores.get(name)
         if known is not None and known.builder is not builder:
@@ -135,7 +141,7 @@ class Topology:
             raise TopologyError(f"a different global state store has already been added with the name {name}")
         # As in Kafka Streams, adding a store again forgets which processors it tied together so far: sub-topology
         # numbers, and with them the names of tasks and state, depend on it.
-        self._stores[name] = _AddedStore(builder)
+        self._stores[name] = _AddedStore(builder, self.place or place_of_caller())
         self._graph.stores[name] = builder
         for processor in processors:
             self._connect(processor, name)
@@ -168,6 +174,7 @@ class Topology:
         whatever ``timestamp_extractor`` says. ``reprocess_on_restore=False`` restores the store without the
         processor, by copying the records: right only where the processor puts them as they are.
         """
+        check_store_builder("add_global_store", builder)
         self._check_new(source)
         self._check_source_topics(source, (topic,), None)
         self._check_new(processor)
@@ -243,13 +250,25 @@ class Topology:
         if not any(isinstance(node, SourceNode) for node in self._graph.nodes.values()):
             raise TopologyError("the topology reads nothing: add at least one source or global store")
         subtopologies.check_explicit_partitions(self._graph)
+        for node in self._graph.nodes.values():
+            self._check_topics(node)
+        for name, added in self._stores.items():
+            check_store_name(f"store {name!r} (added at {added.place})", name)
         return self
+
+    @staticmethod
+    def _check_topics(node: Node) -> None:
+        if isinstance(node, SourceNode):
+            for topic in node.topics:
+                check_topic(f"source {node.name} (added at {node.place})", topic)
+        if isinstance(node, SinkNode) and isinstance(node.topic, str):
+            check_topic(f"sink {node.name} (added at {node.place})", node.topic)
 
     # ---- checks ------------------------------------------------------------------------------------------------
 
     def _add(self, node: Node, parents: tuple[str, ...] = ()) -> None:
         graph = self._graph
-        graph.nodes[node.name] = node
+        graph.nodes[node.name] = replace(node, place=self.place or place_of_caller())
         graph.parents[node.name] = parents
         graph.groups.add(node.name)
         for parent in parents:

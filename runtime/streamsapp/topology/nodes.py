@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
@@ -30,6 +30,8 @@ class SourceNode:
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | None = None
     children: tuple[str, ...] = ()
+    #: ``file:line`` where the user added it.
+    place: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class ProcessorNode:
     supplier: Callable[[], Processor | Operator]
     stores: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    place: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class SinkNode:
     key_serde: AnySerde | None = None
     value_serde: AnySerde | None = None
     partitioner: StreamPartitioner | None = None
+    place: str = field(default="", compare=False)
 
 
 Node: TypeAlias = SourceNode | ProcessorNode | SinkNode

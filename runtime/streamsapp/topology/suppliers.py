@@ -26,14 +26,38 @@ def check_supplier(name: str, supplier: NodeSupplier) -> None:
     if isinstance(supplier, type):
         if not issubclass(supplier, Processor | Operator):
             raise TopologyError(f"processor {name}: {supplier.__name__} is not a subclass of Processor")
+        _check_plain(name, supplier)
         return
     if not callable(supplier):
         raise TopologyError(f"processor {name}: the supplier must be a class or a function, got {supplier!r}")
+    _check_takes_nothing(name, supplier)
     made = supplier()
+    if inspect.iscoroutine(made):
+        made.close()
     if not isinstance(made, Processor | Operator):
         raise TopologyError(f"processor {name}: the supplier made a {type(made).__name__}, not a Processor")
+    _check_plain(name, type(made))
     if supplier() is made:
         raise TopologyError(f"processor {name}: the supplier must make a new processor each time; tasks share nothing")
+
+
+def _check_takes_nothing(name: str, supplier: Callable[..., object]) -> None:
+    try:
+        inspect.signature(supplier).bind()
+    except TypeError:
+        raise TopologyError(
+            f"processor {name}: the supplier is called without arguments and makes a Processor; a function of a record "
+            "is no supplier: write a class with process(self, record), or use map, filter or foreach"
+        ) from None
+    except ValueError:  # some built-ins have no signature
+        return
+
+
+def _check_plain(name: str, kind: type) -> None:
+    for method in ("init", "process", "close"):
+        if inspect.iscoroutinefunction(getattr(kind, method, None)):
+            what = f"{kind.__name__}.{method}"
+            raise TopologyError(f"processor {name}: {what} is a coroutine, which nobody awaits; write it without async")
 
 
 def supplied_stores(supplier: NodeSupplier) -> Iterable[StoreBuilder]:

@@ -41,7 +41,6 @@ def test_a_commit_interval_that_is_set_wins() -> None:
         ("memory_bytes", 1024),
         ("max_poll_interval_ms", 0),
         ("replication_factor", 0),
-        ("http_port", 70_000),
         ("dead_letter_queue_topic", "a topic"),
         ("processing_exception_handler", "ignore"),
         ("deserialization_exception_handler", 3),

@@ -71,6 +71,9 @@ class Context:
     def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
         self.errors.append(str(error))
 
+    def warn(self, text: str) -> None:
+        raise NotImplementedError
+
     def dropped(self, reason: str) -> None:
         self.drops.append(reason)
 

@@ -263,7 +263,7 @@ def test_a_failing_callback_names_its_node() -> None:
     task = ticking(PunctuationType.WALL_CLOCK_TIME, clock, fails=True)
     clock.advance(10)
 
-    with pytest.raises(ProcessingError, match="ValueError at node node, task 0_0, in a punctuator"):
+    with pytest.raises(ProcessingError, match=r"ValueError at node node \(added at .*\), task 0_0, in a punctuator"):
         task.punctuate_wall_clock()
 
 

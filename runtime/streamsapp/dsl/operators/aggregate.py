@@ -17,6 +17,23 @@ from streamsapp.state.entries import Cell
 from streamsapp.state.key_value import KeyValueStoreImpl
 
 NULL_KEY_OR_VALUE = "null key or value"
+DELETES = (
+    "the aggregator returned None, which deletes the aggregate; if that is not meant, return the new aggregate "
+    "(list.append and dict.update return None). Told once"
+)
+
+
+class _WarnOnce:
+    """Tells of what may be meant, and is probably a slip."""
+
+    def __init__(self, context: NodeContext, text: str) -> None:
+        self._context: NodeContext | None = context
+        self._text = text
+
+    def __call__(self) -> None:
+        if self._context is not None:
+            self._context.warn(self._text)
+            self._context = None
 
 
 class StoredTableOperator(Operator):
@@ -64,6 +81,7 @@ class Aggregate(StoredTableOperator):
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
+        deleting = _WarnOnce(context, DELETES)
         # Sent at once, a group's first update has the initial aggregate as its old value, as in Kafka Streams.
         initial_is_old = not self._emit_at_commit
 
@@ -76,7 +94,11 @@ class Aggregate(StoredTableOperator):
                 stored, stored_at = read(key_bytes)
                 aggregate = initializer() if stored is None else from_stored(stored)
                 new = aggregator(key, value, aggregate)
-                new_stored = None if new is None else to_stored(new)
+                if new is None:
+                    new_stored = None
+                    deleting()
+                else:
+                    new_stored = to_stored(new)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from streamsapp.errors import place_of_error
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 
@@ -69,7 +70,7 @@ class Map(Operator):
             try:
                 new_key, new_value = mapper(key, value)
             except Exception as error:
-                on_error(error, key, value, timestamp, headers)
+                on_error(_no_pair(error, "map"), key, value, timestamp, headers)
                 return
             forward(new_key, new_value, timestamp, headers)
 
@@ -139,12 +140,30 @@ class FlatMap(Operator):
                 # Taken in whole, so that a generator that raises half way has sent nothing.
                 pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
             except Exception as error:
-                on_error(error, key, value, timestamp, headers)
+                on_error(_no_pair(error, "flat_map"), key, value, timestamp, headers)
                 return
             for new_key, new_value in pairs:
                 forward(new_key, new_value, timestamp, headers)
 
         return push
+
+
+def _no_pair(error: Exception, operation: str) -> Exception:
+    """What it means where the mapper returned and its result was none; what the mapper raised stays."""
+    if place_of_error(error) or not isinstance(error, (TypeError, ValueError)):
+        return error
+    expected = "a pair (key, value)" if operation == "map" else "pairs (key, value), in a list for example"
+    return TypeError(f"{operation}: the function must return {expected} ({error})").with_traceback(error.__traceback__)
+
+
+def _listed(values: Any) -> list[Any]:
+    """What a mapper returned for many values."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(
+            f"flat_map_values: the function returned {type(values).__name__}; it must return a list of values, or any "
+            "other iterable (map_values takes a single value)"
+        )
+    return list(values)
 
 
 @dataclass
@@ -161,7 +180,7 @@ class FlatMapValues(Operator):
             try:
                 values = mapper(key, value) if with_key else mapper(value)
                 if values.__class__ is not list:
-                    values = list(values)
+                    values = _listed(values)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return

@@ -1,0 +1,40 @@
+"""Names that topics and stores can have, and what is no store builder.
+
+Called by the topology builder, on the thread that builds the topology.
+"""
+
+from __future__ import annotations
+
+import re
+
+from streamsapp.errors import TopologyError
+from streamsapp.state.api import StoreBuilder
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def check_topic(user: str, topic: object) -> None:
+    """Raises for what Kafka refuses as the name of a topic."""
+    if not _is_name(topic):
+        raise TopologyError(
+            f"{user}: {topic!r} is not the name of a topic; use 1 to 249 ASCII letters, digits, '.', '_' and '-'"
+        )
+
+
+def check_store_name(user: str, name: object) -> None:
+    """Raises for what cannot be part of a changelog's name."""
+    if not _is_name(name):
+        raise TopologyError(f"{user}: use ASCII letters, digits, '.', '_' and '-' in the name of a store")
+
+
+def check_store_builder(operation: str, builder: object) -> None:
+    """Raises unless it is a builder of a store."""
+    if not isinstance(builder, StoreBuilder):
+        raise TopologyError(
+            f"{operation} needs a store builder, got {type(builder).__name__}; make one of a supplier with "
+            "Stores.key_value_store_builder(supplier, key_serde, value_serde)"
+        )
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in (".", "..")
