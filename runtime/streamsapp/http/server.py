@@ -21,6 +21,7 @@ from typing import Any
 
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.errors import ConfigError
+from streamsapp.http.allocator import give_back_memory
 from streamsapp.http.connections import Connections, HeadTooLargeError, read_head
 from streamsapp.http.guard import Guard
 from streamsapp.http.messages import Answer, Request, Route, Routes, find_route, json_answer
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 _CLOCK = SystemClock()
 #: Bytes of an answer that are sent at once.
 _BLOCK = 64 << 10
+#: An answer that took so much memory to make that the allocator is asked to give it back, in bytes.
+_LARGE = 1 << 20
 _TARGET = re.compile(r"/[!-~]*")
 _HEADER = re.compile(r"[ -~]*")
 #: How long closing waits for the answer to a drain, which is what may have led to closing; seconds.
@@ -200,6 +203,11 @@ def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
             log.debug(format, *args)
 
         def _send(self, answer: Answer) -> None:
+            self._write(answer)
+            if len(answer.body) > _LARGE:
+                give_back_memory()
+
+        def _write(self, answer: Answer) -> None:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))

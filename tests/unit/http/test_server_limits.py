@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from streamsapp.http import HttpServer, connections
+from streamsapp.http import HttpServer, connections, server as server_module
+from streamsapp.http.allocator import give_back_memory
 from streamsapp.http.messages import Answer, Request, Route, json_answer
 from streamsapp.query.remote import HttpFetch
 from streamsapp.query.tokens import PEER_SECONDS, peer_proof
@@ -277,3 +279,34 @@ def test_a_proof_is_good_for_one_target_and_for_reading_and_for_a_while(seen: Se
             "StreamsApp-Peer \xb2:",
         ):
             assert status(server, "/status", Authorization=garbage) == 401
+
+
+# ---- memory ------------------------------------------------------------------------------------------------------
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_what_was_freed_goes_back_to_the_system() -> None:
+    made = [bytes(1000) for _ in range(100_000)]
+    kept = made[::1000]  # what is freed between them stays with the allocator
+    del made
+    before = _resident()
+
+    give_back_memory()
+
+    assert len(kept) == 100
+    assert _resident() < before - (50 << 20)
+
+
+def test_after_a_large_answer_and_no_other_memory_is_given_back(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back = threading.Semaphore(0)
+    monkeypatch.setattr(server_module, "give_back_memory", given_back.release)
+    large = Route(lambda _: Answer(HTTPStatus.OK, bytes(2 << 20)))
+    seen.routes = {**seen.routes, "/large": large}
+    with serving(seen) as server:
+        assert status(server, "/status") == 200
+        assert not given_back.acquire(blocking=False)
+        assert say(server, b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 200")
+        assert given_back.acquire(timeout=10)
