@@ -10,7 +10,7 @@ SETUP = "$(PYTHON)" tools/bootstrap.py
 PYTEST = $(RUN)/python -m pytest
 
 .PHONY: help demo demo-bootstrap unit test test-long check bench bench-rolling soak soak-cluster lock clean \
-	python setup setup-broker setup-services setup-all cluster-up cluster-down
+	python setup setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
 	@echo 'make demo    word count on a real Kafka broker over real input, verified'
@@ -28,7 +28,7 @@ help:
 	@echo 'make lock    resolves the dependencies anew into requirements.lock and those of the images (needs uv)'
 	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
 
-demo: setup-broker
+demo: setup-demo
 	@$(RUN)/python tools/demo.py
 
 demo-bootstrap: setup-services
@@ -82,23 +82,23 @@ lock:
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
-	@printf 'hatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
+	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: python
-	@$(SETUP)
+	@$(SETUP) development
 
-setup-broker: python
+setup-demo: python
 	@$(SETUP) broker
 
 setup-services: python
-	@$(SETUP) broker object-store
+	@$(SETUP) development broker object-store
 
 setup-all: python
-	@$(SETUP) broker object-store kubernetes
+	@$(SETUP) development broker object-store kubernetes
 
 python:
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed and none was found on PATH' >&2; exit 1; }

@@ -1,5 +1,5 @@
-"""Sets up this tree for development, from nothing but Python 3.11+: environment and packages, and the parts it is asked
-for: ``broker``, ``object-store``, ``kubernetes``.
+"""Sets up this tree from nothing but Python 3.11+: an environment with the runtime, and the parts it is asked for:
+``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``.
 
 Run by every target of the Makefile with the parts that it needs. A step that is already done costs nothing and prints
 nothing. First started by the system's Python (standard library only); the steps that need the library run in the
@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from console import step
@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / ".installed"
+#: What the runtime needs, and what installs this tree; all that its development needs is more of the same versions.
+RUNTIME_LOCKS = (ROOT / "images" / "runtime.lock", ROOT / "images" / "build.lock")
 LOCK = ROOT / "requirements.lock"
 
 #: The newest of these that the distribution has is installed where Java is missing; Kafka needs 17 or newer.
@@ -37,10 +39,11 @@ class SetupError(Exception):
 def main() -> int:
     try:
         if Path(sys.prefix).resolve() != VENV.resolve():
-            set_up_environment()
+            set_up_environment((LOCK,) if "development" in sys.argv else RUNTIME_LOCKS)
             return subprocess.run([str(VENV_PYTHON), __file__, *sys.argv[1:]], check=False).returncode
-        for part in sys.argv[1:]:
-            PARTS[part]()
+        for name, set_up in PARTS.items():
+            if name in sys.argv:
+                set_up()
     except SetupError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
@@ -49,22 +52,28 @@ def main() -> int:
     return 0
 
 
-def set_up_environment() -> None:
-    """The virtual environment with exactly the locked packages and this project, editable."""
-    wanted = hashlib.sha256(LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    if STAMP.exists() and STAMP.read_text(encoding="utf-8") == wanted and _works(VENV_PYTHON):
+def set_up_environment(locks: Sequence[Path]) -> None:
+    """The virtual environment with exactly the locked packages and this project, editable. One that has all packages
+    is left as it is where the runtime's are asked for."""
+    done = STAMP.read_text(encoding="utf-8") if STAMP.exists() else ""
+    if done in {_fingerprint(locks), _fingerprint([LOCK])} and _works(VENV_PYTHON):
         return
     if not _works(VENV_PYTHON):
         _make_environment()
     pip = [str(VENV_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     with step("locked packages"):
-        run([*pip, "install", "--require-hashes", "-r", str(LOCK)])
+        run([*pip, "install", "--require-hashes", *(option for lock in locks for option in ("-r", str(lock)))])
         surplus = _surplus_packages()
         if surplus:
             run([*pip, "uninstall", "--yes", *surplus])
     with step("streamsapp, editable"):
         run([*pip, "install", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
-    STAMP.write_text(wanted, encoding="utf-8")
+    STAMP.write_text(_fingerprint(locks), encoding="utf-8")
+
+
+def _fingerprint(locks: Sequence[Path]) -> str:
+    content = b"".join(path.read_bytes() for path in (*locks, ROOT / "pyproject.toml"))
+    return hashlib.sha256(content).hexdigest()
 
 
 def _make_environment() -> None:

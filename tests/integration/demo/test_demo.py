@@ -98,8 +98,8 @@ def test_a_wrong_count_fails_and_is_named(capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
-def test_what_was_installed_beside_a_standard_library_is_not_read(tmp_path: Path) -> None:
-    for name in ("os.py", "site-packages/other.py", "json/decoder.py"):
+def test_what_is_beside_a_standard_library_is_not_read(tmp_path: Path) -> None:
+    for name in ("os.py", "site-packages/other.py", "test/test_os.py", "json/decoder.py"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(name, encoding="utf-8")

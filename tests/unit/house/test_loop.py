@@ -24,7 +24,12 @@ def collected(*options: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("target", "parts"),
-    [("unit", ""), ("check", ""), ("demo", " broker"), ("demo-bootstrap", " broker object-store")],
+    [
+        ("unit", " development"),
+        ("check", " development"),
+        ("demo", " broker"),
+        ("demo-bootstrap", " development broker object-store"),
+    ],
 )
 def test_nothing_is_set_up_that_a_target_does_not_need(target: str, parts: str) -> None:
     answer = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)
