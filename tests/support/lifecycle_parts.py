@@ -117,6 +117,10 @@ class FakeRestoration:
 
     def __init__(self) -> None:
         self.lags: dict[TaskId, int | None] = {}
+        self.told_damaged: list[tuple[TaskId, str]] = []
+
+    def damaged(self, task: StreamTask, error: Exception) -> None:
+        self.told_damaged.append((task.id, str(error)))
 
     def lag(self, task: StreamTask) -> int | None:
         return self.lags.get(task.id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from streamsapp.record import TaskId
 from streamsapp.remote.objects import ObjectDamagedError, ObjectInfo, ObjectMissingError, ObjectStore
@@ -77,10 +77,11 @@ class Chain:
             else:
                 yield snapshot
 
-    def newest(self) -> tuple[int, Snapshot | None]:
+    def newest(self, objection: Callable[[Snapshot], str | None] = lambda _: None) -> tuple[int, Snapshot | None]:
         """The highest number, 0 if there is none, and the newest snapshot that can be used."""
         numbers = self.numbers()
-        return (numbers[0] if numbers else 0), next(self.valid(numbers), None)
+        found = (it for it in self.valid(numbers) if objection(it) is None)
+        return (numbers[0] if numbers else 0), next(found, None)
 
     def append(self, snapshot: Snapshot) -> None:
         """Raises ``ObjectExistsError`` if there is one of this number. What nobody could read is not written."""

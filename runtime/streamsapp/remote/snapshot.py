@@ -31,10 +31,11 @@ _MAX_FILES = 100_000
 _MAX_STORES = 1_000
 _MAX_INPUTS = 100_000
 
-_FILE_NAME = r"(?:[0-9]{6,20}\.(?:sst|ldb|blob)|CURRENT|MANIFEST-[0-9]{1,20}|OPTIONS-[0-9]{1,20})"
+#: What a file of a snapshot may be called, as a regular expression.
+FILE_NAME = r"(?:[0-9]{6,20}\.(?:sst|ldb|blob)|CURRENT|MANIFEST-[0-9]{1,20}|OPTIONS-[0-9]{1,20})"
 _OBJECT = re.compile(
     rf"files/(?P<epoch>[1-9][0-9]{{0,15}})-[0-9a-f]{{16}}/"
-    rf"(?P<number>[1-9][0-9]{{0,15}})-(?P<digest>[0-9a-f]{{16}})-(?P<name>{_FILE_NAME})"
+    rf"(?P<number>[1-9][0-9]{{0,15}})-(?P<digest>[0-9a-f]{{16}})-(?P<name>{FILE_NAME})"
 )
 _DIGEST_LENGTH = 64
 _SEAL = b',"sha256":"'
@@ -83,7 +84,7 @@ class InputPoint(_Part, frozen=True):
 class SnapshotFile(_Part, frozen=True):
     """A file of the checkpoint, and the object that holds it."""
 
-    name: Annotated[str, Meta(pattern=rf"\A{_FILE_NAME}\Z")]
+    name: Annotated[str, Meta(pattern=rf"\A{FILE_NAME}\Z")]
     size: _Size
     sha256: _Sha256
     #: Relative to the task's folder.
@@ -140,7 +141,7 @@ class Snapshot(_Part, frozen=True):
 
 def is_file_name(name: str) -> bool:
     """Whether a snapshot may hold a file of this name."""
-    return re.fullmatch(_FILE_NAME, name) is not None
+    return re.fullmatch(FILE_NAME, name) is not None
 
 
 def object_name(claim_id: str, number: int, name: str, sha256: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,11 +96,12 @@ class SnapshotWriter:
         """The claim, or what was published since."""
         return self._last
 
-    def claim(self) -> Snapshot:
-        """Take the task over from whoever wrote before. The claim repeats the newest snapshot that can be used."""
+    def claim(self, objection: Callable[[Snapshot], str | None] = lambda _: None) -> Snapshot:
+        """Take the task over from whoever wrote before. The claim repeats the newest snapshot that can be used, and to
+        which there is no ``objection``."""
         self._refuse_if_fenced()
         while True:
-            number, before = self._chain.newest()
+            number, before = self._chain.newest(objection)
             claimed = self._claim_of(number + 1, before)
             try:
                 self._chain.append(claimed)
@@ -111,15 +112,22 @@ class SnapshotWriter:
             self._uploaded.clear()
             return claimed
 
-    def publish(self, directory: Path, content: SnapshotContent, moved: Moved = unobserved) -> Snapshot | None:
+    def publish(
+        self,
+        directory: Path,
+        content: SnapshotContent,
+        moved: Moved = unobserved,
+        verify: Callable[[Collection[Path]], None] = lambda _: None,
+    ) -> Snapshot | None:
         """Append a snapshot of the checkpoint in ``directory``; ``None`` if it is the last one again.
 
-        After an ``ObjectStoreError`` it may be tried again, with the same checkpoint or a later one.
+        After an ``ObjectStoreError`` it may be tried again, with the same checkpoint or a later one. ``verify`` raises
+        for files that are damaged; it is given those that the last snapshot does not have, before any is sent.
         """
         began = last = self.confirm()
         paths = list(_files_of(directory))
         self._look_for_lost(last)
-        while ((files := self._store(paths, last, moved)), content.stores, content.inputs) != _content(last):
+        while ((files := self._store(paths, last, moved, verify)), content.stores, content.inputs) != _content(last):
             self._append(last, content, files)
             # An old number is free again once it was collected: it is the newest one that counts.
             last = self.confirm()
@@ -209,30 +217,36 @@ class SnapshotWriter:
             files=(),
         )
 
-    def _store(self, paths: list[Path], last: Snapshot, moved: Moved) -> tuple[SnapshotFile, ...]:
+    def _store(
+        self, paths: list[Path], last: Snapshot, moved: Moved, verify: Callable[[Collection[Path]], None]
+    ) -> tuple[SnapshotFile, ...]:
         """The files as the next snapshot has them; those that the last one does not have are uploaded."""
         known = {file.content: file for file in last.files if file.object not in self._lost}
         hashes: dict[_Identity, str] = {}
 
-        def store(path: Path) -> SnapshotFile:
+        def described(path: Path) -> SnapshotFile:
             identity = _identity(path)
             sha256 = hashes[identity] = self._hashes.get(identity) or sha256_of(path)
             same = known.get((path.name, identity.size, sha256))
-            return same or self._upload(path, identity.size, sha256, last, moved)
+            if same is not None:
+                return same
+            name = object_name(last.claim_id, last.number + 1, path.name, sha256)
+            return SnapshotFile(path.name, identity.size, sha256, name)
 
         with ThreadPoolExecutor(self._uploads, "snapshot-upload") as pool:
             try:
-                return tuple(pool.map(store, paths))
+                files = tuple(pool.map(described, paths))
             finally:
                 self._hashes = hashes
+            there = self._uploaded | {file.object for file in known.values()}
+            new = {path: file for path, file in zip(paths, files, strict=True) if file.object not in there}
+            verify(new.keys())
+            list(pool.map(lambda path: self._upload(path, new[path], moved), new))
+        return files
 
-    def _upload(self, path: Path, size: int, sha256: str, last: Snapshot, moved: Moved) -> SnapshotFile:
-        name = object_name(last.claim_id, last.number + 1, path.name, sha256)
-        file = SnapshotFile(path.name, size, sha256, name)
-        if name not in self._uploaded:
-            self._chain.objects.upload(self._chain.file_key(file), path, moved)
-            self._uploaded.add(name)
-        return file
+    def _upload(self, path: Path, file: SnapshotFile, moved: Moved) -> None:
+        self._chain.objects.upload(self._chain.file_key(file), path, moved)
+        self._uploaded.add(file.object)
 
     def _refuse_if_fenced(self) -> None:
         if self._fenced is not None:

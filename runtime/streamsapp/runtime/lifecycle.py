@@ -304,7 +304,7 @@ class Lifecycle:
                 raise failure.error  # ends like a commit that was fenced
             return
         if isinstance(failure.error, TaskCorruptedError) and task is not None:
-            log.warning("task %s: %s; its local state is wiped and restored", task.id, failure.error)
+            self._restoration.damaged(task, failure.error)
             self._corrupted.append(task)
             # What it sent since the last commit is in the open transaction.
             in_transaction = self._config.exactly_once and task.initialized

@@ -42,6 +42,10 @@ class Preparer(Protocol):
         """An active task has all its state."""
         ...
 
+    def damaged(self, task: StreamTask, error: Exception) -> None:
+        """Its state is damaged, as ``error`` tells, and is about to be wiped. Any thread."""
+        ...
+
     def handed_over(self, task: StreamTask) -> None:
         """An active task ended here at a commit: what it left is as good as a replica's."""
         ...
@@ -61,6 +65,9 @@ class _NothingToPrepare:
 
     def complete(self, task: StreamTask) -> None:
         """Nobody measures."""
+
+    def damaged(self, task: StreamTask, error: Exception) -> None:
+        """The changelog is whole."""
 
     def handed_over(self, task: StreamTask) -> None:
         """Nobody writes down who had the directory."""

@@ -29,6 +29,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.remote.rates import MeasuredRate
 from streamsapp.runtime.changelogs import ChangelogReader
+from streamsapp.runtime.corruption import Corruptions
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Prepared, Preparer
@@ -93,6 +94,8 @@ class RestorationThread(threading.Thread):
         self._arrived: list[StreamTask] = []
         #: Whether replicas stand still; looked at by status.
         self.replicas_paused = False
+        #: How often state was found damaged; looked at by health.
+        self.corruptions = Corruptions(clock)
         #: Set by the polling thread while the application is paused (KIP-834).
         self.paused = False
 
@@ -111,6 +114,11 @@ class RestorationThread(threading.Thread):
         ended at a commit. What is asked afterwards for the same task finds its directory free."""
         for task in tasks:
             self._requests.put(partial(self._guarded, task, partial(self._close, task, wipe, clean)))
+
+    def damaged(self, task: StreamTask, error: TaskCorruptedError) -> None:
+        """A task's state was found damaged and is about to be wiped. Any thread."""
+        self.corruptions.note(task.id, error)
+        self._preparer.damaged(task, error)
 
     def settle(self, timeout: float) -> bool:
         """Wait until everything that was asked for is done; whether it was in time."""
@@ -308,7 +316,7 @@ class RestorationThread(threading.Thread):
             self._events.started(reader)
 
     def _wipe(self, task: StreamTask, error: TaskCorruptedError) -> bool:
-        log.warning("task %s: %s; its local state is wiped and restored", task.id, error)
+        self.damaged(task, error)
         return self._begin_anew(task)
 
     def _begin_anew(self, task: StreamTask) -> bool:

@@ -163,7 +163,7 @@ def store_lags(tasks: Iterable[dict[str, Any]]) -> dict[str, dict[int, dict[str,
 
 
 def health(state: ClientState, parts: Parts | None, hang_limit: float) -> tuple[bool, str]:
-    """Unhealthy: failed, a thread died, or a processor hangs."""
+    """Unhealthy: failed, a thread died, a processor hangs, or state is damaged again and again."""
     if state in (ClientState.ERROR, ClientState.PENDING_ERROR):
         return False, f"state is {state.value}"
     if parts is None or state.ending:
@@ -173,6 +173,8 @@ def health(state: ClientState, parts: Parts | None, hang_limit: float) -> tuple[
         return False, f"threads died: {', '.join(dead)}"
     if parts.watch.longest > hang_limit:
         return False, f"a record has been in process for {parts.watch.longest:.0f} s"
+    if (complaint := parts.restoration.corruptions.complaint) is not None:
+        return False, complaint
     return True, f"state is {state.value}"
 
 

@@ -190,7 +190,7 @@ def test_records_that_take_too_long_to_write_get_more_time() -> None:
 def test_the_group_is_joined_only_when_the_global_stores_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Life()
     restored = it.with_global_stores()
-    made = SimpleNamespace(task_infos={}, repartition_topics=frozenset())
+    made = SimpleNamespace(task_infos={}, repartition_topics=frozenset(), dead_letters=None)
     monkeypatch.setattr(lifecycle, "make_layout", lambda *_: made)
     monkeypatch.setattr(it.admin, "wait_for_broker", lambda given_up: None, raising=False)
     started: list[Any] = []

@@ -194,7 +194,8 @@ def test_a_snapshot_that_rocksdb_cannot_open_is_not_fetched_twice(
 
     def breaks_it(*arguments: object, **named: object) -> object:
         found = fetch(*arguments, **named)  # type: ignore[arg-type]
-        (heir.directory / "0_0" / "rocksdb" / "CURRENT").write_text("MANIFEST-999999\n")
+        if found is not None:
+            (heir.directory / "0_0" / "rocksdb" / "CURRENT").write_text("MANIFEST-999999\n")
         return found
 
     monkeypatch.setattr(restores, "fetch", breaks_it)

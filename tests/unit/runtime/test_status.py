@@ -12,10 +12,12 @@ import pytest
 
 from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition
 from streamsapp.config import RemoteStateConfig
+from streamsapp.errors import TaskCorruptedError
 from streamsapp.membership.api import Assignment, Peer
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime import status
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
+from streamsapp.runtime.corruption import TIMES, Corruptions
 from streamsapp.runtime.global_.progress import GlobalPartition
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
@@ -46,7 +48,10 @@ class Parts:
     def __post_init__(self) -> None:
         self.tasks = SimpleNamespace(paused=self.paused)
         self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
-        self.restoration = SimpleNamespace(readers=self.restoring, replicas_paused=self.paused, preparing=set())
+        self.corruptions = Corruptions(MockClock())
+        self.restoration = SimpleNamespace(
+            readers=self.restoring, replicas_paused=self.paused, preparing=set(), corruptions=self.corruptions
+        )
         self.stores = SimpleNamespace(remote=None)
         self.membership = SimpleNamespace(safe_until=self.safe_until, outage=None)
         ready = SimpleNamespace(complaint=None)
@@ -253,6 +258,17 @@ def test_an_instance_with_a_hanging_record_is_unhealthy() -> None:
 
 def test_an_instance_at_work_is_healthy() -> None:
     assert status.health(ClientState.RUNNING, cast(Any, Parts(longest=1.0)), 300) == (True, "state is RUNNING")
+
+
+def test_an_instance_whose_state_is_damaged_again_and_again_is_not_healthy() -> None:
+    parts = Parts(longest=1.0)
+    for _ in range(TIMES):
+        parts.corruptions.note(TaskId(0, 1), TaskCorruptedError("damaged"))
+
+    healthy, why = status.health(ClientState.RUNNING, cast(Any, parts), 300)
+
+    assert not healthy
+    assert "task 0_1 was found damaged" in why
 
 
 def test_metrics_have_kafka_streams_names_and_the_tasks_figures() -> None:

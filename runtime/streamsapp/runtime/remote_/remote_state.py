@@ -60,7 +60,7 @@ class RemoteState:
             exactly_once=config.exactly_once,
         )
         sampler = Sampler(self.rates.download, directory, clock)
-        taking = Taking(remote, moved, sampler, clock, permitted, self._stopped.is_set)
+        taking = Taking(remote, moved, sampler, clock, permitted, self._stopped.is_set, self.restores.damage.objection)
         self.snapshots = Snapshots(
             f"{config.client_id}-snapshot", config.client_id, remote, taking, self.restores, failures, clock
         )

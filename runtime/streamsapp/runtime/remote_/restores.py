@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,18 +18,18 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.chain import Chain
-from streamsapp.remote.fetch import Verified, fetch
+from streamsapp.remote.fetch import DATABASE, Verified, fetch
 from streamsapp.remote.objects import ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot
 from streamsapp.runtime.layout import fingerprint
 from streamsapp.runtime.preparing import Prepared
 from streamsapp.runtime.remote_.changelog_facts import ChangelogFacts, Changelogs, Gap
+from streamsapp.runtime.remote_.damage import Damage
 from streamsapp.runtime.remote_.local import LocalRecord, LocalState
 from streamsapp.runtime.remote_.prediction import Rates, RestoreTiming
 from streamsapp.runtime.remote_.store import RemoteStore
 from streamsapp.runtime.remote_.workers import Job, Workers
 from streamsapp.serdes.offset_metadata import OffsetMetadata
-from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -67,8 +66,8 @@ class Restores:
         self._exactly_once = exactly_once
         self.workers = Workers(name, THREADS)
         self._jobs: dict[TaskId, Job] = {}
-        #: Stores that have begun with a snapshot: one that could not be used is not fetched again.
-        self._fetched: weakref.WeakSet[TaskStores] = weakref.WeakSet()
+        #: What no task shall begin with again.
+        self.damage = Damage()
         #: The snapshot that a task here began with; read by status.
         self.snapshots: dict[TaskId, Snapshot] = {}
         #: The last restore of each task; read by status and metrics.
@@ -84,7 +83,7 @@ class Restores:
     def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
         """Only what a changelog continues is worth a snapshot. A task without any may have had a bootstrap still, which
         says where it goes on."""
-        if task.stores in self._fetched or not (has_snapshots(task) or task.role is TaskRole.ACTIVE):
+        if not (has_snapshots(task) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)
         prepare = self._prepare if has_snapshots(task) else self._look_for_inputs
@@ -109,6 +108,9 @@ class Restores:
             "task %s: restored from a snapshot of %d bytes in %.1f s, %.1f s of them for the download; predicted: %s",
             task.id, timing.total_bytes, timing.observed_seconds, timing.download_seconds or 0.0, predicted,
         )  # fmt: skip
+
+    def damaged(self, task: StreamTask, error: Exception) -> None:
+        self.damage.note(task.id, error, self.local(task.id).directory / DATABASE, self.snapshots.get(task.id))
 
     def handed_over(self, task: StreamTask) -> None:
         if has_snapshots(task):
@@ -189,7 +191,7 @@ class Restores:
         gaps: list[Gap] = []
 
         def objection(snapshot: Snapshot) -> str | None:
-            fault = facts.objection(snapshot, task)
+            fault = self.damage.objection(snapshot) or facts.objection(snapshot, task)
             if fault is None:
                 progress.expect(
                     snapshot.total_bytes, self._rates.predict(snapshot.total_bytes, facts.tail(snapshot, task))
@@ -238,7 +240,6 @@ class Restores:
         timing.download_seconds = self._clock.monotonic() - timing.began
         self._rates.download.observe(timing.moved_bytes, timing.download_seconds)
         self.bytes_downloaded += timing.moved_bytes
-        self._fetched.add(task.stores)
         self.snapshots[task.id] = snapshot
         log.info("task %s: begins with snapshot %d of %s, %d bytes", task.id, snapshot.number, snapshot.created_at,
                  snapshot.total_bytes)  # fmt: skip

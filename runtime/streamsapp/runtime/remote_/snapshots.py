@@ -13,7 +13,7 @@ from itertools import count
 from queue import SimpleQueue
 
 from streamsapp.clock import Clock
-from streamsapp.errors import StreamsError
+from streamsapp.errors import StreamsError, TaskCorruptedError
 from streamsapp.record import TaskId
 from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.writer import SnapshotFencedError, SnapshotWriter
@@ -133,7 +133,10 @@ class Snapshots:
             if claiming and done and entry.serving > entry.served:
                 done = self._taking.turn(it)
         except SnapshotFencedError as error:
-            self._fenced(entry, error)
+            self._lost(entry, error)
+        except TaskCorruptedError as error:
+            it.figures.failures += 1
+            self._lost(entry, error)
         except StreamsError as error:
             if isinstance(error, UnfitObjectStoreError) and not self._remote.fit:
                 raise
@@ -156,8 +159,8 @@ class Snapshots:
             self._outage.failed(error)
         self._schedule.give_back(entry, pause=min(FIRST_PAUSE * 2 ** (it.attempts - 1), LONGEST_PAUSE), well=False)
 
-    def _fenced(self, entry: Entry[TaskSnapshots], error: SnapshotFencedError) -> None:
-        """Who lost the task otherwise has nothing more to stop."""
+    def _lost(self, entry: Entry[TaskSnapshots], error: SnapshotFencedError | TaskCorruptedError) -> None:
+        """The task goes on elsewhere, or from what was stored before. Who has lost it since has nothing to stop."""
         task, left = entry.work.task, entry.removed
         self._schedule.give_back(entry, pause=LONGEST_PAUSE, well=False)
         if not left:

@@ -24,6 +24,7 @@ from streamsapp.runtime.remote_.local import LocalState
 from streamsapp.runtime.remote_.sample import Sampler
 from streamsapp.runtime.remote_.store import RemoteStore
 from streamsapp.state.commit_point import CommitPoint
+from streamsapp.state.verification import verify
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
@@ -97,14 +98,17 @@ class Taking:
         clock: Clock,
         permitted: Callable[[], bool],
         ended: Callable[[], bool] = lambda: False,
+        objection: Callable[[Snapshot], str | None] = lambda _: None,
     ) -> None:
-        """``permitted`` tells whether a task may be claimed now, ``ended`` whether the instance has no more time."""
+        """``permitted`` tells whether a task may be claimed now, ``ended`` whether the instance has no more time,
+        ``objection`` why a snapshot must not be repeated."""
         self._remote = remote
         self._moved = moved
         self._sampler = sampler
         self._clock = clock
         self._permitted = permitted
         self._ended = ended
+        self._objection = objection
 
     def turn(self, it: TaskSnapshots) -> bool:
         """Claim the task, or have the object store know what it stands at now; whether that was possible. Raises
@@ -128,7 +132,7 @@ class Taking:
         if not self._permitted():
             return False
         self._remote.ensure_fit()
-        claimed = it.writer.claim()
+        claimed = it.writer.claim(self._objection)
         it.claimed(claimed.epoch)
         log.info("task %s: its snapshots are written here now, under epoch %d", it.task.id, claimed.epoch)
         return True
@@ -147,7 +151,10 @@ class Taking:
             point = it.task.stores.checkpoint(copy)
             if point is None:
                 return False
-            published = it.writer.publish(copy, self._content(it, point), partial(self._sent, it))
+            scratch = it.local.directory / f"verified-{it.writer.epoch}.part"
+            published = it.writer.publish(
+                copy, self._content(it, point), partial(self._sent, it), lambda files: verify(files, scratch)
+            )
         except OSError as error:
             # A task that has left is prepared anew, perhaps, and whoever does so clears its directory.
             raise StateStoreError(
