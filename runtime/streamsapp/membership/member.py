@@ -25,8 +25,8 @@ from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.membership.connection import Connection, UnreachableError
 from streamsapp.membership.handover import Handover
 from streamsapp.membership.member_id import MemberId
+from streamsapp.membership.rebalance import RebalanceHandler
 from streamsapp.membership.settings import connection_settings, group_settings
-from streamsapp.membership.voice import Voice
 from streamsapp.membership.wire import Identity
 from streamsapp.record import TaskId, TopicPartition
 
@@ -70,7 +70,7 @@ class GroupMember:
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
         self._handover = Handover(clock, transactional_id)
         self._connection: Connection | None = None
-        self._voice: Voice | None = None
+        self._rebalance: RebalanceHandler | None = None
         self._left = False
 
     # ---- polling thread ------------------------------------------------------------------------------------------
@@ -81,17 +81,17 @@ class GroupMember:
 
     @property
     def safe_until(self) -> float:
-        return -math.inf if self._voice is None else self._voice.group.safe_until
+        return -math.inf if self._rebalance is None else self._rebalance.group.safe_until
 
     @property
     def outage(self) -> tuple[float, str] | None:
-        return None if self._voice is None else self._voice.group.outage
+        return None if self._rebalance is None else self._rebalance.group.outage
 
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
         fencing.check_group_metadata()
         self._connection = Connection(self._connection_settings)
         self._handover.poll()  # the polling thread is alive from now on
-        self._voice = Voice(
+        self._rebalance = RebalanceHandler(
             self._config,
             self._settings,
             MemberId(self._member_id_file),
@@ -103,7 +103,7 @@ class GroupMember:
             holdings,
         )
         self._connection.start()
-        self._voice.start()
+        self._rebalance.start()
 
     def poll(self) -> News | None:
         news = self._handover.poll()
@@ -112,8 +112,8 @@ class GroupMember:
         return news
 
     def rejoin(self) -> None:
-        if self._voice is not None:
-            self._voice.group.rejoin("tasks were given up, or a replica has caught up")
+        if self._rebalance is not None:
+            self._rebalance.group.rejoin("tasks were given up, or a replica has caught up")
 
     @property
     def may_commit(self) -> bool:
@@ -130,8 +130,8 @@ class GroupMember:
         gone on without this instance; a retriable one may be tried again."""
         request = wire.commit(self._settings, self._committing(), offsets)
         assert self._connection is not None
-        assert self._voice is not None
-        group = self._voice.group
+        assert self._rebalance is not None
+        group = self._rebalance.group
         try:
             answer = self._connection.run(lambda: group.request(request, COMMIT), COMMIT)
         except UnreachableError as error:
@@ -147,20 +147,20 @@ class GroupMember:
         return fencing.group_metadata(self._settings.group_id, self._committing(), self._settings.instance_id)
 
     def drain(self) -> None:
-        if self._voice is not None:
-            self._voice.draining = True
-            self._voice.group.rejoin("the instance drains")
+        if self._rebalance is not None:
+            self._rebalance.draining = True
+            self._rebalance.group.rejoin("the instance drains")
 
     def request_shutdown(self) -> None:
-        if self._voice is not None:
-            self._voice.shutdown = True
-            self._voice.group.rejoin("the application is to stop")
+        if self._rebalance is not None:
+            self._rebalance.shutdown = True
+            self._rebalance.group.rejoin("the application is to stop")
 
     def leave(self, *, stay: bool = False) -> None:
-        if self._left or self._connection is None or self._voice is None:
+        if self._left or self._connection is None or self._rebalance is None:
             return
         self._left = True
-        group = self._voice.group
+        group = self._rebalance.group
         try:
             self._connection.run(lambda: group.leave("the instance stops", stay=stay), LEAVE)
         except UnreachableError as error:

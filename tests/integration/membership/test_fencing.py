@@ -190,8 +190,8 @@ def test_under_at_least_once(kafka: Kafka, members: Members, setting: Setting, e
     member = witness.member
     # The same way that a member's own commit goes, with somebody else's credentials.
     member._settings = replace(member._settings, group_id=scene.group)
-    member._voice.group._settings = member._settings  # type: ignore[union-attr]
-    member._voice.group._coordinator = None  # type: ignore[union-attr]
+    member._rebalance.group._settings = member._settings  # type: ignore[union-attr]
+    member._rebalance.group._coordinator = None  # type: ignore[union-attr]
     member._handover._committing = scene.identity
 
     code = _outcome(lambda: member.commit({TopicPartition(scene.topic, 0): (7, "seven")}))
@@ -294,8 +294,8 @@ def test_a_member_that_was_lost_writes_under_a_new_id(kafka: Kafka, members: Mem
     settings = two.member._settings
     farewell = wire.leave(settings, scene.identity.member_id, "the coordinator put it out")
     assert two.member._connection is not None
-    assert two.member._voice is not None
-    group = two.member._voice.group
+    assert two.member._rebalance is not None
+    group = two.member._rebalance.group
     two.member._connection.run(lambda: group.request(farewell, 5), 5)
 
     members.until(lambda: one.losses, "the loss")

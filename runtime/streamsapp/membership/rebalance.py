@@ -39,7 +39,7 @@ SETTLING = 0.02
 AGAIN = 1.0
 
 
-class Voice:
+class RebalanceHandler:
     """One member's part in the group."""
 
     def __init__(
