@@ -15,7 +15,14 @@ import msgspec
 from streamsapp.membership import protocol, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan, TaskAssignor
-from streamsapp.membership.protocol import Definition, GroupView, MalformedError, PeerEntry, Share, Subscription
+from streamsapp.membership.protocol import (
+    AssignmentInfo,
+    Definition,
+    GroupView,
+    MalformedError,
+    PeerEntry,
+    Subscription,
+)
 from streamsapp.record import TaskId
 
 log = logging.getLogger(__name__)
@@ -187,19 +194,19 @@ def _view(said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> Gro
 def _share(said: Said, share: MemberPlan, group: bytes) -> bytes:
     partitions = {partition for task in share.active for partition in said.tasks[task].partitions}
     active, standby, warmup = (protocol.pack(each) for each in (share.active, share.standby, share.warmup))
-    told = Share(active, standby, warmup, group, said.nonce, list(share.notes))
+    told = AssignmentInfo(active, standby, warmup, group, said.nonce, list(share.notes))
     return wire.assignment(partitions, told.encode())
 
 
 def _nothing(group: bytes) -> bytes:
-    return wire.assignment((), Share({}, {}, {}, group, 0).encode())
+    return wire.assignment((), AssignmentInfo({}, {}, {}, group, 0).encode())
 
 
-def read_assignment(data: bytes) -> tuple[Share, GroupView]:
+def read_assignment(data: bytes) -> tuple[AssignmentInfo, GroupView]:
     """Raises ``MalformedError``."""
     try:
         user_data = wire.user_data_of_assignment(data)
     except Exception as error:  # kafka-python raises what it likes
         raise MalformedError(str(error)) from error
-    share = Share.decode(user_data)
+    share = AssignmentInfo.decode(user_data)
     return share, GroupView.decode(share.group)

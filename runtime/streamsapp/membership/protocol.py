@@ -134,7 +134,7 @@ class GroupView(Message, frozen=True):
     held_back: Tasks = {}
 
 
-class Share(Message, frozen=True):
+class AssignmentInfo(Message, frozen=True):
     """What one member is told."""
 
     active: Tasks

@@ -25,7 +25,7 @@ from streamsapp.membership.group import GroupMembership
 from streamsapp.membership.handover import Handover
 from streamsapp.membership.leader import Reader, Said
 from streamsapp.membership.member_id import MemberId
-from streamsapp.membership.protocol import GroupView, MalformedError, Share, Subscription
+from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError, Subscription
 from streamsapp.membership.wire import GroupSettings, Identity
 from streamsapp.record import TaskId
 
@@ -169,7 +169,7 @@ class RebalanceHandler:
             self._asked_to_stop = True
             self._handover.put(ShutdownRequested(), self._transactional_id)
 
-    def _read(self, identity: Identity, share: Share, view: GroupView) -> Assignment:
+    def _read(self, identity: Identity, share: AssignmentInfo, view: GroupView) -> Assignment:
         assignment = Assignment(
             active=protocol.unpack(share.active),
             standby=protocol.unpack(share.standby),

@@ -18,7 +18,7 @@ from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
 from streamsapp.membership.leader import Reader, Said
-from streamsapp.membership.protocol import GroupView, MalformedError, PeerEntry, Share
+from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError, PeerEntry
 
 TASKS = {
     TaskId(0, each): TaskInfo(frozenset({TopicPartition("in", each)}), stateful=True, definition="v1")
@@ -115,7 +115,7 @@ def test_whatever_a_member_says_the_others_are_told_their_tasks(says: bytes) -> 
 @settings(derandomize=True)
 @given(st.binary(max_size=300) | st.builds(lambda fields: zlib.compress(msgspec.msgpack.encode(fields)), anything))
 def test_whatever_a_leader_says_is_read_or_malformed(data: bytes) -> None:
-    for each in (data, wire.assignment((), data), wire.assignment((), Share({}, {}, {}, data, 1).encode())):
+    for each in (data, wire.assignment((), data), wire.assignment((), AssignmentInfo({}, {}, {}, data, 1).encode())):
         with pytest.raises(MalformedError):
             leader.read_assignment(each)
 
@@ -125,7 +125,7 @@ def test_whatever_a_leader_says_is_read_or_malformed(data: bytes) -> None:
 )
 def test_the_endpoint_of_a_peer_is_a_host_and_a_port_or_the_assignment_is_malformed(endpoint: str) -> None:
     view = GroupView(1, [PeerEntry("one", endpoint, "", {}, {}, False)], [], False)
-    told = wire.assignment((), Share({}, {}, {}, view.encode(), 1).encode())
+    told = wire.assignment((), AssignmentInfo({}, {}, {}, view.encode(), 1).encode())
 
     with pytest.raises(MalformedError, match="matching regex"):
         leader.read_assignment(told)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from streamsapp import TaskId, TopicPartition
 from streamsapp.membership import protocol
 from streamsapp.membership.api import TaskInfo
-from streamsapp.membership.protocol import MalformedError, Share, Subscription
+from streamsapp.membership.protocol import AssignmentInfo, MalformedError, Subscription
 
 task_ids = st.builds(TaskId, st.integers(0, 5), st.integers(0, 300))
 lags = st.dictionaries(task_ids, st.none() | st.integers(0, 2**62))
@@ -69,7 +69,7 @@ def test_what_an_earlier_version_did_not_tell_is_not_known() -> None:
 def test_a_share_of_an_earlier_leader_has_no_notes() -> None:
     fields = [{0: [0, 1]}, {}, {}, b"group", 5]
 
-    assert Share.decode(zlib.compress(msgspec.msgpack.encode(fields))).notes == []
+    assert AssignmentInfo.decode(zlib.compress(msgspec.msgpack.encode(fields))).notes == []
 
 
 @pytest.mark.parametrize(
@@ -110,6 +110,6 @@ def test_a_thousand_tasks_take_little_room() -> None:
 
 
 def test_a_share_is_told_apart_from_its_predecessors() -> None:
-    share = Share({0: [0, 1]}, {}, {}, b"group", 5)
+    share = AssignmentInfo({0: [0, 1]}, {}, {}, b"group", 5)
 
-    assert Share.decode(share.encode()).nonce == 5
+    assert AssignmentInfo.decode(share.encode()).nonce == 5
