@@ -24,7 +24,7 @@ _FLAGS = {"": True, "1": True, "true": True, "0": False, "false": False}
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryParameters:
     """A request's parameters."""
 
     partition: int | None = None
@@ -51,11 +51,11 @@ class StateRoute:
     def __call__(self, request: Request) -> Answer:
         try:
             name, slash, key = request.path.removeprefix("/state/").partition("/")
-            asked = parse_parameters(request.query)
+            parameters = parse_parameters(request.query)
             store = self._queries.store(unquote(name, errors="strict"))
             if slash:
-                return self._key(store, unquote(key, errors="strict"), asked, request)
-            return self._range(store, asked, request)
+                return self._key(store, unquote(key, errors="strict"), parameters, request)
+            return self._range(store, parameters, request)
         except (InvalidQueryError, UnicodeDecodeError) as error:
             return json_answer({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except UnknownStateStoreError as error:
@@ -63,72 +63,76 @@ class StateRoute:
         except StoreNotAvailableError as error:
             return _unavailable(error)
 
-    def _key(self, store: StoreInfo, text: str, asked: Asked, request: Request) -> Answer:
-        key = parse_key(store, text, as_bytes=asked.as_bytes)
-        partitions = self._queries.partitions_of(store, key) if asked.partition is None else [asked.partition]
+    def _key(self, store: StoreInfo, text: str, parameters: QueryParameters, request: Request) -> Answer:
+        key = parse_key(store, text, as_bytes=parameters.as_bytes)
+        partitions = self._queries.partitions_of(store, key) if parameters.partition is None else [parameters.partition]
         try:
-            found, source = self._find(store, partitions, key, asked)
+            found, source = self._find(store, partitions, key, parameters)
         except StoreNotAvailableError as error:
-            return self._elsewhere(error, asked, request)
-        document = {"store": store.name, **show(store, found, as_bytes=asked.as_bytes), **_shown(source)}
+            return self._elsewhere(error, parameters, request)
+        document = {"store": store.name, **show(store, found, as_bytes=parameters.as_bytes), **_shown(source)}
         if found.raw is not None:
             return json_answer(document)
         return json_answer(document | {"searched": sorted(partitions)}, HTTPStatus.NOT_FOUND)
 
-    def _find(self, store: StoreInfo, partitions: list[int], key: bytes, asked: Asked) -> tuple[Found, Source]:
-        if asked.local:
-            return self._queries.find_here(store, partitions, key, asked.stale)
-        if not asked.proxy:
+    def _find(
+        self, store: StoreInfo, partitions: list[int], key: bytes, parameters: QueryParameters
+    ) -> tuple[Found, Source]:
+        if parameters.local:
+            return self._queries.find_here(store, partitions, key, parameters.stale)
+        if not parameters.proxy:
             # Whoever asks is sent to the likeliest owner. When that one has nothing, it asks the others itself.
-            found, source = self._queries.local.get(store, partitions[0], key, asked.stale)
+            found, source = self._queries.local.get(store, partitions[0], key, parameters.stale)
             if found.raw is not None or len(partitions) == 1:
                 return found, source
-        return self._queries.find(store, partitions, key, asked.stale)
+        return self._queries.find(store, partitions, key, parameters.stale)
 
-    def _range(self, store: StoreInfo, asked: Asked, request: Request) -> Answer:
-        keys = _key_range(store, asked)
-        if asked.partition is None:
-            return self._page(store, keys, asked)
+    def _range(self, store: StoreInfo, parameters: QueryParameters, request: Request) -> Answer:
+        keys = _key_range(store, parameters)
+        if parameters.partition is None:
+            return self._page(store, keys, parameters)
         try:
-            page, source = self._queries.local.range(store, asked.partition, keys, asked.limit, asked.stale)
+            page, source = self._queries.local.range(
+                store, parameters.partition, keys, parameters.limit, parameters.stale
+            )
         except StoreNotAvailableError as error:
-            if not asked.proxy or asked.local:
-                return self._elsewhere(error, asked, request)
-            page = self._queries.remote_range(store, asked.partition, keys, asked.limit, asked.stale)
-            return json_answer(_document(store, page, asked) | {"partition": asked.partition})
-        return json_answer(_document(store, page, asked) | _shown(source))
+            if not parameters.proxy or parameters.local:
+                return self._elsewhere(error, parameters, request)
+            page = self._queries.remote_range(store, parameters.partition, keys, parameters.limit, parameters.stale)
+            return json_answer(_document(store, page, parameters) | {"partition": parameters.partition})
+        return json_answer(_document(store, page, parameters) | _shown(source))
 
-    def _page(self, store: StoreInfo, keys: KeyRange, asked: Asked) -> Answer:
+    def _page(self, store: StoreInfo, keys: KeyRange, parameters: QueryParameters) -> Answer:
         """All partitions behind this endpoint, or of the whole application; what is left out is named."""
         pages: list[Page] = []
         covered: list[int] = []
         elsewhere: dict[str, str | None] = {}
         for partition in range(store.partitions):
             try:
-                pages.append(self._partition(store, partition, keys, asked))
+                pages.append(self._partition(store, partition, keys, parameters))
                 covered.append(partition)
             except StoreNotAvailableError as error:
-                if asked.proxy:
+                if parameters.proxy:
                     raise
                 elsewhere[str(partition)] = error.owner
-        document = _document(store, merged(pages, asked.limit), asked)
+        document = _document(store, merged(pages, parameters.limit), parameters)
         return json_answer(document | {"partitions": covered, "elsewhere": elsewhere})
 
-    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, asked: Asked) -> Page:
+    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, parameters: QueryParameters) -> Page:
         most_bytes = PAGE_BYTES // store.partitions
         try:
-            page, _ = self._queries.local.range(store, partition, keys, asked.limit, asked.stale, most_bytes)
+            page, _ = self._queries.local.range(store, partition, keys, parameters.limit, parameters.stale, most_bytes)
         except StoreNotAvailableError as error:
             # An instance that shares this endpoint lives in the same pod.
             same = error.owner is not None and error.owner == self._queries.host.endpoint
-            if not same and (asked.local or not asked.proxy):
+            if not same and (parameters.local or not parameters.proxy):
                 raise
-            page = self._queries.remote_range(store, partition, keys, asked.limit, asked.stale)
-        return page.cut(asked.limit, most_bytes)
+            page = self._queries.remote_range(store, partition, keys, parameters.limit, parameters.stale)
+        return page.cut(parameters.limit, most_bytes)
 
-    def _elsewhere(self, error: StoreNotAvailableError, asked: Asked, request: Request) -> Answer:
+    def _elsewhere(self, error: StoreNotAvailableError, parameters: QueryParameters, request: Request) -> Answer:
         """It is not here, and whoever asks is to go there himself."""
-        if asked.local:
+        if parameters.local:
             return json_answer({"error": str(error), "owner": error.owner}, HTTPStatus.MISDIRECTED_REQUEST)
         if error.owner is None or error.owner == self._queries.host.endpoint:
             return _unavailable(error)
@@ -137,7 +141,7 @@ class StateRoute:
         return json_answer(document, HTTPStatus.TEMPORARY_REDIRECT, Location=location)
 
 
-def parse_parameters(query: str) -> Asked:
+def parse_parameters(query: str) -> QueryParameters:
     """What the part behind the question mark says; what is not known is refused, as it may be a bound misspelt."""
     given = dict(parse_qsl(query, keep_blank_values=True, errors="strict"))
     settings: dict[str, Any] = {}
@@ -155,7 +159,7 @@ def parse_parameters(query: str) -> Asked:
         raise InvalidQueryError("standby: say standby=ok to be answered by replicas, and leave out maxLag otherwise")
     if not 1 <= settings.get("limit", _LIMIT) <= _MAX_LIMIT:
         raise InvalidQueryError(f"limit: expected 1 to {_MAX_LIMIT}, got {settings['limit']}")
-    return Asked(**settings, stale=None if standby is None else Staleness(**bounds))
+    return QueryParameters(**settings, stale=None if standby is None else Staleness(**bounds))
 
 
 _PARAMETERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
@@ -172,19 +176,21 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
-def _key_range(store: StoreInfo, asked: Asked) -> KeyRange:
+def _key_range(store: StoreInfo, parameters: QueryParameters) -> KeyRange:
     """Empty bounds are open."""
-    start = parse_key(store, asked.from_, as_bytes=asked.as_bytes) if asked.from_ else b""
-    if asked.before:
-        return KeyRange(start, parse_key(store, asked.before, as_bytes=asked.as_bytes))
+    start = parse_key(store, parameters.from_, as_bytes=parameters.as_bytes) if parameters.from_ else b""
+    if parameters.before:
+        return KeyRange(start, parse_key(store, parameters.before, as_bytes=parameters.as_bytes))
     # The end is exclusive; a zero byte appended is the next key there can be.
-    return KeyRange(start, parse_key(store, asked.to, as_bytes=asked.as_bytes) + b"\x00" if asked.to else None)
+    return KeyRange(
+        start, parse_key(store, parameters.to, as_bytes=parameters.as_bytes) + b"\x00" if parameters.to else None
+    )
 
 
-def _document(store: StoreInfo, page: Page, asked: Asked) -> dict[str, Any]:
+def _document(store: StoreInfo, page: Page, parameters: QueryParameters) -> dict[str, Any]:
     """The entries, and where to go on: ``next`` is the ``from`` of the next page."""
-    entries = [show(store, each, as_bytes=asked.as_bytes) for each in page.entries]
-    following = None if page.next is None else show_key(store, page.next, as_bytes=asked.as_bytes)
+    entries = [show(store, each, as_bytes=parameters.as_bytes) for each in page.entries]
+    following = None if page.next is None else show_key(store, page.next, as_bytes=parameters.as_bytes)
     return {"store": store.name, "entries": entries, "next": following}
 
 
