@@ -213,7 +213,8 @@ def _operator(deployment: Document) -> OperatorSeen:
     watched = next(iter(values), "*") or "*"
     metadata = deployment["metadata"]
     names = None if watched == "*" else tuple(name.strip() for name in watched.split(","))
-    return OperatorSeen(metadata["namespace"], metadata["name"], names)
+    running = bool((deployment.get("status") or {}).get("readyReplicas"))
+    return OperatorSeen(metadata["namespace"], metadata["name"], names, running)
 
 
 def _document(body: str | bytes | None) -> Document:

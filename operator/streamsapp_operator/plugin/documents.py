@@ -133,6 +133,7 @@ class App:
     has_remote_state: bool
     max_standby_lag: int
     max_observation_age_seconds: int
+    generation: int
     #: An operator has written a status.
     attended: bool
     status: AppStatus
@@ -151,6 +152,7 @@ def read_app(document: Mapping[str, Any]) -> App:
         has_remote_state=bool(spec.get("remoteState")),
         max_standby_lag=rollout.get("maxStandbyLag", usual.max_standby_lag),
         max_observation_age_seconds=rollout.get("maxObservationAgeSeconds", usual.max_observation_age_seconds),
+        generation=int(metadata.get("generation") or 0),
         attended=bool(document.get("status")),
         status=from_document(document.get("status")),
     )

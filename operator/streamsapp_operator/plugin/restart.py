@@ -12,7 +12,7 @@ from streamsapp_operator.plugin.documents import App, read_app
 from streamsapp_operator.plugin.errors import FAILED, WRONG_INPUT, PluginError
 from streamsapp_operator.plugin.progress import Follower
 from streamsapp_operator.plugin.session import Session, warn
-from streamsapp_operator.plugin.status import unattended
+from streamsapp_operator.plugin.status import forsaken, unattended
 from streamsapp_operator.plugin.style import Tone
 
 _LOOK_SECONDS = 0.5
@@ -50,6 +50,9 @@ def run(options: argparse.Namespace, session: Session) -> int:
     session.cluster.annotate(before.name, {RESTARTED_AT: at})
     if options.output == "text":
         session.print([f"{session.style.title(before.name)}: restart asked for in namespace {before.namespace}"])
+    nobody = forsaken(before, session.cluster.operators()) if before.attended else None
+    if nobody is not None:
+        warn(f"{nobody} It begins when one runs again")
     if not options.wait:
         if options.output == "json":
             session.print_json({"name": before.name, "namespace": before.namespace, "restartedAt": at})

@@ -24,6 +24,8 @@ class OperatorSeen:
     name: str
     #: ``None``: all namespaces.
     watched: tuple[str, ...] | None
+    #: A pod of it is ready.
+    running: bool = True
 
 
 class Cluster(Protocol):

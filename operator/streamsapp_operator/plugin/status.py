@@ -55,6 +55,23 @@ def _lines(name: str, session: Session) -> Iterator[str]:
         yield ""
         for line in unattended(app, session.cluster.operators()):
             yield session.style.paint(f"  {line}", Tone.WARN)
+    nobody = forsaken(app, session.cluster.operators()) if app.attended else None
+    if nobody is not None:
+        yield ""
+        yield session.style.paint(f"  {nobody}", Tone.WARN)
+
+
+def forsaken(app: App, operators: Sequence[OperatorSeen] | None) -> str | None:
+    """That nobody looks after an application any more, as far as can be seen: what its status says is old then."""
+    if operators is None:  # only what the application itself tells
+        behind = app.status.observed_generation < app.generation
+        return "The last change was not taken notice of yet: does an operator run?" if behind else None
+    ours = [each for each in operators if each.watched is None or app.namespace in each.watched]
+    if any(each.running for each in ours):
+        return None
+    names = ", ".join(f"Deployment {each.name} in namespace {each.namespace} has no ready pod" for each in ours)
+    why = names or "there is no Deployment of one that watches this namespace"
+    return f"No operator runs ({why}): the status is as it was left, and nothing is done that is asked for."
 
 
 def unattended(app: App, operators: Sequence[OperatorSeen] | None) -> Iterator[str]:

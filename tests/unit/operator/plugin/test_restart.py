@@ -11,7 +11,7 @@ import pytest
 from kubectl_parts import FakeCluster, Terminal, ago, app_document, healthy_status
 from streamsapp_operator.plugin import restart
 from streamsapp_operator.plugin.errors import PluginError
-from streamsapp_operator.plugin.session import Document
+from streamsapp_operator.plugin.session import Document, OperatorSeen
 from streamsapp_operator.plugin.style import Style
 
 BLOCKER = {"pod": "wordcount-0", "task": "1_0", "store": "counts", "reason": "StandbyBehind: far", "lag": 5000}
@@ -120,6 +120,15 @@ def test_says_on_stderr_when_no_operator_takes_it_up(capsys: pytest.CaptureFixtu
     cluster = FakeCluster([BEFORE] * 70 + LOOKS[2:])
     assert restart.run(options(), Terminal(cluster, Style()).session) == 0
     assert capsys.readouterr().err.count("no operator has taken it up") == 1
+
+
+def test_says_at_once_when_no_operator_runs_that_would_do_it(capsys: pytest.CaptureFixture[str]) -> None:
+    stopped = OperatorSeen("ops", "streamsapp-operator", None, running=False)
+    cluster = FakeCluster([BEFORE], seen_operators=[stopped])
+    assert restart.run(options(wait=False), Terminal(cluster, Style()).session) == 0
+    said = capsys.readouterr().err
+    assert "streamsapp-operator in namespace ops has no ready pod" in said
+    assert "It begins when one runs again" in said
 
 
 def test_a_suspended_application_is_not_restarted() -> None:

@@ -118,6 +118,37 @@ def test_says_why_nobody_looks_after_an_application(operators: list[OperatorSeen
     assert told in text
 
 
+STOPPED = OperatorSeen("ops", "streamsapp-operator", None, running=False)
+
+
+@pytest.mark.parametrize(
+    ("operators", "told"),
+    [
+        ([], "there is no Deployment of one that watches this namespace"),
+        ([STOPPED], "Deployment streamsapp-operator in namespace ops has no ready pod"),
+        ([STOPPED, OperatorSeen("ops", "other", ("team",))], "streamsapp-operator in namespace ops has no ready pod"),
+    ],
+)
+def test_says_that_a_status_is_old_when_no_operator_runs(operators: list[OperatorSeen], told: str) -> None:
+    text = status_of(FakeCluster([app_document(healthy_status())], seen_operators=operators))
+    assert "No operator runs (" in text
+    assert told in text
+    assert "the status is as it was left" in text
+
+
+def test_says_nothing_of_operators_where_one_runs_or_cannot_be_seen() -> None:
+    running = OperatorSeen("ops", "streamsapp-operator", ("default",))
+    for operators in ([STOPPED, running], None):
+        text = status_of(FakeCluster([app_document(healthy_status())], seen_operators=operators))
+        assert "operator" not in text
+
+
+def test_says_that_a_change_was_not_taken_notice_of_where_operators_cannot_be_seen() -> None:
+    changed = app_document(healthy_status())
+    changed["metadata"]["generation"] = 5
+    assert "The last change was not taken notice of yet" in status_of(FakeCluster([changed]))
+
+
 def test_does_not_complain_about_the_operator_of_an_application_that_was_just_made() -> None:
     fresh = app_document()
     fresh["metadata"]["creationTimestamp"] = ago(2)
