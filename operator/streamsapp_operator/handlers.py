@@ -13,6 +13,7 @@ from typing import Any
 import kopf
 
 from streamsapp_operator.children.names import NAME_LABEL
+from streamsapp_operator.kopf_session import shallow_session
 from streamsapp_operator.kube.kinds import POD, STREAMS_APP
 from streamsapp_operator.loop import Key, Loops
 from streamsapp_operator.times import SteadyClock
@@ -51,8 +52,9 @@ def make_registry(loops: Loops, age: WatchAge, clock: SteadyClock) -> kopf.Opera
             age.told(key_of(POD, metadata), metadata["resourceVersion"], clock.now())
         loops.nudge(Key(metadata["namespace"], metadata["labels"][NAME_LABEL]))
 
-    async def login(**arguments: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_via_client(**arguments)
+    async def login(**arguments: Any) -> kopf.AiohttpSession | None:
+        info = kopf.login_via_client(**arguments)
+        return None if info is None else shallow_session(info)
 
     kopf.on.login(registry=registry)(login)
     group, _, version = STREAMS_APP.api_version.partition("/")

@@ -31,6 +31,17 @@ def read_json(data: bytes) -> Any:
         return json.loads(b"".join(_cut(data)))
 
 
+def shallow(data: bytes) -> bytes:
+    """The same for a reader of somebody else's: as it is, or cut to ``DEEPEST`` levels where it is too deep."""
+    try:
+        json.loads(data)
+    except RecursionError:
+        return b"".join(_cut(data))
+    except ValueError:
+        pass  # the reader says so
+    return data
+
+
 def depth_fault(value: Any, path: str, most: int = DEEPEST_SPEC) -> str | None:
     """Where ``value`` is nested more deeply than it may be, and the remedy; ``None`` if it is not. Goes level by level:
     it needs no stack."""
