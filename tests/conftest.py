@@ -32,7 +32,7 @@ _MORE_SEEDS = 5
 
 # How long an example takes says nothing on a machine that runs brokers beside it; a hang meets the timeout.
 settings.register_profile("house", deadline=None, max_examples=50)
-settings.register_profile("long", deadline=None, max_examples=1000)
+settings.register_profile("long", deadline=None, max_examples=300)
 settings.load_profile("house")
 
 

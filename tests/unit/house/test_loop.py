@@ -68,3 +68,23 @@ def test_what_this_machine_cannot_run_is_told_in_one_line_with_the_reason(tmp_pa
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     reason = "only root may mount file systems, and not in every container"
     assert f"not run here: 2 tests: {reason}" in answer.stdout.splitlines()
+
+
+def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_changes(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text("utf-8"), encoding="utf-8")
+    (tmp_path / "Makefile").write_text("test:\n\t@echo tested\ntest-long:\n\t@echo long $(PART) $(SEED) $(LOAD)\n")
+    parts = set()
+    for hour in range(16):
+        (tmp_path / "date").write_text(f"#!/bin/sh\necho {1_800_000_000 + 3600 * hour}\n", encoding="utf-8")
+        (tmp_path / "date").chmod(0o755)
+        environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        command = ["sh", str(tmp_path / ".ci" / "run")]
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        tested, repeats, long = answer.stdout.splitlines()
+        assert tested == "tested"
+        part, seed, load = long.removeprefix("long ").split()
+        assert repeats == f"make test-long LOAD={load} PART={part} SEED={seed}"
+        parts.add(part)
+    assert parts == {f"{number}/8" for number in range(1, 9)}
+    assert ".ci/run" in (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
