@@ -74,8 +74,8 @@ class Layout:
 def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> Layout:
     """Check the source topics, create what internal topics are missing, and derive the tasks."""
     existing = admin.partition_counts()
-    _check_written(topology, config, existing, admin.why_missing)
     layout, needed = lay_out(topology, config, existing, admin.why_missing)
+    _check_written(topology, config, existing, admin.why_missing)
     admin.create(missing_topics(needed, existing), config.replication_factor)
     topic, limit = config.dead_letter_queue_topic, layout.dead_letters.limit
     if topic is None or topic not in existing:

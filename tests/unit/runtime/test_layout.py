@@ -20,10 +20,10 @@ consumed, produced = Consumed(key_serde=text, value_serde=text), Produced(key_se
 
 
 class FakeAdmin:
-    """A broker with these topics."""
+    """A broker with these topics, and those that the topologies write to."""
 
     def __init__(self, **topics: int) -> None:
-        self.topics = topics
+        self.topics = {"out": 1, "totals": 1} | topics
         self.created: dict[str, int] = {}
 
     def partition_counts(self) -> dict[str, int]:
@@ -52,6 +52,15 @@ def test_every_partition_of_a_source_topic_becomes_a_task() -> None:
 
     assert [str(task_id) for task_id in plans] == ["0_0", "0_1", "0_2"]
     assert list(plans[TaskId(0, 1)].inputs) == [TopicPartition("in", 1)]
+
+
+def test_a_sink_topic_that_is_missing_is_told_with_the_line_that_writes_to_it() -> None:
+    admin = FakeAdmin(**{"in": 1})
+    del admin.topics["out"]
+
+    with pytest.raises(TopicError, match=r"^topic out does not exist: create it, sink sink \(added at .*:\d+\) writes"):
+        layout(through(), admin)
+    assert not admin.created
 
 
 def test_topics_read_together_share_tasks_in_the_order_of_the_sources() -> None:
