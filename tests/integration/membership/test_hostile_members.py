@@ -13,6 +13,9 @@ from streamsapp import TopicPartition
 from streamsapp.membership import leader
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 
+#: Nobody dies here: a machine that is busy must not look like it.
+PATIENT = {"session.timeout.ms": "30000", "heartbeat.interval.ms": "100"}
+
 
 def _commit(members: Members, instance: Instance, topic: str, offset: int) -> None:
     members.until(instance.member.begin_commit, "the leave to commit")
@@ -22,10 +25,10 @@ def _commit(members: Members, instance: Instance, topic: str, offset: int) -> No
 
 def test_whatever_a_member_says_the_good_ones_keep_processing(kafka: Kafka, members: Members) -> None:
     topic, app = kafka.create_topic(partitions=4), kafka.unique("app")
-    good = [members.join(app, tasks_of(topic, 4), HighAvailabilityTaskAssignor()) for _ in range(2)]
+    good = [members.join(app, tasks_of(topic, 4), HighAvailabilityTaskAssignor(), kafka=PATIENT) for _ in range(2)]
     members.settled(*good, partitions=range(4))
     for offset, (what, says) in enumerate(SUBSCRIPTIONS.items(), start=1):
-        stranger = Stranger(members.config(app), says)
+        stranger = Stranger(members.config(app, kafka=PATIENT), says)
         members.until(stranger.heard.is_set, f"an assignment for a member that says {what}")
         members.settled(*good, partitions=range(4))
 
@@ -46,9 +49,9 @@ def test_a_member_that_leaves_under_the_id_of_another_applications_producer_does
     victim = f"{kafka.unique('other')}-{uuid4()}"
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": victim})
     producer.init_transactions(30)
-    good = [members.join(app, tasks_of(topic, 4)) for _ in range(2)]
+    good = [members.join(app, tasks_of(topic, 4), kafka=PATIENT) for _ in range(2)]
     members.settled(*good, partitions=range(4))
-    stranger = Stranger(members.config(app), metadata(transactional_id=victim))
+    stranger = Stranger(members.config(app, kafka=PATIENT), metadata(transactional_id=victim))
     members.until(stranger.heard.is_set, "its assignment")
     members.settled(*good, partitions=range(4))
 
