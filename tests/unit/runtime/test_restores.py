@@ -12,6 +12,7 @@ from restoring import keys
 from snapshotting import CHANGELOG, IN, Gate, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.remote.fetch import fetch
+from streamsapp.remote.objects import Moved, ObjectStoreError
 from streamsapp.runtime.remote_ import restores
 from streamsapp.runtime.remote_.local import LocalRecord, LocalState
 from streamsapp.tasks.states import TaskRole, TaskState
@@ -292,6 +293,64 @@ def test_what_came_before_the_object_store_went_away_is_not_downloaded_again_nor
     assert len(others) == len(set(others)) > 1
     assert keys(task) == ["0"]
     assert not [*heir.directory.rglob("*.part")]
+
+
+def test_a_file_that_is_cut_off_every_time_leads_to_the_snapshot_before(
+    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = owner.publish("a")
+    second = owner.publish("b")
+    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    whole = {file.object for file in first.files}
+    cut = {heir.remote.chain(TASK).file_key(file) for file in second.files if file.object not in whole}
+    download, tries = objects.download, 0
+
+    def cuts_off(key: str, target: Path, size: int, moved: Moved) -> None:
+        nonlocal tries
+        if key not in cut:
+            return download(key, target, size, moved)
+        tries += 1
+        heir.thread.clock.advance(5_000)
+        moved(1)
+        raise ObjectStoreError("the connection ended")
+
+    monkeypatch.setattr(objects, "download", cuts_off)
+    heir.thread.log(CHANGELOG, 1)
+    task = heir.thread.task()
+
+    heir.restore(task)
+
+    assert heir.restores.snapshots[TASK] == first
+    assert keys(task) == ["1", "a"]
+    assert tries > 3
+
+
+def test_an_outage_that_one_task_has_waited_for_is_not_waited_for_again_until_it_may_be_over(
+    owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = owner.publish("a")
+    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    objects.before = away
+    for partition in range(2):
+        heir.thread.log(CHANGELOG._replace(partition=partition), 1)
+    first, second, later = heir.thread.task(), heir.thread.task(1), heir.thread.task()
+    heir.thread.thread.add(first)
+    heir.passes_until(lambda: len(objects.asked("probe")) > 2)
+    heir.thread.clock.advance(31_000)
+    heir.passes_until(lambda: not heir.thread.thread.restored.empty())
+    heir.thread.thread.restored.get_nowait()
+    asked = len(objects.calls)
+
+    heir.restore(second)
+
+    assert keys(second) == ["1"]
+    assert len(objects.calls) == asked
+    first.stores.wipe()
+    heir.thread.thread.restored.get_nowait()
+    objects.before = lambda operation, key: None
+    heir.thread.clock.advance(31_000)
+    heir.restore(later)
+    assert heir.restores.snapshots[TASK] == snapshot
 
 
 # ---- a local database ----------------------------------------------------------------------------------------------

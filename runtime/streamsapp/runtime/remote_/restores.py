@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -20,7 +21,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.chain import Chain
 from streamsapp.remote.fetch import DATABASE, Verified, fetch
 from streamsapp.remote.objects import ObjectStoreError
-from streamsapp.remote.snapshot import InputPoint, Snapshot
+from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotFile
 from streamsapp.runtime.layout import fingerprint
 from streamsapp.runtime.preparing import Prepared
 from streamsapp.runtime.remote_.changelog_facts import ChangelogFacts, Changelogs, Gap
@@ -34,6 +35,8 @@ from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: How long a restore that makes no progress waits for the object store, in seconds.
 PATIENCE = 30.0
@@ -68,6 +71,7 @@ class Restores:
         self._jobs: dict[TaskId, Job] = {}
         #: What no task shall begin with again.
         self.damage = Damage()
+        self._outage = _Outage(clock)
         #: The snapshot that a task here began with; read by status.
         self.snapshots: dict[TaskId, Snapshot] = {}
         #: The last restore of each task; read by status and metrics.
@@ -137,7 +141,7 @@ class Restores:
     def _look_for_inputs(self, task: StreamTask, job: Job) -> Prepared:
         """The group knows them, too, as long as it exists, so that nobody waits for an object store that is away."""
         try:
-            bootstrap = self._remote.bootstrap()
+            bootstrap = self._outage.observed(self._remote.bootstrap)
         except ObjectStoreError as error:
             log.info("task %s: whether there was a bootstrap is not known: %s", task.id, error)
             return Prepared()
@@ -171,7 +175,7 @@ class Restores:
     def _is_owners(self, epoch: int, chain: Chain, task: StreamTask) -> bool:
         """Whether nobody else has had the task since this disk did."""
         try:
-            number, newest = chain.newest()
+            number, newest = self._outage.observed(chain.newest)
         except ObjectStoreError as error:
             verdict = "used, as it stands at a commit" if self._exactly_once else "not used"
             log.warning("task %s: who has had it since is not known (%s); local state is %s", task.id, error, verdict)
@@ -191,7 +195,7 @@ class Restores:
         gaps: list[Gap] = []
 
         def objection(snapshot: Snapshot) -> str | None:
-            fault = self.damage.objection(snapshot) or facts.objection(snapshot, task)
+            fault = self.damage.objection(snapshot) or progress.objection(snapshot) or facts.objection(snapshot, task)
             if fault is None:
                 progress.expect(
                     snapshot.total_bytes, self._rates.predict(snapshot.total_bytes, facts.tail(snapshot, task))
@@ -221,15 +225,23 @@ class Restores:
         job: Job,
     ) -> Snapshot | None:
         limit, verified = self._remote.config.max_snapshot_bytes, Verified()
+
+        def reach() -> None:
+            self._remote.ensure_fit()
+            self._remote.bootstrap()  # raises in the middle of one
+            chain.numbers()
+
         while True:
+            reached = False
             try:
-                self._remote.ensure_fit()
-                self._remote.bootstrap()  # raises in the middle of one
+                self._outage.observed(reach)
+                reached = True
+                progress.begin_try(len(verified))
                 return fetch(chain, directory, objection, limit, progress.moved, progress.ended, verified=verified)
             except ObjectStoreError as error:
                 if job.cancelled.is_set():
                     return None
-                if progress.ended():
+                if (progress.ended() or self._outage.lasts) and not (reached and progress.give_up()):
                     log.warning("task %s: no snapshot within %.0f s: %s; its changelog is read instead",
                                 task.id, PATIENCE, error)  # fmt: skip
                     return None
@@ -247,8 +259,40 @@ class Restores:
             log.info("task %s: its snapshot is of another version of the topology", task.id)
 
 
+class _Outage:
+    """The object store is away for all tasks of an instance at once: the first that wait find out, and the others need
+    not wait as long again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        #: When it was found away first and last, and how.
+        self._found: tuple[float, float, ObjectStoreError] | None = None
+
+    @property
+    def lasts(self) -> ObjectStoreError | None:
+        """How it is away, if it has been for as long as anybody waits, and was a moment ago."""
+        found, now = self._found, self._clock.monotonic()
+        return found[2] if found is not None and now - found[0] > PATIENCE >= now - found[1] else None
+
+    def observed(self, request: Callable[[], T]) -> T:
+        """What ``request`` returns; raises ``ObjectStoreError`` as it does, and at once while the outage lasts."""
+        if (error := self.lasts) is not None:
+            raise error
+        try:
+            result = request()
+        except ObjectStoreError as failure:
+            now = self._clock.monotonic()
+            with self._lock:
+                self._found = (self._found[0] if self._found is not None else now, now, failure)
+            raise
+        self._found = None
+        return result
+
+
 class _Progress:
-    """A fetch under way; what it moves is what keeps it going."""
+    """A fetch under way. What it moves keeps it going, but not what an earlier try had moved already: a file that is
+    cut off at the same place every time is no progress."""
 
     def __init__(self, timing: RestoreTiming, clock: Clock, job: Job) -> None:
         self.timing = timing
@@ -256,6 +300,12 @@ class _Progress:
         self._job = job
         self._last = timing.began
         self._lock = threading.Lock()
+        #: Bytes of this try, and the most that any try had since the last file was complete.
+        self._moved = self._most = 0
+        self._complete = 0
+        self._current: Snapshot | None = None
+        #: Files of snapshots that did not come within the time.
+        self._given_up: set[tuple[SnapshotFile, ...]] = set()
 
     def expect(self, total: int, predicted: float | None) -> None:
         self.timing.total_bytes, self.timing.predicted = total, predicted
@@ -265,7 +315,32 @@ class _Progress:
             raise ObjectStoreError("nobody waits for this snapshot any more")
         with self._lock:
             self.timing.moved_bytes += count
-            self._last = self._clock.monotonic()
+            self._moved += count
+            if self._moved > self._most:
+                self._most, self._last = self._moved, self._clock.monotonic()
+
+    def begin_try(self, complete: int) -> None:
+        """``complete`` files need not be fetched any more."""
+        with self._lock:
+            self._moved = 0
+            self._current = None
+            if complete > self._complete:
+                self._complete, self._most = complete, 0
+
+    def objection(self, snapshot: Snapshot) -> str | None:
+        """To a snapshot that was given up; it is the current one otherwise."""
+        if snapshot.files in self._given_up:
+            return f"its files did not come within {PATIENCE:.0f} s"
+        self._current = snapshot
+        return None
+
+    def give_up(self) -> bool:
+        """The current snapshot; whether there was one, so that the one before may be tried."""
+        if self._current is None:
+            return False
+        self._given_up.add(self._current.files)
+        self._most, self._last = 0, self._clock.monotonic()
+        return True
 
     def ended(self) -> bool:
         return self._job.cancelled.is_set() or self._clock.monotonic() - self._last > PATIENCE
