@@ -126,7 +126,7 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
 
     server.start(instance_routes(runtime, runtime.queries, drain), config.application_server)
     log.info("status on http://%s:%d/status", server.host, server.port)
-    with closing_on_signals(leave):
+    with closing_on_signals(leave, within=shutdown_timeout):
         runtime.start()
         error = runtime.wait()
         if error is None and drain.asked.is_set():

@@ -33,14 +33,17 @@ class Impatient(BaseException):
 
 
 @contextmanager
-def closing_on_signals(close: Callable[[], object], one_press: float = _ONE_PRESS) -> Iterator[None]:
+def closing_on_signals(
+    close: Callable[[], object], one_press: float = _ONE_PRESS, within: float | None = None
+) -> Iterator[None]:
     """While the body runs, a first signal calls ``close`` on a thread of its own and a second leaves at once.
 
-    What comes within ``one_press`` seconds of the first is the same wish. On the main thread only.
+    Whatever holds closing up, it is left ``within`` seconds after the first, as by a second signal. What comes within
+    ``one_press`` seconds of the first is the same wish. On the main thread only.
     """
     heard, said = socket.socketpair()
     said.setblocking(False)
-    signals = _Signals(close, one_press, heard)
+    signals = _Signals(close, one_press, within, heard)
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # started by nohup
     wanted = [number for number in _SIGNALS if not (number is signal.SIGHUP and outlives_terminal)]
     handlers = {number: signal.signal(number, signals.interrupt) for number in wanted}
@@ -62,8 +65,11 @@ def closing_on_signals(close: Callable[[], object], one_press: float = _ONE_PRES
 class _Signals:
     """What came so far."""
 
-    def __init__(self, close: Callable[[], object], one_press: float, heard: socket.socket) -> None:
+    def __init__(
+        self, close: Callable[[], object], one_press: float, within: float | None, heard: socket.socket
+    ) -> None:
         self._one_press = one_press
+        self._within = within
         self._heard = heard
         self._impatient = False
         self._began = 0.0
@@ -89,10 +95,19 @@ class _Signals:
             log.info("%s: committing and closing; once more to leave at once", number.name)
             self._began = time.monotonic()
             self.closing.start()
+            if self._within is not None:
+                threading.Thread(target=self._expire, args=(number,), name="deadline", daemon=True).start()
         elif time.monotonic() - self._began >= self._one_press:
             log.warning("%s again: leaving without the last commit", number.name)
             self._impatient = True
             threading.Thread(target=self._insist, args=(number,), name="insist", daemon=True).start()
+
+    def _expire(self, number: signal.Signals) -> None:
+        """One deadline for all that closing waits for: group, producer, transaction, snapshots, threads."""
+        if not self.over.wait(self._within) and not self._impatient:
+            log.warning("closing did not end within %.0f s: leaving; what is not committed is done again", self._within)
+            self._impatient = True
+            self._insist(number)
 
     def _insist(self, number: signal.Signals) -> None:
         """Until the main thread has taken note."""

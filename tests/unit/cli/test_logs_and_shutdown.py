@@ -16,6 +16,16 @@ from streamsapp.cli.logs import JsonFormatter
 from streamsapp.cli.shutdown import Impatient, closing_on_signals
 
 
+def test_closing_that_does_not_end_is_left_at_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
+    never = threading.Event()
+
+    with pytest.raises(Impatient), closing_on_signals(never.wait, within=0.1):  # noqa: PT012 - both wait
+        signal.raise_signal(signal.SIGTERM)
+        never.wait(5)
+
+    assert "closing did not end within" in caplog.text
+
+
 def test_a_json_line_holds_the_traceback_and_stays_one_line() -> None:
     try:
         raise ValueError("two\nlines")
