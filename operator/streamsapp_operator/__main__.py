@@ -23,12 +23,13 @@ from streamsapp_operator.kube.client import Client, login
 from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.kube.lease import Lease
 from streamsapp_operator.logs import set_up_logging
-from streamsapp_operator.loop import Loops
+from streamsapp_operator.loop import Key, Loops
 from streamsapp_operator.metrics import Figures
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import Health, ProbeServer
 from streamsapp_operator.settings import Settings, parse
+from streamsapp_operator.shared import make_cache, make_informers
 from streamsapp_operator.times import SteadyClock
 from streamsapp_operator.turn import Tools
 from streamsapp_operator.watching import Lister, WatchAge
@@ -80,6 +81,7 @@ def run(settings: Settings) -> int:
             reporter=settings.identity,
             may_act=lambda: lease.held,
             plan=plan,
+            cache=make_cache(client),
         )
         code = _work(settings, tools, figures, health, stop) if _served(client, settings, stop) else DONE
         lease.release()
@@ -108,7 +110,13 @@ def _served(client: Client, settings: Settings, stop: threading.Event) -> bool:
 
 def _work(settings: Settings, tools: Tools, figures: Figures, health: Health, stop: threading.Event) -> int:
     loops, age = Loops(tools, figures), WatchAge(tools.clock.now())
-    lister = Lister(tools.client, settings.namespaces, age, tools.clock)
+    missed = lambda namespace, name: loops.saw(Key(namespace, name))  # noqa: E731
+    lister = Lister(tools.client, settings.namespaces, age, tools.clock, missed)
+    assert tools.cache is not None
+    informers = make_informers(tools.client, tools.cache, settings.namespaces, loops, tools.clock)
+    informers.start()
+    if not informers.wait_synced(stop):
+        return DONE
     health.working = (age, loops)
     lister.start()
     try:
@@ -119,6 +127,7 @@ def _work(settings: Settings, tools: Tools, figures: Figures, health: Health, st
         return FAILED
     finally:
         lister.stop()
+        informers.stop()
         loops.close(_LEAVE_SECONDS)
         tools.asker.close()
 

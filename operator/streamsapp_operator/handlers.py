@@ -1,4 +1,4 @@
-"""What kopf is used for: it watches applications and their pods, and wakes loops. It writes nothing.
+"""What kopf is used for: it watches applications, and wakes loops. It writes nothing. ``shared`` watches children.
 
 Handlers run on kopf's event loop, so they only hand over. No finalizers, annotations, events or retries of kopf are in
 use: what an application needs is in its status, and the loop looks for itself.
@@ -12,9 +12,8 @@ from typing import Any
 
 import kopf
 
-from streamsapp_operator.children.names import NAME_LABEL
 from streamsapp_operator.kopf_session import shallow_session
-from streamsapp_operator.kube.kinds import POD, STREAMS_APP
+from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.loop import Key, Loops
 from streamsapp_operator.times import SteadyClock
 from streamsapp_operator.watching import WatchAge, key_of
@@ -44,14 +43,6 @@ def make_registry(loops: Loops, age: WatchAge, clock: SteadyClock) -> kopf.Opera
             seen[key] = asked
         loops.saw(key)
 
-    async def pod_changed(type: str | None, body: Mapping[str, Any], **_: Any) -> None:
-        metadata = body["metadata"]
-        if type == "DELETED":
-            age.gone(key_of(POD, metadata))
-        else:
-            age.told(key_of(POD, metadata), metadata["resourceVersion"], clock.now())
-        loops.nudge(Key(metadata["namespace"], metadata["labels"][NAME_LABEL]))
-
     async def login(**arguments: Any) -> kopf.AiohttpSession | None:
         info = kopf.login_via_client(**arguments)
         return None if info is None else shallow_session(info)
@@ -59,7 +50,6 @@ def make_registry(loops: Loops, age: WatchAge, clock: SteadyClock) -> kopf.Opera
     kopf.on.login(registry=registry)(login)
     group, _, version = STREAMS_APP.api_version.partition("/")
     kopf.on.event(group, version, STREAMS_APP.plural, registry=registry)(app_changed)
-    kopf.on.event("", "v1", POD.plural, labels={NAME_LABEL: kopf.PRESENT}, registry=registry)(pod_changed)
     return registry
 
 
@@ -75,7 +65,6 @@ def make_settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = 150
     settings.watching.connect_timeout = 5
     settings.watching.reconnect_backoff = 1.0
-    settings.watching.label_selectors["", "v1", POD.plural] = NAME_LABEL
     settings.networking.connect_timeout = 5
     settings.networking.request_timeout = 30
     # However long the API server is away.

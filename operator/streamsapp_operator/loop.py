@@ -1,27 +1,32 @@
-"""The loop of one application: a turn every second, sooner when something happened, later when it fails.
+"""The loop of one application: a turn when something happened, and as often as ``pace`` says; later when it fails.
 
-A thread for each application. It never dies of an error: an error is told once, in the log and by an event, until it is
-another one or gone.
+Some threads run the loops of all. A loop never dies of an error: an error is told once, in the log and by an event,
+until it is another one or gone.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import logging
 import threading
-from collections.abc import Callable
+import time
 from typing import NamedTuple
 
 from streamsapp_operator.apply import NameTakenError
 from streamsapp_operator.kube import ApiError, Conflict, Forbidden, Gone, Object, Refused, Rejected, Unavailable
 from streamsapp_operator.metrics import Figures
 from streamsapp_operator.model.observed import Trouble
-from streamsapp_operator.turn import App, Tools, read_app, subject, told_of
+from streamsapp_operator.pace import PERIOD, Pace, motion
+from streamsapp_operator.turn import App, Tools, Turned, read_app, subject, told_of
 from streamsapp_operator.volatile import masked
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two turns when nothing happens, and the least there are however much happens.
-PERIOD, SHORTEST = 1.0, 0.2
+#: The least seconds between two turns, however much happens.
+SHORTEST = 0.2
+#: Loops that turn at the same time: a turn waits for pods that do not answer.
+THREADS = 32
 #: The longest wait after an error of the application's own, and after one of the API server's; seconds.
 LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF = 30.0, 5.0
 
@@ -36,61 +41,48 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class Loop(threading.Thread):
-    """Turns for one application until it is gone."""
+class Loop:
+    """Turns for one application until it is gone; one at a time, on whichever thread has time."""
 
-    def __init__(self, key: Key, tools: Tools, figures: Figures, ended: Callable[[Loop], bool]) -> None:
-        """``ended`` is asked when the application is gone: whether the loop may end."""
-        super().__init__(name=f"app-{key}", daemon=True)
+    def __init__(self, key: Key, tools: Tools, figures: Figures, pace: Pace) -> None:
         self.key = key
         self._tools = tools
         self._figures = figures
-        self._ended = ended
+        self._pace = pace
         self._app: App | None = None
         self._document: Object | None = None
-        self._woken = threading.Event()
-        self._stopping = threading.Event()
+        #: Whether the document must be read again.
+        self._stale = True
         self._failures = 0
         self._cause: str | None = None
         #: When it was last seen to get on, by the operator's clock.
         self.beat_at = tools.clock.now()
+        #: Kept by ``Loops``: whether something happened since the last turn began, whether it turns now, and when next.
+        self.asked_for = False
+        self.running = False
+        self.ran_at, self.due_at = float("-inf"), float("inf")
 
     @property
-    def asked_for(self) -> bool:
-        """Whether something happened since the last turn began."""
-        return self._woken.is_set()
+    def fails(self) -> bool:
+        return self._failures > 0
 
-    def wake(self) -> None:
-        """The application changed: turn now, even if the last turns failed."""
-        self._woken.set()
+    @property
+    def code_name(self) -> str:
+        """Of the ConfigMap that its code comes from; empty if there is none."""
+        app = self._app
+        return "" if app is None else app.code.name
 
-    def nudge(self) -> None:
-        """Something of it changed: turn now, but not more often than its errors allow."""
-        if not self._failures:
-            self._woken.set()
+    def changed(self) -> None:
+        """The application is not what it was when it was read."""
+        self._stale = True
 
-    def stop(self) -> None:
-        """End after the action that is under way."""
-        self._stopping.set()
-        self._woken.set()
-
-    def run(self) -> None:
-        while not self._stopping.is_set():
-            self._woken.clear()
-            wait = self._turn()
-            if wait is None:
-                if self._ended(self):
-                    return
-                continue
-            self._stopping.wait(min(SHORTEST, wait))
-            self._woken.wait(max(0.0, wait - SHORTEST))
-
-    def _turn(self) -> float | None:
+    def turn(self) -> float | None:
         """Seconds until the next; ``None``: the application is gone."""
         self._beat()
+        began = time.thread_time()
         try:
             with self._figures.reconcile_seconds.time():
-                exists = self._try()
+                turned = self._try()
         except Conflict as error:
             return self._again(error, "conflict", longest=PERIOD)
         except (Refused, Gone) as error:
@@ -106,22 +98,35 @@ class Loop(threading.Thread):
         self._failures, self._cause = 0, None
         if self._app is not None:
             self._app.trouble = None
-        return PERIOD if exists else None
+        if self._document is None:
+            self._pace.forget(self.key)
+            return None
+        if turned is None or self._tools.cache is None:
+            return PERIOD
+        return self._pace.next_look(self.key, motion(turned.status), time.thread_time() - began)
 
-    def _try(self) -> bool:
-        document = self._document = read_app(self._tools.client, *self.key)
+    def _try(self) -> Turned | None:
+        document = self._newest()
         if document is None:
             self._figures.forget(self.key)
             self._tools.groups.forget(str(self.key))
             self._app = None
-            return False
+            return None
         uid = document["metadata"]["uid"]
         if self._app is None or self._app.uid != uid:
             self._app = App(self._tools, uid)
         turned = self._app.turn(document, self._beat)
         if turned is not None:
+            self._document = turned.document
             self._figures.saw(self.key, turned.status, turned.wanted_replicas)
-        return True
+        return turned
+
+    def _newest(self) -> Object | None:
+        """The application; read again when it changed, and when something went wrong."""
+        if self._stale or self._failures or self._document is None or self._tools.cache is None:
+            self._stale = False
+            self._document = read_app(self._tools.client, *self.key)
+        return self._document
 
     def _again(self, error: ApiError, kind: str, longest: float) -> float:
         """Nothing is wrong with the application: look again soon."""
@@ -168,53 +173,110 @@ def _reason(error: Exception) -> str:
 
 
 class Loops:
-    """The loops of all applications. Called by the watcher and by the probes, on their threads."""
+    """The loops of all applications, and the threads that run those that are due, the longest due first.
+
+    Called by the watchers and by the probes, on their threads.
+    """
 
     def __init__(self, tools: Tools, figures: Figures) -> None:
         self._tools = tools
         self._figures = figures
-        self._lock = threading.Lock()
+        self._pace = Pace()
+        self._changed = threading.Condition()
         self._loops: dict[Key, Loop] = {}
+        #: When a loop is due; entries of loops that are due at another time by now are passed over.
+        self._due: list[tuple[float, int, Loop]] = []
+        self._numbers = itertools.count()
+        self._threads: list[threading.Thread] = []
         self._closed = False
 
     def saw(self, key: Key) -> None:
         """There is such an application, or something was changed about it."""
-        with self._lock:
+        with self._changed:
             loop = self._loops.get(key)
-            if loop is not None:
-                loop.wake()
-            elif not self._closed:
-                loop = self._loops[key] = Loop(key, self._tools, self._figures, self._may_end)
-                loop.start()
+            if loop is None:
+                if self._closed:
+                    return
+                loop = self._loops[key] = Loop(key, self._tools, self._figures, self._pace)
+                self._start_thread()
+            loop.changed()
+            self._ask(loop)
 
     def nudge(self, key: Key) -> None:
-        """Something happened to a pod of it."""
-        with self._lock:
+        """Something happened to one of its children: turn now, but not more often than its errors allow."""
+        with self._changed:
             loop = self._loops.get(key)
-        if loop is not None:
-            loop.nudge()
+            if loop is not None and not loop.fails:
+                self._ask(loop)
+
+    def code_changed(self, namespace: str, name: str) -> None:
+        """A ConfigMap changed that may be some applications' code."""
+        with self._changed:
+            for key, loop in self._loops.items():
+                if key.namespace == namespace and loop.code_name == name:
+                    self._ask(loop)
 
     def oldest(self) -> tuple[Key, float] | None:
-        """The loop that has not got on for the longest time, and since when."""
-        with self._lock:
-            beats = [(loop.key, loop.beat_at) for loop in self._loops.values()]
+        """The loop that has not got on for the longest time, and since when: it hangs, or no thread has time for it."""
+        with self._changed:
+            beats = [(loop.key, loop.beat_at if loop.running else loop.due_at) for loop in self._loops.values()]
         return min(beats, key=lambda beat: beat[1], default=None)
 
     def close(self, timeout: float) -> None:
         """End all, each after the action that is under way."""
-        with self._lock:
+        with self._changed:
             self._closed = True
-            loops = list(self._loops.values())
-        for loop in loops:
-            loop.stop()
+            self._changed.notify_all()
         deadline = self._tools.clock.now() + timeout
-        for loop in loops:
-            loop.join(max(0.0, deadline - self._tools.clock.now()))
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - self._tools.clock.now()))
 
-    def _may_end(self, loop: Loop) -> bool:
+    def _start_thread(self) -> None:
+        if len(self._threads) < min(THREADS, len(self._loops)):
+            thread = threading.Thread(target=self._run, name=f"loops-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _run(self) -> None:
+        while (loop := self._next()) is not None:
+            wait = loop.turn()
+            self._turned(loop, wait)
+
+    def _next(self) -> Loop | None:
+        """The one that is due, when one is; ``None``: nothing is any more."""
+        with self._changed:
+            while not self._closed:
+                while self._due and not self._counts(*self._due[0]):
+                    heapq.heappop(self._due)
+                wait = self._due[0][0] - self._tools.clock.now() if self._due else None
+                if wait is not None and wait <= 0:
+                    loop = heapq.heappop(self._due)[2]
+                    loop.running, loop.asked_for = True, False
+                    loop.ran_at = loop.beat_at = self._tools.clock.now()
+                    return loop
+                self._changed.wait(wait)
+        return None
+
+    def _counts(self, due_at: float, _: int, loop: Loop) -> bool:
+        return not loop.running and loop.due_at == due_at and self._loops.get(loop.key) is loop
+
+    def _turned(self, loop: Loop, wait: float | None) -> None:
         """An application that was made anew while its loop was about to end keeps it."""
-        with self._lock:
-            if loop.asked_for and not self._closed:
-                return False
-            del self._loops[loop.key]
-            return True
+        with self._changed:
+            loop.running = False
+            if wait is None and not loop.asked_for:
+                del self._loops[loop.key]
+            else:
+                longest = PERIOD if wait is None else wait
+                self._schedule(loop, self._tools.clock.now() + min(SHORTEST if loop.asked_for else longest, longest))
+
+    def _ask(self, loop: Loop) -> None:
+        loop.asked_for = True
+        soonest = max(self._tools.clock.now(), loop.ran_at + SHORTEST)
+        if not loop.running and loop.due_at > soonest:
+            self._schedule(loop, soonest)
+
+    def _schedule(self, loop: Loop, at: float) -> None:
+        loop.due_at = at
+        heapq.heappush(self._due, (at, next(self._numbers), loop))
+        self._changed.notify()

@@ -5,7 +5,7 @@ Called on the thread of the loop, which owns it and sees to what is raised: ``Ap
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -14,12 +14,16 @@ from streamsapp_operator.asked import Asked, read
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.groups import Groups
 from streamsapp_operator.kube import Client, Object
+from streamsapp_operator.kube.cache import Cache
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, STREAMS_APP
+from streamsapp_operator.model.actions import Action, ApplyChildren, Evict
 from streamsapp_operator.model.observed import CheckSeen, CheckState, Observed, Trouble
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
 from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.observe import Look, Observer, PodAsker
+from streamsapp_operator.observe.look import Reader
+from streamsapp_operator.pace import Spare
 from streamsapp_operator.plan import Plan
 from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.times import SteadyClock
@@ -28,8 +32,8 @@ from streamsapp_operator.volatile import stable
 
 #: Seconds between two writes of a status of which only figures changed.
 FIGURES_SECONDS = 5.0
-#: Seconds between two looks at the ConfigMap that code comes from.
-CODE_SECONDS = 10.0
+#: Such writes a second, of all applications together.
+FIGURE_WRITES_PER_SECOND = 5.0
 
 
 class Planner(Protocol):
@@ -54,12 +58,21 @@ class Tools:
     may_act: Callable[[], bool]
     plan: Planner
     groups: Groups = field(default_factory=Groups)
+    #: What the watches told; ``None``: everything is read from the API server each time.
+    cache: Cache | None = None
+    figure_writes: Spare = field(default_factory=lambda: Spare(FIGURE_WRITES_PER_SECOND))
+
+    @property
+    def reader(self) -> Reader:
+        return self.client if self.cache is None else self.cache
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
     """What a turn came to."""
 
+    #: The application, as it was written last.
+    document: Object
     status: AppStatus
     wanted_replicas: int | None
 
@@ -70,10 +83,11 @@ class App:
     def __init__(self, tools: Tools, uid: str) -> None:
         self.uid = uid
         self._tools = tools
-        self._observer = Observer(tools.client, tools.asker, tools.clock)
+        self._observer = Observer(tools.client, tools.reader, tools.asker, tools.clock)
         self.recorder = Recorder(tools.client, tools.clock, tools.reporter)
         self._actor = Actor(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
-        self._code = _CodeMap(tools.client, tools.clock)
+        self.code = _CodeMap(tools.client, tools.reader)
+        self._asked: tuple[object, Asked] | None = None
         self._written_at = float("-inf")
         #: Of the last turn, until one does all it wants.
         self.trouble: Trouble | None = None
@@ -87,21 +101,44 @@ class App:
                 return None
             document = set_finalizer(self._tools.client, document, present=True)
         namespace = document["metadata"]["namespace"]
-        asked = read(document, self._tools.settings, lambda name: self._code.read(namespace, name))
+        asked = self._read(document, namespace)
         known = tokens(self._tools.key, self.uid, self._tools.clock.now())
         before = from_document(document.get("status"))
         job = None if before.bootstrap is None else before.bootstrap.job
-        look = self._with_rejection(self._observer.look(asked, known, job), asked)
-        app = f"{namespace}/{asked.owner.name}"
-        rivals = self._tools.groups.rivals(app, asked.application_id, asked.bootstrap_servers)
-        look = replace(look, observed=replace(look.observed, trouble=self.trouble, rivals=rivals))
+        look, planned = self._plan(asked, known, job, before, fresh=False)
         progress()
-        planned = self._tools.plan(asked.wanted, look.observed, before, self._tools.clock.now())
+        if self._tools.cache is not None and takes_pods(planned.actions):
+            look, planned = self._plan(asked, known, job, before, fresh=True)
+            progress()
         document = self._write(document, before, planned.status)
         progress()
         case = Case(asked, document, look, subject(document, planned.status), known)
         self._actor.act(planned.actions, case, lambda _: progress())
-        return Turned(planned.status, asked.wanted.replicas if isinstance(asked.wanted, Wanted) else None)
+        return Turned(document, planned.status, asked.wanted.replicas if isinstance(asked.wanted, Wanted) else None)
+
+    def _read(self, document: Object, namespace: str) -> Asked:
+        """Anew only if something that it is made of has changed: it is most of the work of a look."""
+        metadata = document["metadata"]
+        reference = ((document.get("spec") or {}).get("code") or {}).get("configMapRef") or {}
+        code = self.code.read(namespace, reference["name"]) if isinstance(reference.get("name"), str) else None
+        made_of = (
+            metadata.get("generation"),
+            metadata.get("annotations"),
+            metadata.get("deletionTimestamp"),
+            None if code is None else _version(code),
+        )
+        if self._tools.cache is None or self._asked is None or self._asked[0] != made_of:
+            self._asked = made_of, read(document, self._tools.settings, lambda name: code)
+        return self._asked[1]
+
+    def _plan(
+        self, asked: Asked, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
+    ) -> tuple[Look, Plan]:
+        look = self._with_rejection(self._observer.look(asked, known, job, fresh=fresh), asked)
+        app = f"{asked.owner.namespace}/{asked.owner.name}"
+        rivals = self._tools.groups.rivals(app, asked.application_id, asked.bootstrap_servers)
+        look = replace(look, observed=replace(look.observed, trouble=self.trouble, rivals=rivals))
+        return look, self._tools.plan(asked.wanted, look.observed, before, self._tools.clock.now())
 
     def _with_rejection(self, look: Look, asked: Asked) -> Look:
         """A check pod that the API server does not take is a check that failed."""
@@ -117,34 +154,40 @@ class App:
         """The status, before anything is done. ``Conflict``: the application changed, so the plan may be wrong."""
         old, new = to_document(before), to_document(after)
         now = self._tools.clock.now()
-        due = now - self._written_at >= FIGURES_SECONDS
-        if new == old or (stable(new) == stable(old) and not due):
+        if new == old:
             return document
+        if stable(new) == stable(old):
+            due = now - self._written_at >= FIGURES_SECONDS
+            if not due or not self._tools.figure_writes.admits(now):
+                return document
         written = self._tools.client.write_status(document, new)
         self._written_at = now
         return written
 
 
 class _CodeMap:
-    """The ConfigMap that code comes from, read again when it has changed, and looked at now and then."""
+    """The ConfigMap that code comes from, read again when it has changed."""
 
-    def __init__(self, client: Client, clock: SteadyClock) -> None:
+    def __init__(self, client: Client, reader: Reader) -> None:
         self._client = client
-        self._clock = clock
-        self._name = ""
+        self._reader = reader
+        #: Of the one that was looked for last.
+        self.name = ""
         self._found: Object | None = None
-        self._looked_at = 0.0
 
     def read(self, namespace: str, name: str) -> Object | None:
-        """One that is not there is looked for each time, as somebody is waiting for it."""
-        now = self._clock.now()
-        if self._found is not None and self._name == name and now - self._looked_at < CODE_SECONDS:
-            return self._found
-        newest = self._client.get(CONFIG_MAP, namespace, name, metadata_only=True)
-        if newest is None or self._found is None or _version(newest) != _version(self._found):
-            self._found = None if newest is None else self._client.get(CONFIG_MAP, namespace, name)
-        self._name, self._looked_at = name, now
-        return self._found
+        """As it is now."""
+        newest = self._reader.get(CONFIG_MAP, namespace, name, metadata_only=True)
+        known = self._found if self.name == name else None
+        if newest is None or known is None or _version(newest) != _version(known):
+            known = None if newest is None else self._client.get(CONFIG_MAP, namespace, name)
+        self.name, self._found = name, known
+        return known
+
+
+def takes_pods(actions: Iterable[Action]) -> bool:
+    """Whether what is planned takes a pod away: that is decided by what the API server has at this moment."""
+    return any(isinstance(it, Evict) or (isinstance(it, ApplyChildren) and it.until is not None) for it in actions)
 
 
 def _version(document: Object) -> tuple[str, str]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from streamsapp_operator.children.names import NAME_LABEL
 from streamsapp_operator.kube import ApiError, Client, Kind
-from streamsapp_operator.kube.kinds import POD, STREAMS_APP
+from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.times import SteadyClock
 
 log = logging.getLogger(__name__)
@@ -62,6 +61,11 @@ class WatchAge:
             for key in [key for key in self._owed if key not in versions]:
                 del self._owed[key]
 
+    def owed(self) -> Sequence[ObjectKey]:
+        """What a watcher did not tell of."""
+        with self._lock:
+            return list(self._owed)
+
     def not_listed(self, began: float) -> None:
         """The API server could not be asked, and neither could the watchers: what they owe counts anew."""
         with self._lock:
@@ -78,8 +82,17 @@ class WatchAge:
 class Lister(threading.Thread):
     """Lists what is watched."""
 
-    def __init__(self, client: Client, namespaces: Sequence[str], age: WatchAge, clock: SteadyClock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        namespaces: Sequence[str],
+        age: WatchAge,
+        clock: SteadyClock,
+        missed: Callable[[str, str], None] = lambda namespace, name: None,
+    ) -> None:
+        """``missed`` is told the namespace and name of an application of which the watcher owes something."""
         super().__init__(name="lister", daemon=True)
+        self._missed = missed
         self._client = client
         self._namespaces: Sequence[str | None] = namespaces or [None]
         self._age = age
@@ -90,7 +103,9 @@ class Lister(threading.Thread):
         while not self._stopping.wait(LIST_SECONDS):
             began = self._clock.now()
             try:
-                self._age.listed(self._versions(STREAMS_APP, None) | self._versions(POD, NAME_LABEL), began)
+                self._age.listed(self._versions(STREAMS_APP), began)
+                for _, namespace, name in self._age.owed():
+                    self._missed(namespace, name)
             except ApiError as error:
                 log.debug("nothing was listed: %s", error)
                 self._age.not_listed(began)
@@ -98,11 +113,11 @@ class Lister(threading.Thread):
     def stop(self) -> None:
         self._stopping.set()
 
-    def _versions(self, kind: Kind, labels: str | None) -> dict[ObjectKey, str]:
+    def _versions(self, kind: Kind) -> dict[ObjectKey, str]:
         return {
             key_of(kind, found["metadata"]): found["metadata"]["resourceVersion"]
             for namespace in self._namespaces
-            for found in self._client.list(kind, namespace, labels, metadata_only=True)
+            for found in self._client.list(kind, namespace, metadata_only=True)
         }
 
 

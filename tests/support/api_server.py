@@ -88,6 +88,11 @@ class ApiServer:
         if self._server is not None:
             self._server.send_signal(signal.SIGCONT)
 
+    def requests(self) -> float:
+        """How many it has answered so far, by its own count."""
+        lines = self.kubectl("get", "--raw", "/metrics").splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("apiserver_request_total{"))
+
     def client(self) -> client.ApiClient:
         """A new client that may do everything; close it, or use it as a context manager."""
         made: client.ApiClient = config.new_client_from_config(str(self.kubeconfig))

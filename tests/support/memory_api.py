@@ -21,6 +21,7 @@ class MemoryApi(Client):
         self.calls: list[str] = []
         #: Asked before each call: the error that it shall fail with.
         self.fails: Callable[[str], ApiError | None] = lambda call: None
+        self.learned = lambda document: None
         self._versions = itertools.count(1)
 
     def put(self, document: Object) -> Object:

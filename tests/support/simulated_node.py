@@ -91,6 +91,11 @@ class SimulatedNode(threading.Thread):
                 self.errors.append(error)
                 raise
 
+    def rest(self) -> None:
+        """Ask the API server for nothing more; the pods that run answer as before."""
+        self._stopping.set()
+        self.join()
+
     def pods(self) -> list[str]:
         """Names of the pods that run."""
         with self._lock:

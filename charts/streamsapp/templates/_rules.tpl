@@ -13,20 +13,20 @@ tests/integration/chart/allowed.yaml: both change together or the tests fail.
 # Children. Owner references delete them, the operator does not.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [get, list, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [services, serviceaccounts]
-  verbs: [get, list, create, patch]
+  verbs: [get, list, watch, create, patch]
 # A configuration per revision: those that nothing refers to any more are deleted.
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # The applications' tokens are written and never read: a create or an update answers with what was sent, a patch would
 # answer with what else is there.
 - apiGroups: [""]
@@ -42,7 +42,7 @@ tests/integration/chart/allowed.yaml: both change together or the tests fail.
 # The Job that makes state of history before an application's first pods; it is deleted when its result is in the status.
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [get, create, delete]
+  verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

@@ -7,7 +7,7 @@ Made once by ``__main__``; called on every thread. The login, its renewal and th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -24,6 +24,7 @@ FIELD_MANAGER = "streamsapp-operator"
 #: Seconds.
 _CONNECT, _ANSWER = 3.0, 10.0
 _PAGE = 500
+_CHUNK = 64 << 10
 _JSON = "application/json"
 _METADATA_LIST = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -56,6 +57,8 @@ class Client:
         self._configuration = configuration
         self._pool: urllib3.PoolManager = client.ApiClient(configuration).rest_client.pool_manager
         self._heard = heard
+        #: Told of each object that was written, as the API server then has it.
+        self.learned: Callable[[Object], None] = lambda document: None
 
     def get(
         self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = _ANSWER
@@ -73,6 +76,49 @@ class Client:
         """All objects of a kind with these labels."""
         pages = self._pages(kind, namespace, labels, metadata_only)
         return [item for page in pages for item in page.get("items") or ()]
+
+    def list_at(
+        self, kind: Kind, namespace: str | None, labels: str | None, *, metadata_only: bool = False
+    ) -> tuple[Sequence[Object], str]:
+        """The same, and the resource version that it is of: where a watch goes on."""
+        pages = [*self._pages(kind, namespace, labels, metadata_only)]
+        found = [item for page in pages for item in page.get("items") or ()]
+        return found, str(pages[-1]["metadata"]["resourceVersion"])
+
+    def watch(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        labels: str | None,
+        version: str,
+        seconds: int,
+        *,
+        metadata_only: bool = False,
+    ) -> Iterator[tuple[str, Object]]:
+        """What happens after ``version``, as ADDED, MODIFIED, DELETED or BOOKMARK, for ``seconds`` at most. ``Gone``:
+        that is too long ago; ``Unavailable``: it broke, or is silent after its end."""
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        query |= {"timeoutSeconds": str(seconds)} | ({} if labels is None else {"labelSelector": labels})
+        url = f"{self._configuration.host}{kind.path(namespace)}?{urlencode(query)}"
+        accept = _METADATA if metadata_only else _JSON
+        sent = {"Accept": accept, "User-Agent": FIELD_MANAGER, **self._authorization()}
+        doing = f"watch {kind.plural}" + (f" in namespace {namespace}" if namespace else "")
+        limit = urllib3.Timeout(connect=_CONNECT, read=seconds + _ANSWER)
+        try:
+            answer = self._pool.request("GET", url, headers=sent, timeout=limit, retries=False, preload_content=False)
+            self._heard("watch", kind.plural, str(answer.status))
+            try:
+                if answer.status != 200:
+                    raise error_of(answer.status, _document(answer.status, answer.read()), doing)
+                for line in _lines(answer.stream(_CHUNK)):
+                    event = read_json(line)
+                    if event["type"] == "ERROR":
+                        raise error_of(int(event["object"].get("code") or 500), event["object"], doing)
+                    yield event["type"], event["object"]
+            finally:
+                answer.close()
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise Unavailable(f"{doing}: {type(error).__name__}: {error}") from error
 
     def _pages(self, kind: Kind, namespace: str | None, labels: str | None, metadata_only: bool) -> Iterator[Object]:
         query = {"limit": str(_PAGE)} | ({} if labels is None else {"labelSelector": labels})
@@ -204,6 +250,8 @@ class Client:
             raise Unavailable(f"{doing}: {type(error).__name__}: {error}") from error
         self._heard(verb, plural, str(code))
         if 200 <= code < 300:
+            if verb in {"create", "patch"} and subresource is None:
+                self.learned(answer)
             return answer
         raise error_of(code, answer, doing, evicting=subresource == "eviction")
 
@@ -237,6 +285,17 @@ class Client:
 
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines; what the end cuts off is none."""
+    begun: list[bytes] = []
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join([*begun, line])
+            begun = []
+        begun.append(rest)
 
 
 def _document(code: int, data: bytes) -> Object:

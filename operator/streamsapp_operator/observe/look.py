@@ -1,13 +1,14 @@
 """One look at an application: its children, its pods and what they say, its checks.
 
-One observer for each application, called on the thread of its loop. What decides is read anew each time: StatefulSet,
-budget and pods. What only drifts when somebody meddles is listed every half minute, as metadata.
+One observer for each application, called on the thread of its loop. Objects are those that the watches told of; only
+before a pod is taken away what decides is read anew: StatefulSet, budget and pods. Pods themselves are asked each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from streamsapp_operator.asked import Asked
 from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL, REVISION_LABEL
@@ -36,8 +37,16 @@ from streamsapp_operator.times import SteadyClock
 
 APPLIED = "streamsapp.dev/applied"
 _STILL_KINDS = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, NETWORK_POLICY)
-#: Seconds between two lists of what only drifts when somebody meddles.
-STILL_SECONDS = 30.0
+
+
+class Reader(Protocol):
+    """The client, or the cache."""
+
+    def get(self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None: ...
+
+    def list(
+        self, kind: Kind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+    ) -> list[Object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +61,25 @@ class Look:
 class Observer:
     """Looks at one application, again and again."""
 
-    def __init__(self, client: Client, asker: PodAsker, clock: SteadyClock) -> None:
+    def __init__(self, client: Client, cache: Reader, asker: PodAsker, clock: SteadyClock) -> None:
         self._client = client
+        self._cache = cache
         self._asker = asker
         self._clock = clock
-        self._still: dict[str, Object] = {}
-        self._still_at: float | None = None
         self._offsets = ClockOffsets()
 
-    def look(self, asked: Asked, tokens: Sequence[str], job: str | None = None) -> Look:
-        """``job`` is that of a bootstrap, where there may be one. Raises ``ApiError``: half a look is none."""
+    def look(self, asked: Asked, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False) -> Look:
+        """``job`` is that of a bootstrap, where there may be one; ``fresh``: what decides is read from the API server.
+        Raises ``ApiError``: half a look is none."""
         at, owner = self._clock.now(), asked.owner
-        if self._still_at is None or at - self._still_at >= STILL_SECONDS:
-            self._still = self._list_still(owner.namespace, owner.name)
-            self._still_at = at
-        # Still children stay in one dict, in which apply leaves what it wrote.
-        children = self._still
+        reader: Reader = self._client if fresh else self._cache
+        children = self._list_still(owner.namespace, owner.name)
         for kind in (STATEFUL_SET, BUDGET):
-            found = self._client.get(kind, owner.namespace, owner.name)
-            children.pop(f"{kind.name}/{owner.name}", None)
+            found = reader.get(kind, owner.namespace, owner.name)
             if found is not None and is_owned(found, owner.uid):
                 children[f"{kind.name}/{owner.name}"] = found
-        pods = self._pods(asked, tokens)
-        listed = self._list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
+        pods = self._pods(asked, tokens, reader)
+        listed = self._cache.list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
         checks = [check_seen(pod, at) for pod in listed if is_owned(pod, owner.uid)]
         observed = Observed(
             at=at,
@@ -88,15 +93,15 @@ class Observer:
 
     def _bootstrap(self, asked: Asked, name: str) -> BootstrapSeen | None:
         owner = asked.owner
-        job = self._client.get(JOB, owner.namespace, name)
+        job = self._cache.get(JOB, owner.namespace, name)
         if job is None or not is_owned(job, owner.uid):
             return None
-        pods = self._list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
+        pods = self._cache.list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
         return bootstrap_seen(job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])])
 
-    def _pods(self, asked: Asked, tokens: Sequence[str]) -> tuple[PodSeen, ...]:
+    def _pods(self, asked: Asked, tokens: Sequence[str], reader: Reader) -> tuple[PodSeen, ...]:
         owner = asked.owner
-        listed = self._list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
+        listed = reader.list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
         numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}
         addresses = {pod["metadata"]["name"]: it for pod in numbered.values() if (it := address_of(pod)) is not None}
         answers = self._asker.ask_all(addresses, asked.application_id, tokens)
@@ -114,11 +119,8 @@ class Observer:
         return {
             f"{kind.name}/{found['metadata']['name']}": found
             for kind in _STILL_KINDS
-            for found in self._client.list(kind, namespace, f"{NAME_LABEL}={app}", metadata_only=True)
+            for found in self._cache.list(kind, namespace, f"{NAME_LABEL}={app}", metadata_only=True)
         }
-
-    def _list(self, kind: Kind, namespace: str, labels: str) -> list[Object]:
-        return self._client.list(kind, namespace, labels)
 
 
 def is_owned(document: Object, uid: str) -> bool:

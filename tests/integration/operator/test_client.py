@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -144,12 +145,15 @@ def lister(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[t
     api_server.kubectl("apply", "--server-side", "-f", str(CRD))
     namespace, client, clock = api_server.namespace("watched"), admin(api_server), SteadyClock(SystemClock())
     age = WatchAge(clock.now())
-    labelled = pod(namespace)
-    labelled["metadata"]["labels"] = {"streamsapp.dev/name": "app"}
-    client.create(labelled)
-    made = Lister(client, [namespace], age, clock)
+    spec = {"topology": {"entrypoint": "a:b"}, "kafka": {"bootstrapServers": "kafka:9092"}}
+    metadata = {"name": "app", "namespace": namespace}
+    kind = {"apiVersion": "streamsapp.dev/v1alpha1", "kind": "StreamsApp"}
+    client.create({**kind, "metadata": metadata, "spec": spec})
+    missed = threading.Event()
+    made = Lister(client, [namespace], age, clock, lambda namespace, name: missed.set())
     made.start()
     yield made, age, clock
+    assert missed.wait(10)  # the application is looked at all the same
     made.stop()
     made.join()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -13,14 +16,16 @@ from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.groups import Groups
 from streamsapp_operator.kube import ApiError, Conflict, Rejected, Unavailable
 from streamsapp_operator.kube.documents import read_json
-from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, PERIOD, Key, Loop, Loops
+from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, Key, Loop, Loops
 from streamsapp_operator.metrics import Figures
-from streamsapp_operator.model.actions import SetBudget
+from streamsapp_operator.model.actions import Evict, SetBudget
 from streamsapp_operator.model.observed import Observed
 from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.observe import PodAsker
+from streamsapp_operator.pace import IDLE_SECONDS, PERIOD, Pace
 from streamsapp_operator.plan import Plan
+from streamsapp_operator.shared import make_cache
 from streamsapp_operator.times import SteadyClock
 from streamsapp_operator.turn import FIGURES_SECONDS, Tools
 
@@ -56,7 +61,7 @@ class Stage:
         settings = RenderSettings(runtime_image=None, operator_namespace="ns")
         asker = PodAsker(self.clock)
         self.tools = Tools(self.api, asker, self.clock, settings, b"k" * 32, "test", lambda: True, self._plan)
-        self.loop = Loop(KEY, self.tools, self.figures, lambda loop: True)
+        self.loop = Loop(KEY, self.tools, self.figures, Pace())
 
     def _plan(self, app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
         self.asked.append(app)
@@ -66,7 +71,7 @@ class Stage:
         return self.planned
 
     def turn(self) -> float | None:
-        return self.loop._turn()
+        return self.loop.turn()
 
     def events(self) -> list[str]:
         return [event["reason"] for event in self.api.list_events()]
@@ -195,12 +200,25 @@ def test_leaves_an_application_alone_that_waits_for_somebody_elses_finalizer(sta
 
 
 def test_a_nudge_does_not_make_a_failing_loop_turn_more_often_but_a_change_does(stage: Stage) -> None:
-    stage.planned = KeyError("x")
-    stage.turn()
-    stage.loop.nudge()
-    assert not stage.loop.asked_for
-    stage.loop.wake()
-    assert stage.loop.asked_for
+    turns = threading.Semaphore(0)
+
+    def fail(call: str) -> ApiError | None:
+        if call == "get StreamsApp/app":
+            turns.release()
+        return Rejected("x")
+
+    stage.api.fails = fail
+    loops = Loops(stage.tools, stage.figures)
+    loops.saw(KEY)
+    assert turns.acquire(timeout=10)
+    while (oldest := loops.oldest()) is not None and oldest[1] <= stage.clock.at:
+        time.sleep(0.01)  # the turn has not ended yet
+    loops.nudge(KEY)
+    assert loops.oldest() == oldest
+    stage.clock.at += 1.0
+    loops.saw(KEY)
+    assert turns.acquire(timeout=10)
+    loops.close(5.0)
 
 
 def test_conflicts_are_tried_again_soon_and_told_to_nobody(stage: Stage) -> None:
@@ -223,7 +241,8 @@ def test_loops_begin_with_an_application_and_end_with_it(stage: Stage) -> None:
     for _ in range(500):
         if loops.oldest() is None:
             break
-        stage.loop._stopping.wait(0.01)
+        stage.clock.at += 1.0
+        time.sleep(0.01)
     assert loops.oldest() is None
     stage.api.put(APP)
     loops.saw(KEY)
@@ -276,13 +295,13 @@ def test_two_applications_with_one_application_id_know_of_each_other_until_one_i
     stage.api.put(
         {**other, "spec": {**APP["spec"], "applicationId": "app", "kafka": {"bootstrapServers": "z:1, k:9092"}}}
     )
-    second = Loop(Key("ns", "other"), stage.tools, stage.figures, lambda loop: True)
+    second = Loop(Key("ns", "other"), stage.tools, stage.figures, Pace())
     stage.turn()
-    second._turn()
+    second.turn()
     stage.turn()
     assert [look.rivals for look in stage.seen] == [(), ("ns/app",), ("ns/other",)]
     del stage.api.objects["StreamsApp", "other"]
-    second._turn()
+    second.turn()
     stage.turn()
     assert stage.seen[-1].rivals == ()
 
@@ -295,3 +314,30 @@ def test_applications_on_different_kafkas_are_different_groups(stage: Stage) -> 
     assert groups.rivals("ns/d", "id", None) == ()
     assert groups.rivals("ns/d", "id", "two:9092,one:9092") == ("ns/a", "ns/b")
     assert groups.rivals("ns/a", "id", None) == ("ns/d",), "an invalid spec runs on as it was"
+
+
+def test_a_quiet_application_is_looked_at_without_a_request_and_a_pod_is_taken_by_what_is_there_now(
+    stage: Stage,
+) -> None:
+    asked: list[str] = []
+
+    def note(call: str) -> None:
+        asked.append(call)
+
+    stage.api.fails = note
+    stage.tools = dataclasses.replace(stage.tools, cache=make_cache(stage.api))
+    stage.loop = Loop(KEY, stage.tools, stage.figures, Pace())
+    stage.planned = Plan(AppStatus(phase="Running"), ())
+    stage.turn()
+    asked.clear()
+    assert stage.turn() == IDLE_SECONDS
+    assert asked == []
+    stage.loop.changed()
+    stage.turn()
+    assert asked == ["get StreamsApp/app"]
+    asked.clear()
+    stage.planned = Plan(AppStatus(phase="Running"), (Evict("app-0", "u", "1", "why"),))
+    looks = len(stage.seen)
+    stage.turn()
+    assert asked == ["get StatefulSet/app", "get PodDisruptionBudget/app", "list Pod", "evict Pod/app-0"]
+    assert len(stage.seen) == looks + 2
