@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from streamsapp_operator.kube.cache import Cache, Place
 from streamsapp_operator.kube.client import Client
-from streamsapp_operator.kube.errors import ApiError, Gone
+from streamsapp_operator.kube.errors import Gone
 from streamsapp_operator.kube.kinds import Kind, Object
 from streamsapp_operator.times import SteadyClock
 
@@ -79,11 +79,7 @@ class Informer(threading.Thread):
             except Gone:
                 log.debug("the watch of %s is too old and begins anew", self._watched.kind.plural)
             except Exception as error:  # whatever it is, the next list begins anew
-                level = (
-                    logging.DEBUG
-                    if failures or (isinstance(error, ApiError) and self.synced.is_set())
-                    else logging.WARNING
-                )
+                level = logging.DEBUG if failures else logging.WARNING
                 log.log(level, "watching %s: %s", self._watched.kind.plural, error)
                 failures += 1
                 self._stopping.wait(min(_LONGEST_BACKOFF, _BACKOFF * 2 ** min(failures, 10)))
