@@ -24,6 +24,11 @@ class Serde(Generic[T]):
     deserialize: Callable[[bytes], T]
     immutable: bool = False
     name: str = "custom"
+    #: Gives a value back, or raises what ``serialize`` would, at less cost; without it ``serialize`` itself is asked.
+    #: State that keeps objects until the commit learns with it, when a value is put, whether it can be written then.
+    checked: Callable[[T], T] | None = None
+    #: Every ``int`` from the first to the second can be written: the same for whole numbers, without a call.
+    bounds: tuple[int, int] | None = None
 
     def bind(self, topic: str, is_key: bool) -> Serde[T]:
         """The serde for one topic; overridden by serdes that depend on the topic (schema registries).

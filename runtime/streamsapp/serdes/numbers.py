@@ -11,6 +11,9 @@ from typing import Any
 
 from streamsapp.serdes.api import Serde, T
 
+#: Layouts of ``struct`` that take whole numbers.
+_INTEGERS = "hiq"
+
 
 @dataclass(frozen=True)
 class FixedSizeSerde(Serde[T]):
@@ -37,7 +40,9 @@ def number_serde(name: str, layout: str) -> FixedSizeSerde[Any]:
             raise ValueError(f"{name} takes {codec.size} bytes, got {len(data)}") from None
         return value
 
-    return FixedSizeSerde(serialize, deserialize, immutable=True, name=name, size=codec.size)
+    highest = (1 << 8 * codec.size - 1) - 1
+    bounds = (-highest - 1, highest) if layout[-1] in _INTEGERS else None
+    return FixedSizeSerde(serialize, deserialize, immutable=True, name=name, bounds=bounds, size=codec.size)
 
 
 def _unfit(name: str, value: Any, error: Exception) -> Exception:

@@ -35,6 +35,12 @@ def _suggestion(value: object) -> str:
     return f"e.g. Serdes.{known.get(type(value), 'of(serialize, deserialize)')}"
 
 
+def _checked_string(value: str) -> str:
+    if value.__class__ is not str or not value.isascii():
+        str.encode(value)
+    return value
+
+
 def _itself(data: bytes) -> bytes:
     return data
 
@@ -73,8 +79,8 @@ def _deserialize_void(data: bytes) -> NoReturn:
     raise ValueError(f"got {len(data)} bytes, the serde is void: only null can be read")
 
 
-_STRING: Serde[str] = Serde(str.encode, bytes.decode, immutable=True, name="string")
-_BYTES: Serde[bytes] = Serde(_require_bytes, _itself, immutable=True, name="bytes")
+_STRING: Serde[str] = Serde(str.encode, bytes.decode, immutable=True, name="string", checked=_checked_string)
+_BYTES: Serde[bytes] = Serde(_require_bytes, _itself, immutable=True, name="bytes", checked=_require_bytes)
 _SHORT: Serde[int] = number_serde("short", ">h")
 _INTEGER: Serde[int] = number_serde("integer", ">i")
 _LONG: Serde[int] = number_serde("long", ">q")

@@ -44,6 +44,8 @@ class Cell(list[Any]):
 #: The timestamp of what has none: absent keys, and every entry read from a plain store.
 NO_TIMESTAMP = -1
 
+_MAX_TIMESTAMP = (1 << 63) - 1
+
 #: What is read where there is nothing.
 ABSENT: Entry = (None, NO_TIMESTAMP)
 
@@ -57,12 +59,68 @@ def identity(value: Any) -> Any:
     return value
 
 
+def _serializing(serialize: Callable[[Any], Any]) -> Callable[[Any], bytes]:
+    def to_stored(value: Any) -> bytes:
+        data = serialize(value)
+        if data.__class__ is bytes:
+            return data
+        raise TypeError(f"its serializer gave {type(data).__name__}, not bytes")
+
+    return to_stored
+
+
+def _checking(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    serialized = _serializing(serialize)
+
+    def to_stored(value: Any) -> Any:
+        serialized(value)
+        return value
+
+    return to_stored
+
+
+def storing(store: str, serde: AnySerde, format: EntryFormat) -> Callable[[Any, Any], Any]:
+    """What makes ``(key, value)`` the stored value of a store. For a value that the changelog could not have, it raises
+    where the value is made, so that the processing exception handler decides and no commit fails for it."""
+    to_stored = format.to_stored
+
+    def stored(key: Any, value: Any) -> Any:
+        try:
+            return to_stored(value)
+        except Exception as error:
+            raise ValueError(
+                f"state store {store!r} cannot keep a value of type {type(value).__name__} for key {key!r:.100}: "
+                f"{error} (the store's value serde is {serde.name})"
+            ) from error
+
+    if serde.bounds is None:
+        return stored
+    lowest, highest = serde.bounds
+
+    def stored_number(key: Any, value: Any) -> Any:
+        if value.__class__ is int and lowest <= value <= highest:
+            return value
+        return stored(key, value)
+
+    return stored_number
+
+
+def checked_timestamp(store: str, key: Any, timestamp: Any) -> int:
+    """Raises for what Kafka takes for no timestamp."""
+    if timestamp.__class__ is int and 0 <= timestamp <= _MAX_TIMESTAMP:
+        return timestamp
+    raise ValueError(
+        f"state store {store!r} cannot keep the timestamp {timestamp!r:.100} for key {key!r:.100}: give milliseconds "
+        "since the epoch, an int that is not negative"
+    )
+
+
 class EntryFormat(Protocol):
     """Translates between the three forms, for one store."""
 
-    stores_objects: bool
     #: Whether changelog records carry headers.
     has_headers: bool
+    #: Of a value that is not ``None``; raises for what could not be written at the commit.
     to_stored: Callable[[Any], Any]
     from_stored: Callable[[Any], Any]
 
@@ -97,15 +155,14 @@ class PlainFormat:
     has_headers = False
 
     def __init__(self, serde: AnySerde) -> None:
-        self.stores_objects = serde.immutable
         serialize, deserialize = serde.serialize, serde.deserialize
         if serde.immutable:
-            self.to_stored: Callable[[Any], Any] = identity
+            self.to_stored: Callable[[Any], Any] = serde.checked or _checking(serialize)
             self.from_stored: Callable[[Any], Any] = identity
             self._serialize: Callable[[Any], bytes] = serialize
             self._deserialize: Callable[[bytes], Any] = deserialize
         else:
-            self.to_stored = lambda value: None if value is None else serialize(value)
+            self.to_stored = _serializing(serialize)
             self.from_stored = lambda stored: None if stored is None else deserialize(stored)
             self._serialize = self._deserialize = identity
 

@@ -14,8 +14,16 @@ from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
+from streamsapp.state.entries import (
+    Entry,
+    EntryFormat,
+    PlainFormat,
+    TimestampedFormat,
+    checked_timestamp,
+    storing,
+)
 from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts, StoreType
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
@@ -39,9 +47,11 @@ class KeyValueStoreImpl:
         #: For entries changed in place: a cell is its writer's while ``cell.epoch == layers.epoch``.
         self.layers: Layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
-        self.to_stored: Callable[[Any], Any] = values.to_stored
+        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
+        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, values)
         self.from_stored: Callable[[Any], Any] = values.from_stored
-        self.stores_objects: bool = values.stores_objects
+        #: Whether entries may be counted up in place: every count fits a long.
+        self.counts_in_place = parts.value_serde is Serdes.long()
 
     @property
     def name(self) -> str:
@@ -51,14 +61,14 @@ class KeyValueStoreImpl:
         return self._value(self.read(self._key(key)))
 
     def put(self, key: Any, value: Any) -> None:
-        self._put(self._key(key), value)
+        self._put(key, self._key(key), value)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """The value that was there; only if there was none the new one is put."""
         key_bytes = self._key(key)
         previous = self._value(self.read(key_bytes))
         if previous is None:
-            self._put(key_bytes, value)
+            self._put(key, key_bytes, value)
         return previous
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
@@ -69,7 +79,7 @@ class KeyValueStoreImpl:
         """Remove and return the value that was there."""
         key_bytes = self._key(key)
         previous = self._value(self.read(key_bytes))
-        self._put(key_bytes, None)
+        self._put(key, key_bytes, None)
         return previous
 
     def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
@@ -103,8 +113,9 @@ class KeyValueStoreImpl:
     def _value(self, entry: Entry) -> Any:
         return self.from_stored(entry[0])
 
-    def _put(self, key: bytes, value: Any) -> None:
-        self.write(key, self.to_stored(value), self._context_timestamp())
+    def _put(self, key: Any, key_bytes: bytes, value: Any) -> None:
+        stored = None if value is None else self.to_stored(key, value)
+        self.write(key_bytes, stored, self._context_timestamp())
 
     def _key(self, key: Any) -> bytes:
         if key is None:
@@ -135,11 +146,11 @@ class TimestampedKeyValueStoreImpl(KeyValueStoreImpl):
         stored, timestamp = entry
         return None if stored is None else ValueAndTimestamp(self.from_stored(stored), timestamp)
 
-    def _put(self, key: bytes, value: tuple[Any, int] | None) -> None:
+    def _put(self, key: Any, key_bytes: bytes, value: tuple[Any, int] | None) -> None:
         if value is None or value[0] is None:
-            self.write(key, None, self._context_timestamp())
+            self.write(key_bytes, None, self._context_timestamp())
         else:
-            self.write(key, self.to_stored(value[0]), value[1])
+            self.write(key_bytes, self.to_stored(key, value[0]), checked_timestamp(self._name, key, value[1]))
 
 
 @dataclass(frozen=True)

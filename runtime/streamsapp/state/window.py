@@ -16,7 +16,14 @@ from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import ValueAndTimestamp
-from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, TimestampedFormat
+from streamsapp.state.entries import (
+    Entry,
+    EntryFormat,
+    PlainFormat,
+    TimestampedFormat,
+    checked_timestamp,
+    storing,
+)
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import StoreParts
 from streamsapp.state.views import Readers, StoreView
@@ -53,7 +60,8 @@ class WindowStoreImpl:
         self._write = parts.layers.write
         #: Fast protocol: the bytes of a key.
         self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
-        self.to_stored: Callable[[Any], Any] = parts.format.to_stored
+        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
+        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
         self.from_stored: Callable[[Any], Any] = parts.format.from_stored
 
     @property
@@ -99,7 +107,7 @@ class WindowStoreImpl:
 
     def put(self, key: Any, value: Any, window_start_ms: int) -> None:
         """The value of a key in the window that starts then; ``None`` deletes it."""
-        stored, timestamp = self._stored(value)
+        stored, timestamp = self._stored(key, value)
         self.write(self._key(key), window_start_ms, stored, timestamp)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
@@ -157,11 +165,11 @@ class WindowStoreImpl:
                 if low <= key and (high is None or key <= high) and first <= start <= to_ms:
                     yield Windowed(self._deserialize_key(key), start, start + size), self._value(entry)
 
-    def _stored(self, value: Any) -> tuple[Any, int]:
+    def _stored(self, key: Any, value: Any) -> tuple[Any, int]:
         timestamp = self._context_timestamp()
         if self._type.keeps_timestamps and value is not None:
-            value, timestamp = value
-        return (None if value is None else self.to_stored(value)), timestamp
+            value, timestamp = value[0], checked_timestamp(self._name, key, value[1])
+        return (None if value is None else self.to_stored(key, value)), timestamp
 
     def _value(self, entry: Entry) -> Any:
         stored, timestamp = entry

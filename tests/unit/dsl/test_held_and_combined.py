@@ -18,7 +18,7 @@ from streamsapp.state.entries import Cell
 class MemoryStore:
     """A store's fast protocol over a dictionary, keeping objects as they are."""
 
-    stores_objects = True
+    counts_in_place = True
     epoch = 0
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class MemoryStore:
         if stored is not None:
             self.entries[key] = (stored, timestamp)
 
-    def to_stored(self, value: Any) -> Any:
+    def to_stored(self, key: str, value: Any) -> Any:
         return value
 
     def from_stored(self, stored: Any) -> Any:

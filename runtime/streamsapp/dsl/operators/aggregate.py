@@ -98,7 +98,7 @@ class Aggregate(StoredTableOperator):
                     new_stored = None
                     deleting()
                 else:
-                    new_stored = to_stored(new)
+                    new_stored = to_stored(key, new)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
@@ -136,7 +136,7 @@ class Reduce(StoredTableOperator):
                 stored, stored_at = read(key_bytes)
                 old = None if stored is None else from_stored(stored)
                 new = value if old is None else reducer(old, value)
-                new_stored = None if new is None else to_stored(new)
+                new_stored = None if new is None else to_stored(key, new)
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
@@ -154,7 +154,7 @@ class Count(StoredTableOperator):
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         unread = context.forward is nowhere
-        if not store.stores_objects or (self._emit_at_commit and self._send_old_values and not unread):
+        if not store.counts_in_place or (self._emit_at_commit and self._send_old_values and not unread):
             counting = Aggregate(lambda: 0, _add_one, self._store_name, self._emit_at_commit, self._send_old_values)
             return counting.bind_to_store(context, store, update)
         if unread:

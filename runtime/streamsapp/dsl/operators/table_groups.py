@@ -97,7 +97,7 @@ class AggregateTable(StoredTableOperator):
                 if new_row is not None:
                     aggregate = add_first(key, new_row) if aggregate is None else add(key, new_row, aggregate)
                     changed_at = max(timestamp, stored_at)
-                new_stored = None if aggregate is None else to_stored(aggregate)
+                new_stored = None if aggregate is None else to_stored(key, aggregate)
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)
                 return

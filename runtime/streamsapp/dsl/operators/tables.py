@@ -65,7 +65,7 @@ class StoredTableSource(StoredTableOperator):
                 return
             try:
                 key_bytes = key_bytes_of(key)
-                new_stored = None if value is None else to_stored(value)
+                new_stored = None if value is None else to_stored(key, value)
                 stored = read(key_bytes)[0] if needs_old else None
                 old = None if stored is None else from_stored(stored)
             except Exception as error:
@@ -135,7 +135,7 @@ class StoredTableValues(StoredTableOperator):
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             try:
                 new = compute(key, change[0])
-                new_stored = None if new is None else to_stored(new)
+                new_stored = None if new is None else to_stored(key, new)
                 key_bytes = key_bytes_of(key)
                 stored = read(key_bytes)[0] if needs_old else None
                 old = None if stored is None else from_stored(stored)
