@@ -200,7 +200,7 @@ def test_a_manifest_without_remote_state_is_wrong_input(tmp_path: Path, capsys: 
     manifest.write_text(MANIFEST.format(remote_state=""), encoding="utf-8")
 
     assert main(["snapshots", "list", "-f", str(manifest)]) == 2
-    assert capsys.readouterr().err.startswith("spec.remoteState: is not there")
+    assert "app.yaml: spec.remoteState: is not there" in capsys.readouterr().err
 
 
 def test_a_number_without_a_task_is_wrong_input(remote: Remote, capsys: pytest.CaptureFixture[str]) -> None:
