@@ -92,7 +92,7 @@ class Replay:
     def positions(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, ConsumedOffset]:
         """Where the task stands: at the ends of its inputs, at the times that it has seen there."""
         return {
-            partition: ConsumedOffset(ends[partition], queue.partition_time)
+            partition: ConsumedOffset(ends[partition], queue.partition_time, self._task.context.processor_metadata)
             for partition, queue in self._task.queues.items()
         }
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
+from options import serde
 from oracle import Oracle
-from programs import build, serde
-from streamsapp import Serdes, StreamsConfig
+from programs import build
+from streamsapp import Serdes, StreamsConfig, Windowed
 from streamsapp.errors import StreamsAppError
 from streamsapp.record import Headers
 from streamsapp.state.api import ValueAndTimestamp
@@ -96,9 +97,10 @@ class _DriverRun:
 
     def _entries(self, name: str) -> list[list[Any]]:
         return [
-            [key, {"value": value.value, "timestamp": value.timestamp}]
-            if isinstance(value, ValueAndTimestamp)
-            else [key, value]
+            [
+                {"key": key.key, "start": key.start_ms, "end": key.end_ms} if isinstance(key, Windowed) else key,
+                {"value": value.value, "timestamp": value.timestamp} if isinstance(value, ValueAndTimestamp) else value,
+            ]
             for key, value in self.driver.get_state_store(name).all()
         ]
 

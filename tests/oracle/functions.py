@@ -142,6 +142,26 @@ AGGREGATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+MERGERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "sum": lambda k, a, b: num(a) + num(b),
+    "join": lambda k, a, b: clip(text(a) + "|" + text(b)),
+    "null_if_odd_sum": lambda k, a, b: num(a) + num(b) if (num(a) + num(b)) % 2 == 0 else None,
+}
+
+JOINERS: dict[str, Callable[[Any, Any], Any]] = {
+    "both": lambda a, b: clip(text(a) + "/" + text(b)),
+    "left": lambda a, b: a,
+    "right": lambda a, b: b,
+    "total": lambda a, b: num(a) + num(b),
+    "null_if_odd_total": lambda a, b: num(a) + num(b) if (num(a) + num(b)) % 2 == 0 else None,
+}
+
+JOINERS_WITH_KEY: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "all": lambda k, a, b: clip(text(k) + ":" + text(a) + "/" + text(b)),
+    "total": lambda k, a, b: num(k) + num(a) + num(b),
+}
+
+
 def negative_if_odd(record: InputRecord, key: Any, value: Any, partition_time_ms: int) -> int:
     return record.timestamp()[1] if even(value) else -1
 

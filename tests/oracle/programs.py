@@ -10,109 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 import functions
+from options import consumed, grouped, materialized, named, option, produced, serdes, store_builder
 from processors import supplier
-from streamsapp import (
-    Consumed,
-    Grouped,
-    Materialized,
-    Named,
-    Produced,
-    Repartitioned,
-    Serdes,
-    StreamsBuilder,
-    Topology,
-)
+from streamsapp import Repartitioned, StreamsBuilder, Topology
 from streamsapp.dsl.options import Branched
-from streamsapp.serdes.api import AnySerde
-from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from window_steps import WindowSteps
 
 Step = dict[str, Any]
 
-_SERDES: dict[str, Callable[[], AnySerde]] = {
-    "string": Serdes.string,
-    "long": Serdes.long,
-    "integer": Serdes.integer,
-    "short": Serdes.short,
-    "double": Serdes.double,
-    "float": Serdes.float,
-    "boolean": Serdes.boolean,
-    "uuid": Serdes.uuid,
-    "bytes": Serdes.bytes,
-    "void": Serdes.void,
-}
 
-
-def serde(name: str) -> AnySerde:
-    """The serde of a name as java/SerdeTable.java reads it."""
-    kind, _, inside = name.removesuffix(")").partition("(")
-    if kind == "list":
-        return Serdes.list_(serde(inside))
-    if kind == "time_windowed":
-        inner, _, size = inside.rpartition(",")
-        return Serdes.time_windowed(serde(inner), int(size))
-    if kind == "session_windowed":
-        return Serdes.session_windowed(serde(inside))
-    return _SERDES[name]()
-
-
-def _option(options: Step, side: str) -> AnySerde | None:
-    return serde(options[side]) if side in options else None
-
-
-def _serdes(options: Step) -> dict[str, Any]:
-    return {"key_serde": _option(options, "key"), "value_serde": _option(options, "value")}
-
-
-def consumed(step: Step) -> Consumed[Any, Any]:
-    options = step.get("consumed", {})
-    extractor = functions.EXTRACTORS[options["extractor"]] if "extractor" in options else None
-    return Consumed(
-        **_serdes(options),
-        timestamp_extractor=extractor,
-        offset_reset=options.get("reset"),
-        name=options.get("name"),
-    )
-
-
-def produced(step: Step) -> Produced[Any, Any]:
-    options = step.get("produced", {})
-    partitioner = functions.PARTITIONERS[options["partitioner"]] if "partitioner" in options else None
-    return Produced(**_serdes(options), partitioner=partitioner, name=options.get("name"))
-
-
-def grouped(step: Step) -> Grouped[Any, Any] | None:
-    if "grouped" not in step:
-        return None
-    return Grouped(**_serdes(step["grouped"]), name=step["grouped"].get("name"))
-
-
-def materialized(step: Step) -> Materialized[Any, Any] | None:
-    if "materialized" not in step:
-        return None
-    options = step["materialized"]
-    return Materialized(
-        store_name=options.get("name"),
-        **_serdes(options),
-        store=options.get("engine", "rocksdb"),
-        logging=options.get("logging", True),
-        caching=options.get("caching", True),
-    )
-
-
-def store_builder(step: Step) -> StoreBuilder:
-    return StoreBuilder(
-        name=step["name"],
-        type=TIMESTAMPED_KEY_VALUE if step.get("kind") == "timestamped" else KEY_VALUE,
-        engine=Engine.MEMORY if step.get("engine") == "memory" else Engine.ROCKSDB,
-        key_serde=serde(step["key"]),
-        value_serde=serde(step["value"]),
-        logging=step.get("logging", True),
-        caching=step.get("caching", False),
-    )
-
-
-class _Dsl:
+class _Dsl(WindowSteps):
     """A program of the DSL: each step makes one stream, table or grouping, and later steps name it by its id."""
 
     def __init__(self, builder: StreamsBuilder) -> None:
@@ -124,12 +31,8 @@ class _Dsl:
         if "id" in step:
             self.made[step["id"]] = result
 
-    @staticmethod
-    def named(step: Step) -> Named | None:
-        return Named(step["name"]) if "name" in step else None
-
     def named_and_materialized(self, step: Step) -> dict[str, Any]:
-        return {"named": self.named(step), "materialized": materialized(step)}
+        return {"named": named(step), "materialized": materialized(step)}
 
     def on_store(self, step: Step, of: None) -> None:
         self.builder.add_state_store(store_builder(step))
@@ -138,8 +41,8 @@ class _Dsl:
         keep = supplier({"processor": "keep", "stores": [step["store"]["name"]]})
         self.builder.add_global_store(store_builder(step["store"]), step["topic"], consumed(step), keep)
 
-    def on_global_table(self, step: Step, of: None) -> None:
-        self.builder.global_table(step["topic"], consumed(step), materialized(step))
+    def on_global_table(self, step: Step, of: None) -> Any:
+        return self.builder.global_table(step["topic"], consumed(step), materialized(step))
 
     def on_stream(self, step: Step, of: None) -> Any:
         topics = re.compile(step["pattern"]) if "pattern" in step else step["topics"]
@@ -161,10 +64,10 @@ class _Dsl:
         return method(functions.PREDICATES[step["fn"]], **options)
 
     def on_map(self, step: Step, of: Any) -> Any:
-        return of.map(functions.PAIR_MAPPERS[step["fn"]], self.named(step))
+        return of.map(functions.PAIR_MAPPERS[step["fn"]], named(step))
 
     def on_flat_map(self, step: Step, of: Any) -> Any:
-        return of.flat_map(functions.FLAT_MAPPERS[step["fn"]], self.named(step))
+        return of.flat_map(functions.FLAT_MAPPERS[step["fn"]], named(step))
 
     def on_map_values(self, step: Step, of: Any) -> Any:
         table: Any = functions.VALUE_MAPPERS_WITH_KEY if step.get("args") == 2 else functions.VALUE_MAPPERS
@@ -176,22 +79,22 @@ class _Dsl:
     def on_flat_map_values(self, step: Step, of: Any) -> Any:
         with_key = step.get("args") == 2
         table: Any = functions.FLAT_VALUE_MAPPERS_WITH_KEY if with_key else functions.FLAT_VALUE_MAPPERS
-        return of.flat_map_values(table[step["fn"]], self.named(step))
+        return of.flat_map_values(table[step["fn"]], named(step))
 
     def on_select_key(self, step: Step, of: Any) -> Any:
-        return of.select_key(functions.KEY_SELECTORS[step["fn"]], self.named(step))
+        return of.select_key(functions.KEY_SELECTORS[step["fn"]], named(step))
 
     def on_peek(self, step: Step, of: Any) -> Any:
-        return of.peek(lambda k, v: None, self.named(step))
+        return of.peek(lambda k, v: None, named(step))
 
     def on_foreach(self, step: Step, of: Any) -> Any:
-        return of.foreach(lambda k, v: None, self.named(step))
+        return of.foreach(lambda k, v: None, named(step))
 
     def on_merge(self, step: Step, of: Any) -> Any:
-        return of.merge(self.made[step["with"]], self.named(step))
+        return of.merge(self.made[step["with"]], named(step))
 
     def on_split(self, step: Step, of: Any) -> None:
-        split = of.split(self.named(step))
+        split = of.split(named(step))
         for branch in step["branches"]:
             split.branch(functions.PREDICATES[branch["fn"]], self._branched(branch))
         if "default" in step:
@@ -203,13 +106,13 @@ class _Dsl:
         return Branched(branch.get("name"), function=lambda stream: self.made.setdefault(branch["id"], stream))
 
     def on_repartition(self, step: Step, of: Any) -> Any:
-        return of.repartition(Repartitioned(**_serdes(step), name=step.get("name"), partitions=step.get("partitions")))
+        return of.repartition(Repartitioned(**serdes(step), name=step.get("name"), partitions=step.get("partitions")))
 
     def on_process(self, step: Step, of: Any) -> Any:
-        return of.process(supplier(step), *step.get("stores", []), named=self.named(step))
+        return of.process(supplier(step), *step.get("stores", []), named=named(step))
 
     def on_process_values(self, step: Step, of: Any) -> Any:
-        return of.process_values(supplier(step), *step.get("stores", []), named=self.named(step))
+        return of.process_values(supplier(step), *step.get("stores", []), named=named(step))
 
     def on_group_by(self, step: Step, of: Any) -> Any:
         pairs: Any = functions.PAIR_MAPPERS if step["fn"] in functions.PAIR_MAPPERS and not hasattr(of, "map") else None
@@ -229,6 +132,8 @@ class _Dsl:
     def on_aggregate(self, step: Step, of: Any) -> Any:
         aggregators = [functions.AGGREGATORS[step[field]] for field in ("fn", "subtract") if field in step]
         initializer = functions.INITIALIZERS[step["init"]]
+        if "merge" in step:
+            aggregators.append(functions.MERGERS[step["merge"]])
         return of.aggregate(initializer, *aggregators, **self.named_and_materialized(step))
 
     def on_to_table(self, step: Step, of: Any) -> Any:
@@ -236,7 +141,7 @@ class _Dsl:
 
     def on_to_stream(self, step: Step, of: Any) -> Any:
         selector = functions.KEY_SELECTORS[step["fn"]] if "fn" in step else None
-        return of.to_stream(selector, self.named(step))
+        return of.to_stream(selector, named(step))
 
     def on_to(self, step: Step, of: Any) -> None:
         topic: Any = functions.TOPIC_EXTRACTORS[step["extractor"]] if "extractor" in step else step["topic"]
@@ -252,8 +157,8 @@ def _raw_step(topology: Topology, step: Step) -> None:
             step["name"],
             *step.get("topics", []),
             pattern=step.get("pattern"),
-            key_deserializer=_option(step, "key"),
-            value_deserializer=_option(step, "value"),
+            key_deserializer=option(step, "key"),
+            value_deserializer=option(step, "value"),
             timestamp_extractor=extractor,
             offset_reset=step.get("reset"),
         )
@@ -265,8 +170,8 @@ def _raw_step(topology: Topology, step: Step) -> None:
             step["name"],
             topic,
             *step["parents"],
-            key_serializer=_option(step, "key"),
-            value_serializer=_option(step, "value"),
+            key_serializer=option(step, "key"),
+            value_serializer=option(step, "value"),
         )
     elif op == "store":
         topology.add_state_store(store_builder(step), *step.get("processors", []))
@@ -280,8 +185,8 @@ def _raw_step(topology: Topology, step: Step) -> None:
             step["topic"],
             step["processor"],
             keep,
-            key_deserializer=_option(step, "key"),
-            value_deserializer=_option(step, "value"),
+            key_deserializer=option(step, "key"),
+            value_deserializer=option(step, "value"),
         )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from options import serde
 from oracle import Oracle
-from programs import serde
 from streamsapp import Windowed
 from streamsapp.serdes.change import change_serde
 from streamsapp.serdes.murmur2 import murmur2, partition_for

@@ -11,15 +11,16 @@ from operator import add
 from typing import Any, Generic, TypeVar
 
 from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.ktable import KTable
-from streamsapp.dsl.names import repartition_names
-from streamsapp.dsl.nodes import ProcessorGraphNode, RepartitionNode
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, Reduce
 from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.tables import AggregatedTable, MakeStored
+from streamsapp.dsl.time_windowed import TimeWindowedKStream, windowed_by
+from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.topology.java_names import JavaNames
@@ -36,13 +37,8 @@ class KGroupedStream(JavaNames, Generic[K, V]):
     """Records grouped by key. Those without key or value count in no group."""
 
     def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:
-        self._place = place
+        self._grouping = Grouping(place, grouped)
         self._names = place.graph.names
-        self._key_serde = grouped.key_serde or place.key_serde
-        self._value_serde = grouped.value_serde or place.value_serde
-        self._topic_name = grouped.name
-        self._combine = grouped.combine
-        self._repartition: RepartitionNode | None = None
 
     def count(
         self,
@@ -54,9 +50,9 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         name, materialized = table_options("count", options, named, materialized)
         if materialized is not None and materialized.store_name is None:
             self._names.store(_AGGREGATE)  # Kafka Streams uses up one number more here
-        store = table_store(self._names, _AGGREGATE, materialized, self._key_serde, Serdes.long())
+        store = table_store(self._names, _AGGREGATE, materialized, self._grouping.key_serde, Serdes.long())
         name = self._names.named(name, _AGGREGATE)
-        if self._combines():
+        if self._grouping.combines:
             return self._aggregated(name, store, partial(Reduce, add), Merge(None))
         return self._aggregated(name, store, Count)
 
@@ -73,9 +69,9 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         """
         require_arity("reduce", reducer, "aggregate", "value")
         name, materialized = table_options("reduce", options, named, materialized)
-        store = table_store(self._names, _REDUCE, materialized, self._key_serde, self._value_serde)
+        store = table_store(self._names, _REDUCE, materialized, self._grouping.key_serde, self._grouping.value_serde)
         name = self._names.named(name, _REDUCE)
-        merge = Merge(reducer) if self._combines() else None
+        merge = Merge(reducer) if self._grouping.combines else None
         return self._aggregated(name, store, partial(Reduce, reducer), merge)
 
     def aggregate(
@@ -92,35 +88,16 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate", aggregator, "key", "value", "aggregate")
-        if self._combines():
+        if self._grouping.combines:
             raise TopologyError("aggregate cannot combine before the repartition topic; use reduce, or combine=False")
         name, materialized = table_options("aggregate", options, named, materialized)
-        store = table_store(self._names, _AGGREGATE, materialized, self._key_serde, None)
+        store = table_store(self._names, _AGGREGATE, materialized, self._grouping.key_serde, None)
         name = self._names.named(name, _AGGREGATE)
         return self._aggregated(name, store, partial(Aggregate, initializer, aggregator))
 
-    def _combines(self) -> bool:
-        return self._combine and self._place.key_changed
+    def windowed_by(self, windows: TimeWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]:
+        """The same records, to be aggregated per key and window."""
+        return windowed_by(self._grouping, windows)
 
     def _aggregated(self, name: str, store: TableStore, make: MakeStored, merge: Merge | None = None) -> KTable[K, Any]:
-        table = AggregatedTable(store, make)
-        place = self._place
-        if place.key_changed:
-            node = self._repartition_node(store, merge)
-            place = place.then(node, self._key_serde, self._value_serde, key_changed=False)
-        place = place.then(ProcessorGraphNode(name, table), store.key_serde, store.value_serde, key_changed=False)
-        return KTable(place, table)
-
-    def _repartition_node(self, store: TableStore, merge: Merge | None) -> RepartitionNode:
-        """The topic in front of an aggregation. A topic that the user named serves all aggregations of this group."""
-        names = repartition_names(self._names, self._topic_name or store.name)
-        if self._repartition is not None and self._topic_name is not None:
-            if merge is not None:
-                raise TopologyError(
-                    f"repartition topic {names.topic} holds the partial aggregates of one aggregation (combine=True); "
-                    "group the stream again, under another name, for the next"
-                )
-            return self._repartition
-        value_serde = Serdes.long() if merge is not None and merge.counts else self._value_serde
-        self._repartition = RepartitionNode(names, self._key_serde, value_serde, optimizable=True, merge=merge)
-        return self._repartition
+        return self._grouping.table(name, store, AggregatedTable(store, make), store.key_serde, merge)

@@ -10,10 +10,15 @@ from typing import Any
 
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.options import Materialized
+from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError
+from streamsapp.processor.api import duration_ms
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
+from streamsapp.state.store_type import StoreType
+from streamsapp.state.window import WindowType
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,48 @@ def table_store(
 
     The serdes given here serve where ``materialized`` has none.
     """
-    options = materialized or Materialized[Any, Any]()
-    if options.retention is not None:
+    if materialized is not None and materialized.retention is not None:
         raise TopologyError(
-            f"Materialized({options.store_name or ''!r}, retention=...): a table without windows keeps every key; "
+            f"Materialized({materialized.store_name or ''!r}, retention=...): a table without windows keeps every key; "
             "leave retention out, and delete rows by writing None"
         )
+    return _store(names, prefix, materialized, key_serde, value_serde, TIMESTAMPED_KEY_VALUE)
+
+
+def window_store(
+    names: NameGenerator,
+    prefix: str,
+    materialized: Materialized[Any, Any] | None,
+    key_serde: AnySerde | None,
+    value_serde: AnySerde | None,
+    windows: TimeWindows | UnlimitedWindows,
+    emit: EmitStrategy,
+) -> TableStore:
+    """The store of an aggregation by time window. It keeps a window as long as its results may change, or longer where
+    ``materialized`` says so; ``TopologyError`` for less."""
+    least = min(windows.size_ms + windows.grace_ms, MAX_TIMESTAMP)
+    retention = materialized.retention if materialized is not None else None
+    kept = least if retention is None else duration_ms(retention)
+    if kept < least:
+        raise TopologyError(
+            f"Materialized(retention={kept} ms): the windows need at least their size and grace, {least} ms"
+        )
+    kind = WindowType(kept, windows.size_ms, keeps_timestamps=True, time_ordered=emit is EmitStrategy.WINDOW_CLOSE)
+    return _store(names, prefix, materialized, key_serde, value_serde, kind)
+
+
+def _store(
+    names: NameGenerator,
+    prefix: str,
+    materialized: Materialized[Any, Any] | None,
+    key_serde: AnySerde | None,
+    value_serde: AnySerde | None,
+    kind: StoreType,
+) -> TableStore:
+    options = materialized or Materialized[Any, Any]()
     builder = StoreBuilder(
         name=options.store_name or names.store(prefix),
-        type=TIMESTAMPED_KEY_VALUE,
+        type=kind,
         engine=Engine(options.store),
         key_serde=options.key_serde or key_serde,
         value_serde=options.value_serde or value_serde,

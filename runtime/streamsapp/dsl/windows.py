@@ -13,9 +13,7 @@ from enum import Enum
 
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration, duration_ms
-
-#: The end of a window that has no end, as Kafka Streams writes it.
-MAX_TIMESTAMP = (1 << 63) - 1
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 
 
 def _milliseconds(window: str, field: str, duration: object, *, least: int) -> int:

@@ -57,6 +57,11 @@ class NodeContext(Protocol):
         ...
 
     @property
+    def processor_metadata(self) -> dict[str, int]:
+        """Numbers that are committed with the offsets and are here again wherever the task goes on."""
+        ...
+
+    @property
     def processor_context(self) -> ProcessorContext:
         """The public context: schedule, commit, metadata, time."""
         ...

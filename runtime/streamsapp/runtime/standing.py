@@ -15,7 +15,6 @@ from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.changelogs import ChangelogReader
-from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -45,11 +44,7 @@ def read_committed(
     inputs of which the group knows nothing, where the task's snapshot stands."""
     committed = consumer.committed([each for task in tasks for each in task.plan.inputs])
     for task in tasks:
-        known = {
-            each: ConsumedOffset(committed[each][0], OffsetMetadata.decode(committed[each][1]).partition_time)
-            for each in task.plan.inputs
-            if each in committed
-        }
+        known = {each: ConsumedOffset.committed(*committed[each]) for each in task.plan.inputs if each in committed}
         snapshot = {each: at for each, at in snapshots.get(task.id, {}).items() if each in task.plan.inputs}
         task.start_offsets = {**snapshot, **known}
         if adopted := sorted(snapshot.keys() - known.keys()):

@@ -14,7 +14,8 @@ from streamsapp.serdes.wrapping import WrappingSerde
 
 K = TypeVar("K")
 
-_MAX_LONG = (1 << 63) - 1
+#: The end of a window without end, as Kafka Streams writes it.
+MAX_TIMESTAMP = (1 << 63) - 1
 _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")
 
@@ -47,7 +48,7 @@ def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
         if len(data) < 8:
             raise ValueError(f"a time-windowed key ends with 8 bytes of window start, got {len(data)} bytes in all")
         (start_ms,) = _LONG.unpack_from(data, len(data) - 8)
-        return Windowed(deserialize_key(data[:-8]), start_ms, min(start_ms + size_ms, _MAX_LONG))
+        return Windowed(deserialize_key(data[:-8]), start_ms, min(start_ms + size_ms, MAX_TIMESTAMP))
 
     def build(bound: Serde[K]) -> Serde[Windowed[K]]:
         return time_windowed(bound, size_ms)

@@ -39,7 +39,11 @@ class Segments:
     @property
     def expired_before(self) -> int:
         """Entries of an earlier time do not exist any more."""
-        return max(0, self.stream_time - self._retention + 1)
+        return self.expired_at(self.stream_time)
+
+    def expired_at(self, stream_time: int) -> int:
+        """The same at another stream time."""
+        return max(0, stream_time - self._retention + 1)
 
     def observe(self, timestamp: int) -> bool:
         """Something is written at this time; whether it lives."""

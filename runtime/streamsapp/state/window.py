@@ -14,7 +14,7 @@ from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import AnySerde
-from streamsapp.serdes.windowed import Windowed
+from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.entries import (
     Entry,
@@ -95,6 +95,10 @@ class WindowStoreImpl:
         """``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both inclusive, by time."""
         segments, layers, size = self._segments, self._layers, len(key) + 8 + _SUFFIX.size
         first, last = max(start_ms, segments.expired_before, 0), min(end_ms, segments.stream_time)
+        if self._type.time_ordered:
+            for windowed, entry in self._windows(key, key, first, last, reverse=reverse):
+                yield windowed.start_ms, entry
+            return
         for segment in _directed(segments.between(first, last), reverse):
             prefix = segments.prefix(segment) + key
             low, high = prefix + _SUFFIX.pack(first, 0), prefix + _SUFFIX.pack(last + 1, 0)
@@ -102,6 +106,19 @@ class WindowStoreImpl:
                 # Of another key, which continues as this one's windows do.
                 if len(physical) == size:
                     yield _start_of(physical), entry
+
+    @property
+    def stream_time(self) -> int:
+        """The latest start of all windows that were ever written, -1 if none was."""
+        return self._segments.stream_time
+
+    def expired_at(self, stream_time: int) -> int:
+        """The earliest start that is still kept once a window that starts at ``stream_time`` was written."""
+        return self._segments.expired_at(stream_time)
+
+    def starting_between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
+        """All windows that start between, both inclusive; by start and key where the store is in order of time."""
+        return self._windows(b"", None, from_ms, to_ms, reverse=False)
 
     # ---- for users -----------------------------------------------------------------------------------------------
 
@@ -154,16 +171,31 @@ class WindowStoreImpl:
     def _ranged(
         self, from_key: Any, to_key: Any, from_ms: int, to_ms: int, *, reverse: bool
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        segments, size, window = self._segments, self._type.window_size_ms, _SUFFIX.size
         low = b"" if from_key is None else self._key(from_key)
         high = None if to_key is None else self._key(to_key)
+        value = self._value
+        return (
+            (windowed, value(entry)) for windowed, entry in self._windows(low, high, from_ms, to_ms, reverse=reverse)
+        )
+
+    def _windows(
+        self, low: bytes, high: bytes | None, from_ms: int, to_ms: int, *, reverse: bool
+    ) -> Iterator[tuple[Windowed[Any], Entry]]:
+        segments, size, window = self._segments, self._type.window_size_ms, _SUFFIX.size
         first = max(from_ms, segments.expired_before, 0)
-        for segment in _directed(segments.between(first, to_ms), reverse):
-            begin, end = segments.prefix(segment) + low, segments.prefix(segment + 1)
+        for begin, end in self._spans(first, to_ms, low, reverse):
             for physical, entry in self._layers.scan(begin, end, reverse=reverse):
                 key, start = segments.logical(physical)[:-window], _start_of(physical)
                 if low <= key and (high is None or key <= high) and first <= start <= to_ms:
-                    yield Windowed(self._deserialize_key(key), start, start + size), self._value(entry)
+                    yield Windowed(self._deserialize_key(key), start, min(start + size, MAX_TIMESTAMP)), entry
+
+    def _spans(self, from_ms: int, to_ms: int, low: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        """Ranges of physical keys that hold these times and keys from ``low`` on."""
+        segments = self._segments
+        alive = segments.between(from_ms, to_ms)
+        if self._type.time_ordered:
+            return iter([(segments.prefix(alive.start), segments.prefix(alive.stop))] if alive else [])
+        return ((segments.prefix(each) + low, segments.prefix(each + 1)) for each in _directed(alive, reverse))
 
     def _stored(self, key: Any, value: Any) -> tuple[Any, int]:
         timestamp = self._context_timestamp()
@@ -194,11 +226,14 @@ class WindowType:
     window_size_ms: int
     retain_duplicates: bool = False
     keeps_timestamps: bool = False
+    #: Windows lie in the order of their starts, for whoever asks for all that began in a range of time. A range of one
+    #: key's windows then costs all windows of that range.
+    time_ordered: bool = False
 
     @property
     def interval_ms(self) -> int:
         """How long a segment is."""
-        return max(self.retention_ms // 2, _MIN_INTERVAL_MS)
+        return 1 if self.time_ordered else max(self.retention_ms // 2, _MIN_INTERVAL_MS)
 
     @property
     def name(self) -> str:

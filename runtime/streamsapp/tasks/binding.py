@@ -96,6 +96,11 @@ class NodeBinding:
         self._failures.log_dropped(self.node_name, reason)
 
     @property
+    def processor_metadata(self) -> dict[str, int]:
+        """Numbers that are committed with the offsets and are here again wherever the task goes on."""
+        return self.task.processor_metadata
+
+    @property
     def processor_context(self) -> ProcessorContext:
         """The same node as user code sees it."""
         return UserContext(self)

@@ -5,6 +5,8 @@ Made on the polling thread with the task; read and written on the processing thr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streamsapp.clock import Clock
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.punctuation import PunctuationQueue
@@ -20,6 +22,7 @@ class TaskContext:
         "dropped_records",
         "message",
         "observed_topics",
+        "processor_metadata",
         "stream_time",
         "stream_time_punctuation",
         "task_id",
@@ -44,9 +47,17 @@ class TaskContext:
         self.timestamp = -1
         #: Highest timestamp processed so far; -1 before the first record.
         self.stream_time = -1
+        #: What processors want kept with the committed offsets.
+        self.processor_metadata: dict[str, int] = {}
         self.commit_requested = False
         self.stream_time_punctuation = PunctuationQueue()
         self.wall_clock_punctuation = PunctuationQueue()
+
+    def keep(self, metadata: Mapping[str, int]) -> None:
+        """Take over what processors had kept with one partition's offset: of one name the highest, as Kafka Streams
+        does."""
+        for name, value in metadata.items():
+            self.processor_metadata[name] = max(value, self.processor_metadata.get(name, value))
 
     def metadata(self) -> RecordMetadata | None:
         """Where the record in process was read."""

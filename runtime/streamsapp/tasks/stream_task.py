@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
@@ -66,11 +66,19 @@ class ConsumedOffset:
 
     offset: int
     partition_time: int
+    #: What the task's processors want kept; each partition carries all of it.
+    processor_metadata: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def metadata(self) -> str:
         """The committed offset's metadata string, in Kafka Streams' format."""
-        return OffsetMetadata(self.partition_time).encode()
+        return OffsetMetadata(self.partition_time, self.processor_metadata).encode()
+
+    @classmethod
+    def committed(cls, offset: int, metadata: str | None) -> ConsumedOffset:
+        """What was committed, with its metadata string."""
+        read = OffsetMetadata.decode(metadata)
+        return cls(offset, read.partition_time, read.processor_metadata)
 
 
 @dataclass(frozen=True)
@@ -176,6 +184,9 @@ class StreamTask:
             default_key_serde=config.default_key_serde,
             default_value_serde=config.default_value_serde,
         )
+        for consumed in self.start_offsets.values():
+            self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
+            self.context.keep(consumed.processor_metadata)
         self._wired = wire(self.plan.sub_topology, wires)
         self._holding = [each for each in self._wired.operators if type(each).emit_held is not Operator.emit_held]
         self._group = PartitionGroup(config.max_task_idle_ms)
@@ -186,7 +197,6 @@ class StreamTask:
             queue.position = consumed.offset
             queue.partition_time = consumed.partition_time
             self._committed[partition] = consumed.offset
-            self.context.stream_time = max(self.context.stream_time, consumed.partition_time)
         self.transition(TaskState.RUNNING)
 
     @property
@@ -308,8 +318,9 @@ class StreamTask:
 
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
+        metadata = dict(self.context.processor_metadata)
         offsets = {
-            partition: ConsumedOffset(queue.position, queue.partition_time)
+            partition: ConsumedOffset(queue.position, queue.partition_time, metadata)
             for partition, queue in self._group.queues.items()
             if queue.position is not None and queue.position != self._committed.get(partition)
         }

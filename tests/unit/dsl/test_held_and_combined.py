@@ -78,6 +78,10 @@ class Context:
         self.drops.append(reason)
 
     @property
+    def processor_metadata(self) -> dict[str, int]:
+        return {}
+
+    @property
     def processor_context(self) -> ProcessorContext:
         raise NotImplementedError
 

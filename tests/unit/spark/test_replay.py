@@ -11,7 +11,8 @@ import pytest
 
 from compare import Program, _encoded, _headers, run_here
 from generate_dsl import dsl_program
-from programs import build, serde
+from options import serde
+from programs import build
 from staged import Staged
 from streamsapp import StreamsConfig, TopicPartition, Topology
 from streamsapp.record import RawRecord

@@ -54,7 +54,7 @@ class StoredTableOperator(Operator):
         return self.bind_to_store(context, context.store(self._store_name), update)
 
     @abstractmethod
-    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
         """The push function; calls ``update`` for each change of the table, after writing it to the store."""
 
     def emit_held(self, limit: int) -> int:

@@ -5,7 +5,7 @@ Used by the table operators; called on a processing thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -13,8 +13,9 @@ from streamsapp.processor.operator import Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell, Entry
 
-#: ``(key, key_bytes, new, old, timestamp, headers)``: the table's value of a key has changed.
-Update: TypeAlias = Callable[[Any, bytes, Any, Any, int, Headers | None], None]
+#: ``(key, identity, new, old, timestamp, headers)``: the table's value of a key has changed. ``identity`` is hashable
+#: and differs where keys do, as a key's bytes do.
+Update: TypeAlias = Callable[[Any, Hashable, Any, Any, int, Headers | None], None]
 
 #: ``(key, new, old, timestamp, headers)``
 HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None]
@@ -25,13 +26,13 @@ def forward_updates(forward: Push, send_old_values: bool) -> Update:
     if forward is nowhere:
         return _unread
 
-    def update(key: Any, key_bytes: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+    def update(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         forward(key, (new, old if send_old_values else None), timestamp, headers)
 
     return update
 
 
-def _unread(key: Any, key_bytes: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+def _unread(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
     """Nobody asks for updates: the table is its store."""
 
 
@@ -41,13 +42,13 @@ class HeldUpdates:
     def __init__(self, forward: Push, send_old_values: bool) -> None:
         self._forward = forward
         self._send_old_values = send_old_values
-        self.entries: dict[bytes, HeldUpdate] = {}
+        self.entries: dict[Hashable, HeldUpdate] = {}
         self._batch = drain(self.entries)
 
-    def update(self, key: Any, key_bytes: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+    def update(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         """The table's value of a key has changed; ``old`` counts for the key's first update since it was emitted."""
-        earlier = self.entries.get(key_bytes)
-        self.entries[key_bytes] = (key, new, old if earlier is None else earlier[2], timestamp, headers)
+        earlier = self.entries.get(identity)
+        self.entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers)
 
     def emit(self, limit: int) -> int:
         """Forward at most ``limit`` keys, in the order in which they were first touched; returns how many remain."""

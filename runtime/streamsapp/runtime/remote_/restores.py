@@ -30,7 +30,6 @@ from streamsapp.runtime.remote_.local import LocalRecord, LocalState
 from streamsapp.runtime.remote_.prediction import Rates, RestoreTiming
 from streamsapp.runtime.remote_.store import RemoteStore
 from streamsapp.runtime.remote_.workers import Job, Workers
-from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -356,9 +355,7 @@ def has_snapshots(task: StreamTask) -> bool:
 
 def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:
     return {
-        TopicPartition(each.topic, each.partition): ConsumedOffset(
-            each.offset, OffsetMetadata.decode(each.metadata).partition_time
-        )
+        TopicPartition(each.topic, each.partition): ConsumedOffset.committed(each.offset, each.metadata)
         for each in inputs
     }
 

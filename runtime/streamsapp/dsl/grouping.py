@@ -1,0 +1,72 @@
+"""A grouped stream in the making: its place, its serdes, and the repartition topic in front of its aggregations.
+
+Shared by ``KGroupedStream`` and its windowed forms; used on the thread that builds the program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsapp.dsl.handle import Place
+from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.names import NameGenerator, repartition_names
+from streamsapp.dsl.nodes import ProcessorGraphNode, RepartitionNode
+from streamsapp.dsl.operators.combine import Merge
+from streamsapp.dsl.options import Grouped
+from streamsapp.dsl.stores import TableStore
+from streamsapp.dsl.tables import TableSupplier
+from streamsapp.errors import TopologyError
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import Serdes
+
+
+class Grouping:
+    """Where a grouped stream stands, and the topic that brings its records to the partition of their key."""
+
+    def __init__(self, place: Place, grouped: Grouped[Any, Any]) -> None:
+        self.place = place
+        self.key_serde: AnySerde | None = grouped.key_serde or place.key_serde
+        self.value_serde: AnySerde | None = grouped.value_serde or place.value_serde
+        #: Whether records of one key are combined in front of the repartition topic.
+        self.combines = grouped.combine and place.key_changed
+        self._topic_name = grouped.name
+        self._repartition: RepartitionNode | None = None
+
+    @property
+    def names(self) -> NameGenerator:
+        """The names of the program that the stream belongs to."""
+        return self.place.graph.names
+
+    def table(
+        self,
+        name: str,
+        store: TableStore,
+        table: TableSupplier,
+        key_serde: AnySerde | None,
+        merge: Merge | None = None,
+    ) -> KTable[Any, Any]:
+        """The aggregated table, behind a repartition topic where the key was changed."""
+        place = self.repartitioned(store.name, merge)
+        place = place.then(ProcessorGraphNode(name, table), key_serde, store.value_serde, key_changed=False)
+        return KTable(place, table)
+
+    def repartitioned(self, default_name: str, merge: Merge | None = None) -> Place:
+        """The place in which every record is in the partition of its key."""
+        if not self.place.key_changed:
+            return self.place
+        node = self._repartition_node(default_name, merge)
+        return self.place.then(node, self.key_serde, self.value_serde, key_changed=False)
+
+    def _repartition_node(self, default_name: str, merge: Merge | None) -> RepartitionNode:
+        """The topic in front of an aggregation. A topic that the user named serves all aggregations of this group."""
+        names = repartition_names(self.names, self._topic_name or default_name)
+        if self._repartition is not None and self._topic_name is not None:
+            if merge is not None:
+                raise TopologyError(
+                    f"repartition topic {names.topic} holds the partial aggregates of one aggregation (combine=True); "
+                    "group the stream again, under another name, for the next"
+                )
+            return self._repartition
+        value_serde = Serdes.long() if merge is not None and merge.counts else self.value_serde
+        self._repartition = RepartitionNode(names, self.key_serde, value_serde, optimizable=True, merge=merge)
+        return self._repartition

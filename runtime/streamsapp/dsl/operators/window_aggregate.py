@@ -1,0 +1,101 @@
+"""Aggregations of a grouped stream by time window (Kafka Streams' ``KStreamWindowAggregate``).
+
+Bound on the polling thread when a task is created; pushed on a processing thread. A record costs one serialisation of
+its key, and one read and one write of the store for each of its windows. Unlike without windows, a record without value
+counts, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from streamsapp.dsl.operators.aggregate import StoredTableOperator
+from streamsapp.dsl.operators.emit_final import EmitFinal
+from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
+from streamsapp.processor.operator import NodeContext, Push
+from streamsapp.record import Headers
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.window import WindowStoreImpl
+
+NULL_KEY = "null key"
+EXPIRED_WINDOW = "its window has closed"
+
+
+class WindowAggregate(StoredTableOperator):
+    """Folds the values of a key and window into an aggregate that starts from the initializer's."""
+
+    def __init__(
+        self,
+        windows: TimeWindows | UnlimitedWindows,
+        emit: EmitStrategy,
+        initializer: Callable[[], Any],
+        fold: Callable[[Any, Any, Any], Any],
+        store_name: str,
+        emit_at_commit: bool,
+        send_old_values: bool,
+    ) -> None:
+        super().__init__(store_name, emit_at_commit, send_old_values)
+        self._windows = windows
+        self._emit = emit
+        self._initializer = initializer
+        self._fold = fold
+
+    def bind_to_store(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
+        add = self._add(context, store, update if self._emit is EmitStrategy.WINDOW_UPDATE else _later)
+        if self._emit is EmitStrategy.WINDOW_UPDATE:
+            return add
+        final = EmitFinal(context, store, self._windows.size_ms, self._windows.grace_ms)
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            # Results go out before the record is added, so that what it expires has been sent.
+            final.advance(timestamp, headers)
+            add(key, value, timestamp, headers)
+
+        return push
+
+    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
+        initializer, fold, windows = self._initializer, self._fold, self._windows
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored = store.from_stored, store.to_stored
+        on_error, dropped = context.on_error, context.dropped
+        starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
+        #: The highest timestamp that came here; after a restart at least that of what the store has.
+        stream_time = store.stream_time
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            nonlocal stream_time
+            if key is None:
+                dropped(NULL_KEY)
+                return
+            if timestamp > stream_time:
+                stream_time = timestamp
+            closed_until = stream_time - grace_ms
+            try:
+                key_bytes = key_bytes_of(key)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            for start in starts_for(timestamp):
+                end = end_of(start)
+                if end <= closed_until:
+                    dropped(EXPIRED_WINDOW)
+                    continue
+                stored, stored_at = read(key_bytes, start)
+                try:
+                    old = initializer() if stored is None else from_stored(stored)
+                    new = fold(key, value, old)
+                    new_stored = None if new is None else to_stored(key, new)
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+                changed_at = max(timestamp, stored_at)
+                write(key_bytes, start, new_stored, changed_at)
+                update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
+
+        return push
+
+
+def _later(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+    """Results are sent when their window closes."""

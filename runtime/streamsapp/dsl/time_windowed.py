@@ -1,0 +1,137 @@
+"""``TimeWindowedKStream``: a grouped stream whose records are aggregated per key and time window.
+
+User code calls this while it builds a program, on its own thread; functions given here run on processing threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.grouping import Grouping
+from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.operators.window_aggregate import WindowAggregate
+from streamsapp.dsl.options import Materialized, Named, table_options
+from streamsapp.dsl.stores import window_store
+from streamsapp.dsl.tables import AggregatedTable
+from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
+from streamsapp.errors import TopologyError
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import Serdes
+from streamsapp.serdes.windowed import Windowed, time_windowed
+
+K = TypeVar("K")
+V = TypeVar("V")
+VR = TypeVar("VR")
+
+_AGGREGATE = "KSTREAM-AGGREGATE-"
+_REDUCE = "KSTREAM-REDUCE-"
+
+
+class TimeWindowedKStream(Generic[K, V]):
+    """Records grouped by key and window. Results have :class:`~streamsapp.serdes.windowed.Windowed` keys.
+
+    A record that comes after its window has closed (stream time has passed the window's end and grace) is dropped for
+    that window and counted in ``dropped-records``.
+    """
+
+    def __init__(
+        self,
+        grouping: Grouping,
+        windows: TimeWindows | UnlimitedWindows,
+        emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
+    ) -> None:
+        self._grouping = grouping
+        self._names = grouping.names
+        self._windows = windows
+        self._emit = emit
+
+    def emit_strategy(self, emit: EmitStrategy) -> TimeWindowedKStream[K, V]:
+        """The same, sending results when ``emit`` says (KIP-825)."""
+        if emit is EmitStrategy.WINDOW_CLOSE and isinstance(self._windows, UnlimitedWindows):
+            raise TopologyError("emit_strategy: unlimited windows never close; use EmitStrategy.on_window_update()")
+        return TimeWindowedKStream(self._grouping, self._windows, emit)
+
+    def count(
+        self,
+        *options: Named | str | Materialized[K, int],
+        named: Named | str | None = None,
+        materialized: Materialized[K, int] | None = None,
+    ) -> KTable[Windowed[K], int]:
+        """Counts the records of each key and window."""
+        name, materialized = table_options("count", options, named, materialized)
+        if materialized is not None and materialized.store_name is None:
+            self._names.store(_AGGREGATE)  # Kafka Streams uses up one number more here
+        return self._table(_AGGREGATE, name, materialized, lambda: 0, _add_one, Serdes.long())
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V | None],
+        *options: Named | str | Materialized[K, V],
+        named: Named | str | None = None,
+        materialized: Materialized[K, V] | None = None,
+    ) -> KTable[Windowed[K], V]:
+        """Combines the values of each key and window with ``reducer(aggregate, value)``; the first is the first result.
+
+        ``None`` deletes the aggregate.
+        """
+        require_arity("reduce", reducer, "aggregate", "value")
+        name, materialized = table_options("reduce", options, named, materialized)
+        fold = partial(_reduce, reducer)
+        return self._table(_REDUCE, name, materialized, lambda: None, fold, self._grouping.value_serde)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VR],
+        aggregator: Callable[[K, V, VR], VR | None],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[Windowed[K], VR]:
+        """Folds the values of each key and window with ``aggregator(key, value, aggregate)``.
+
+        ``None`` deletes the aggregate.
+        """
+        require_arity("aggregate's initializer", initializer)
+        require_arity("aggregate", aggregator, "key", "value", "aggregate")
+        name, materialized = table_options("aggregate", options, named, materialized)
+        return self._table(_AGGREGATE, name, materialized, initializer, aggregator, None)
+
+    def _table(
+        self,
+        prefix: str,
+        name: str | None,
+        materialized: Materialized[Any, Any] | None,
+        initializer: Callable[[], Any],
+        fold: Callable[[Any, Any, Any], Any],
+        value_serde: AnySerde | None,
+    ) -> KTable[Windowed[K], Any]:
+        grouping, windows, emit = self._grouping, self._windows, self._emit
+        if grouping.combines:
+            raise TopologyError("windowed aggregations cannot combine before the repartition topic; use combine=False")
+        store = window_store(self._names, prefix, materialized, grouping.key_serde, value_serde, windows, emit)
+        make = partial(WindowAggregate, windows, emit, initializer, fold)
+        inner = store.key_serde
+        key_serde = None if inner is None else time_windowed(inner, windows.size_ms)
+        node = self._names.named(name, prefix)
+        return grouping.table(node, store, AggregatedTable(store, make), key_serde)
+
+
+def windowed_by(grouping: Grouping, windows: TimeWindows | UnlimitedWindows) -> TimeWindowedKStream[Any, Any]:
+    """A grouped stream in windows; raises ``TopologyError`` for what are none."""
+    if not isinstance(windows, (TimeWindows, UnlimitedWindows)):
+        raise TopologyError(
+            f"windowed_by: {windows!r} is no window definition; use TimeWindows.of(...), SlidingWindows.of(...), "
+            "SessionWindows.of(...) or UnlimitedWindows.of()"
+        )
+    return TimeWindowedKStream(grouping, windows)
+
+
+def _add_one(key: Any, value: Any, count: int) -> int:
+    return count + 1
+
+
+def _reduce(reducer: Callable[[Any, Any], Any], key: Any, value: Any, aggregate: Any) -> Any:
+    return value if aggregate is None else reducer(aggregate, value)
