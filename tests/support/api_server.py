@@ -149,7 +149,7 @@ class ApiServer:
             f"--bind-address={_HOST}",
             f"--advertise-address={_HOST}",
             f"--secure-port={self._port}",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-cluster-ip-range=10.0.0.0/16",
             "--endpoint-reconciler-type=none",
             "--authorization-mode=RBAC",
             # Nobody makes the default ServiceAccount of a namespace here: with this plugin no pod could be created.
