@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from compare import description_difference, outcome_difference, run_here
+from compare import description_difference, outcome_difference, report, run_here
+from generate_windows import window_program
 from oracle import Oracle
 
 _RECORDS = [
@@ -78,12 +79,14 @@ def test_results_stores_and_names_are_those_of_kafka_streams(
     assert outcome_difference(oracle, program) is None
 
 
-def test_final_results_go_out_when_kafka_streams_sends_them(oracle: Oracle) -> None:
+@pytest.mark.parametrize("engine", ["rocksdb", "memory"])
+@pytest.mark.parametrize("advance", [0, 400, 1500])
+def test_final_results_go_out_when_kafka_streams_sends_them(oracle: Oracle, advance: int, engine: str) -> None:
     # With a retention that is long enough: else Kafka Streams expires windows before it has sent them.
     kept = deepcopy(_SUM)
-    kept["materialized"]["retention"] = 10_000
+    kept["materialized"] |= {"retention": 10_000, "engine": engine}
     program = _program(_HOPPING, kept, emit="close")
-    program["events"] = [each for event in program["events"] for each in (event, {"advance": 1500})]
+    program["events"] = [each for event in program["events"] for each in (event, {"advance": advance})]
     assert description_difference(oracle, program) is None
     assert outcome_difference(oracle, program) is None
 
@@ -92,3 +95,10 @@ def test_no_final_result_is_lost_where_the_retention_is_the_least_that_is_possib
     """Kafka Streams 4.3.1 sends one of these ten: it expires the others first."""
     sent = run_here(_program(_HOPPING, _SUM, emit="close"))["outputs"]["out"]
     assert len(sent) == 10
+
+
+@pytest.mark.seeds(25)
+def test_random_windowed_programs_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
+    program = window_program(seed)
+    difference = report(oracle, program, description_difference) or report(oracle, program, outcome_difference)
+    assert difference is None, difference

@@ -84,7 +84,13 @@ def window_store(
         raise TopologyError(
             f"Materialized(retention={kept} ms): the windows need at least their size and grace, {least} ms"
         )
-    kind = WindowType(kept, windows.size_ms, keeps_timestamps=True, time_ordered=emit is EmitStrategy.WINDOW_CLOSE)
+    kind = WindowType(
+        kept,
+        windows.size_ms,
+        keeps_timestamps=True,
+        time_ordered=emit is EmitStrategy.WINDOW_CLOSE,
+        in_memory=materialized is not None and materialized.store == "memory",
+    )
     return _store(names, prefix, materialized, key_serde, value_serde, kind)
 
 

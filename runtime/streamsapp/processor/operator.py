@@ -62,6 +62,11 @@ class NodeContext(Protocol):
         ...
 
     @property
+    def emit_interval_ms(self) -> int:
+        """How often results that wait for a window to close are looked for, in milliseconds of wall-clock time."""
+        ...
+
+    @property
     def processor_context(self) -> ProcessorContext:
         """The public context: schedule, commit, metadata, time."""
         ...

@@ -51,7 +51,10 @@ class WindowStoreSupplier:
 
     def type(self, *, keeps_timestamps: bool) -> StoreType:
         """The kind of store that keeps entries for so long."""
-        return WindowType(self.retention_ms, self.window_size_ms, self.retain_duplicates, keeps_timestamps)
+        in_memory = self.engine is Engine.MEMORY
+        return WindowType(
+            self.retention_ms, self.window_size_ms, self.retain_duplicates, keeps_timestamps, in_memory=in_memory
+        )
 
 
 class Stores:

@@ -7,7 +7,7 @@ older than the stream time of the store less its retention are not read, and not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -116,7 +116,7 @@ class WindowStoreImpl:
         """The earliest start that is still kept once a window that starts at ``stream_time`` was written."""
         return self._segments.expired_at(stream_time)
 
-    def starting_between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
+    def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
         """All windows that start between, both inclusive; by start and key where the store is in order of time."""
         return self._windows(b"", None, from_ms, to_ms, reverse=False)
 
@@ -149,7 +149,7 @@ class WindowStoreImpl:
         return self._ranged(from_key, to_key, from_ms, to_ms, reverse=True)
 
     def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Every window, segment by segment, in a segment by key."""
+        """Every window; segment by segment, in a segment by key; those of a store in memory by start and key."""
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=False)
 
     def backward_all(self) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -184,10 +184,16 @@ class WindowStoreImpl:
         segments, size, window = self._segments, self._type.window_size_ms, _SUFFIX.size
         first = max(from_ms, segments.expired_before, 0)
         for begin, end in self._spans(first, to_ms, low, reverse):
-            for physical, entry in self._layers.scan(begin, end, reverse=reverse):
+            for physical, entry in self._ordered(self._layers.scan(begin, end, reverse=reverse), reverse):
                 key, start = segments.logical(physical)[:-window], _start_of(physical)
                 if low <= key and (high is None or key <= high) and first <= start <= to_ms:
                     yield Windowed(self._deserialize_key(key), start, min(start + size, MAX_TIMESTAMP)), entry
+
+    def _ordered(self, found: Iterator[tuple[bytes, Entry]], reverse: bool) -> Iterable[tuple[bytes, Entry]]:
+        """A segment's windows by key; of a store in memory by time and key, as Kafka Streams has them."""
+        if not self._type.in_memory:
+            return found
+        return sorted(found, key=lambda each: (_start_of(each[0]), each[0]), reverse=reverse)
 
     def _spans(self, from_ms: int, to_ms: int, low: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         """Ranges of physical keys that hold these times and keys from ``low`` on."""
@@ -229,6 +235,8 @@ class WindowType:
     #: Windows lie in the order of their starts, for whoever asks for all that began in a range of time. A range of one
     #: key's windows then costs all windows of that range.
     time_ordered: bool = False
+    #: Whoever reads the windows of many keys gets them by time and key, not by segment and key.
+    in_memory: bool = False
 
     @property
     def interval_ms(self) -> int:

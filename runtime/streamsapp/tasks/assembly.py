@@ -14,7 +14,7 @@ from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.context import TaskContext
+from streamsapp.tasks.context import EMIT_INTERVAL_MS, TaskContext
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskPlan
 
@@ -28,10 +28,12 @@ class TaskAssembly:
     clock: Clock
     #: Global stores: open to every task, for reading.
     shared_stores: Mapping[str, Any] = field(default_factory=dict)
+    #: How often results of closed windows are looked for, in milliseconds of wall-clock time.
+    emit_interval_ms: int = EMIT_INTERVAL_MS
 
     def task(self, plan: TaskPlan, directory: Path, role: TaskRole = TaskRole.ACTIVE) -> StreamTask:
         """A task whose stores, in ``directory``, are still to be opened and restored."""
-        context = TaskContext(self.config.application_id, plan.id, self.clock)
+        context = TaskContext(self.config.application_id, plan.id, self.clock, self.emit_interval_ms)
         stores = task_stores(plan, directory, self.config, self.resources, lambda: context.timestamp)
         stores.stores = {**stores.stores, **self.shared_stores}
         return StreamTask(plan, stores, context, self.config, role)

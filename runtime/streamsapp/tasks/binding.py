@@ -101,6 +101,11 @@ class NodeBinding:
         return self.task.processor_metadata
 
     @property
+    def emit_interval_ms(self) -> int:
+        """How often results that wait for a window to close are looked for, in milliseconds of wall-clock time."""
+        return self.task.emit_interval_ms
+
+    @property
     def processor_context(self) -> ProcessorContext:
         """The same node as user code sees it."""
         return UserContext(self)

@@ -11,6 +11,10 @@ from streamsapp.clock import Clock
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.punctuation import PunctuationQueue
 
+#: Results that wait for a window to close are looked for at most once in so many milliseconds of wall-clock time, as in
+#: Kafka Streams (``__emit.interval.ms.kstreams.windowed.aggregation__``).
+EMIT_INTERVAL_MS = 1000
+
 
 class TaskContext:
     """State of one task that its nodes share. Plain attributes: they are touched for every record."""
@@ -20,6 +24,7 @@ class TaskContext:
         "clock",
         "commit_requested",
         "dropped_records",
+        "emit_interval_ms",
         "message",
         "observed_topics",
         "processor_metadata",
@@ -30,10 +35,13 @@ class TaskContext:
         "wall_clock_punctuation",
     )
 
-    def __init__(self, application_id: str, task_id: TaskId, clock: Clock) -> None:
+    def __init__(
+        self, application_id: str, task_id: TaskId, clock: Clock, emit_interval_ms: int = EMIT_INTERVAL_MS
+    ) -> None:
         self.application_id = application_id
         self.task_id = task_id
         self.clock = clock
+        self.emit_interval_ms = emit_interval_ms
         self.dropped_records = 0
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()

@@ -147,9 +147,9 @@ class TopologyTestDriver:
             topic_name=self._full_name,
             partition_count=lambda topic: 1,
         )
-        return TaskAssembly(config, self._resources, self._clock, self._global.stores.for_tasks).started(
-            plan, self._directory
-        )
+        # Results of closed windows go out with the record that closes them, as in Kafka Streams' test driver.
+        assembly = TaskAssembly(config, self._resources, self._clock, self._global.stores.for_tasks, emit_interval_ms=0)
+        return assembly.started(plan, self._directory)
 
     def _full_name(self, topic: str) -> str:
         return f"{self._config.application_id}-{topic}" if topic in self._internal else topic

@@ -82,6 +82,10 @@ class Context:
         return {}
 
     @property
+    def emit_interval_ms(self) -> int:
+        return 0
+
+    @property
     def processor_context(self) -> ProcessorContext:
         raise NotImplementedError
 

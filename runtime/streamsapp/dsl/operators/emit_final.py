@@ -5,24 +5,48 @@ Called on a processing thread, once per record of a windowed aggregation whose r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
 from streamsapp.processor.operator import NodeContext
 from streamsapp.record import Headers
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.entries import Entry
 
-#: Windows are looked for at most once in so many milliseconds of wall-clock time, as in Kafka Streams
-#: (``__emit.interval.ms.kstreams.windowed.aggregation__``).
-EMIT_INTERVAL_MS = 1000
+
+class TimedStore(Protocol):
+    """A store of windows, each with the time that decides when it expires: its start, or a session's end."""
+
+    from_stored: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stream_time(self) -> int:
+        """The latest time of all windows that were ever written, -1 if none was."""
+        ...
+
+    def expired_at(self, stream_time: int) -> int:
+        """The earliest time that is still kept once a window of ``stream_time`` was written."""
+        ...
+
+    def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
+        """All windows of these times, both inclusive, by time and key; with the timestamp of each result."""
+        ...
 
 
 class EmitFinal:
     """Follows stream time, and sends every window of a store once, after it has closed.
 
-    Results are sent before the store expires them, whatever the interval: Kafka Streams 4.3 loses those.
+    A window closes when stream time has passed its time in the store by ``size_ms`` and ``grace_ms``. Results are sent
+    before the store expires them, whatever the interval: Kafka Streams 4.3 loses those (docs/departures.md).
     """
 
-    def __init__(self, context: NodeContext, store: WindowStoreImpl, size_ms: int, grace_ms: int) -> None:
+    def __init__(self, context: NodeContext, store: TimedStore, size_ms: int, grace_ms: int) -> None:
         self._forward = context.forward
-        self._time = context.processor_context
+        self._clock = context.processor_context
+        self._interval = context.emit_interval_ms
         self._metadata = context.processor_metadata
         self._store = store
         self._size = size_ms
@@ -42,13 +66,13 @@ class EmitFinal:
         if last < 0 or last < first or not (self._store.expired_at(timestamp) > first or self._due()):
             return
         forward, from_stored = self._forward, self._store.from_stored
-        for windowed, (stored, at) in self._store.starting_between(first, last):
+        for windowed, (stored, at) in self._store.between(first, last):
             forward(windowed, (from_stored(stored), None), at, headers)
         self._sent_until = self._metadata[self._store.name] = closed_until
 
     def _due(self) -> bool:
-        now = self._time.current_system_time_ms
+        now = self._clock.current_system_time_ms
         if now < self._next_emit:
             return False
-        self._next_emit = (self._next_emit or now) + EMIT_INTERVAL_MS
+        self._next_emit = now + self._interval
         return True

@@ -50,7 +50,8 @@ class WindowAggregate(StoredTableOperator):
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             # Results go out before the record is added, so that what it expires has been sent.
-            final.advance(timestamp, headers)
+            if key is not None:
+                final.advance(timestamp, headers)
             add(key, value, timestamp, headers)
 
         return push
@@ -91,7 +92,7 @@ class WindowAggregate(StoredTableOperator):
                     on_error(error, key, value, timestamp, headers)
                     return
                 changed_at = max(timestamp, stored_at)
-                write(key_bytes, start, new_stored, changed_at)
+                write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
                 update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push
