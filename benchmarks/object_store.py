@@ -18,8 +18,8 @@ from tools import versitygw
 
 from streamsapp.config import RemoteStateConfig
 from streamsapp.local.broker import free_port
-from streamsapp.remote.objects import ObjectStoreError
-from streamsapp.remote.open import open_store
+from streamsapp.remote.object_store import ObjectStoreError
+from streamsapp.remote.object_store_factory import open_store
 
 _BUCKET = "bench"
 _KEYS = ("bench", "bench-secret")

@@ -30,8 +30,8 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.config import RemoteStateConfig
-from streamsapp.remote.chain import Chain, chains_of
-from streamsapp.remote.open import open_store
+from streamsapp.remote.manifest_chain import ManifestChain, chains_of
+from streamsapp.remote.object_store_factory import open_store
 
 #: What the JVM gets as heap.
 MEMORY_BYTES = 2 << 30
@@ -259,13 +259,13 @@ def take_snapshot(runtime: StreamsRuntime) -> None:
         raise RuntimeError("not every task got a snapshot")
 
 
-def consumed(chain: Chain) -> int:
+def consumed(chain: ManifestChain) -> int:
     """Input records that are in a task's newest snapshot."""
     snapshot = chain.newest()[1]
     return 0 if snapshot is None else sum(point.offset for point in snapshot.inputs)
 
 
-def files(chain: Chain) -> set[str]:
+def files(chain: ManifestChain) -> set[str]:
     return {info.key for info in chain.objects.list(f"{chain.folder}files/")}
 
 

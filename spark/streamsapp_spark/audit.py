@@ -16,7 +16,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.remote.bootstraps import Bootstraps, Range
+from streamsapp.remote.bootstraps import Bootstraps, HistoryRange
 from streamsapp.runtime.layout import Layout, lay_out
 from streamsapp_spark.audit_plan import AuditPlan, Known, Planner
 from streamsapp_spark.audit_report import AuditReport
@@ -101,7 +101,7 @@ class _Audit(Command):
             TopicPartition(topic, number) for topic in shared for number in range(stages.layout.sources[topic])
         }
         bounds = Bounds(self._config, partitions)
-        of_globals = [Range(*each, bounds.lows[each], bounds.highs[each]) for each in sorted(partitions)]
+        of_globals = [HistoryRange(*each, bounds.lows[each], bounds.highs[each]) for each in sorted(partitions)]
         return AuditWork(
             Job.of(self._app, self._options.file.parent, self._partitions, report_to),
             (*plan.ranges, *of_globals),

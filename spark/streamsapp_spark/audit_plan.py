@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.remote.bootstraps import Begun, Done, Range
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.bootstraps import BootstrapBegun, BootstrapDone, HistoryRange
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp_spark.audit_task import audited_stores
 from streamsapp_spark.end_offsets import Bounds
@@ -34,8 +34,8 @@ class Known:
     objects: ObjectStore
     committed: Mapping[TopicPartition, int]
     bounds: Bounds
-    begun: Begun | None
-    done: Done | None
+    begun: BootstrapBegun | None
+    done: BootstrapDone | None
 
 
 @dataclass
@@ -47,8 +47,8 @@ class AuditPlan:
     tasks: set[TaskId] = field(default_factory=set)
     #: Number of the snapshot of each task that is compared.
     snapshots: dict[str, int] = field(default_factory=dict)
-    ranges: list[Range] = field(default_factory=list)
-    internal: list[Range] = field(default_factory=list)
+    ranges: list[HistoryRange] = field(default_factory=list)
+    internal: list[HistoryRange] = field(default_factory=list)
     #: Why tasks are not compared; a sentence each.
     faults: list[str] = field(default_factory=list)
     #: Facts that the reader of the result should know.
@@ -97,7 +97,7 @@ class Planner:
         if task_id in self._snapshots:
             return True
         try:
-            chain = Chain(self._known.objects, self._known.config.application_id, task_id)
+            chain = ManifestChain(self._known.objects, self._known.config.application_id, task_id)
             self._snapshots[task_id] = newest(chain)
         except NoSnapshotError as error:
             if self._has_read_nothing(task_id):
@@ -159,19 +159,19 @@ class Planner:
     def _has_more(self, partition: TopicPartition, position: int) -> bool:
         """Whether there is a record at or after a position; control records are none."""
         low, high = self._known.bounds.lows[partition], self._known.bounds.highs[partition]
-        return any(True for _ in from_kafka(Range(*partition, max(low, position), high), self._known.config))
+        return any(True for _ in from_kafka(HistoryRange(*partition, max(low, position), high), self._known.config))
 
     def _add_ranges(self, task_id: TaskId) -> None:
         positions = self._positions(task_id)
         for partition in self._stages.layout.plans[task_id].inputs:
             low = self._known.bounds.lows[partition]
             if partition.topic in self._stages.layout.repartition_topics:
-                self._plan.internal.append(Range(*partition, low, positions[partition]))
+                self._plan.internal.append(HistoryRange(*partition, low, positions[partition]))
                 continue
             if partition not in self._starts and low:
                 self._plan.notes.append(f"{partition} begins at offset {low}; what was before cannot be recomputed")
-            self._plan.ranges.append(Range(*partition, self._start(partition), positions[partition]))
+            self._plan.ranges.append(HistoryRange(*partition, self._start(partition), positions[partition]))
 
 
-def _offsets(done: Done, task_id: TaskId) -> dict[TopicPartition, int]:
+def _offsets(done: BootstrapDone, task_id: TaskId) -> dict[TopicPartition, int]:
     return {TopicPartition(each.topic, each.partition): each.offset for each in done.inputs(task_id)}

@@ -24,7 +24,14 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.remote.bootstraps import VERSION, Begun, Bootstrap, Bootstraps, Done, Range
+from streamsapp.remote.bootstraps import (
+    VERSION,
+    BootstrapBegun,
+    BootstrapDone,
+    Bootstraps,
+    BootstrapState,
+    HistoryRange,
+)
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.layout import Layout, fingerprint, make_layout
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
@@ -57,9 +64,9 @@ def run(options: argparse.Namespace) -> int:
 class _Begun:
     """What is to be replayed."""
 
-    bootstrap: Bootstrap
-    begun: Begun
-    internal: tuple[Range, ...]
+    bootstrap: BootstrapState
+    begun: BootstrapBegun
+    internal: tuple[HistoryRange, ...]
 
 
 class _Bootstrap(Command):
@@ -121,11 +128,11 @@ class _Bootstrap(Command):
         records |= {each.of: each.until - each.start for each in self._internal(layout)}
         refuse_used(self._group, self._id, self._objects, records)
 
-    def _ranges(self, history: History, layout: Layout) -> tuple[Range, ...]:
+    def _ranges(self, history: History, layout: Layout) -> tuple[HistoryRange, ...]:
         return history.ranges(Bounds(self._config, self._inputs(layout)), self._options.until)
 
-    def _begin(self, layout: Layout, history: History, of: tuple[Range, ...]) -> _Begun:
-        begun = Begun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
+    def _begin(self, layout: Layout, history: History, of: tuple[HistoryRange, ...]) -> _Begun:
+        begun = BootstrapBegun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
         bootstrap = self._bootstraps.begin(1, begun)
         self._has_begun = True
         try:  # who joined meanwhile may not have seen that it began
@@ -135,7 +142,7 @@ class _Bootstrap(Command):
             raise
         return _Begun(bootstrap, begun, self._internal(layout))
 
-    def _refuse_change(self, begun: Begun, layout: Layout) -> None:
+    def _refuse_change(self, begun: BootstrapBegun, layout: Layout) -> None:
         """What is gone on with must be what was begun."""
         since = f"began at {begun.begun_at}"
         differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
@@ -147,7 +154,7 @@ class _Bootstrap(Command):
             raise ManifestError([f"--from: the bootstrap {since} with {begun.history}; say so again, or {differs}"])
         refuse_other(begun.ranges, self._options.until, since)
 
-    def _go_on(self, bootstrap: Bootstrap, layout: Layout) -> _Begun:
+    def _go_on(self, bootstrap: BootstrapState, layout: Layout) -> _Begun:
         begun, finished = bootstrap.begun(), len(bootstrap.finished)
         log.info(
             "the bootstrap of %s goes on: %d tasks of %d are finished", begun.begun_at, finished, len(layout.plans)
@@ -161,11 +168,11 @@ class _Bootstrap(Command):
         inputs |= {TopicPartition(topic, number) for topic in shared for number in range(layout.sources[topic])}
         return {each for each in inputs if each.topic not in layout.repartition_topics}
 
-    def _internal(self, layout: Layout) -> tuple[Range, ...]:
+    def _internal(self, layout: Layout) -> tuple[HistoryRange, ...]:
         """Repartition topics: what is in there is nobody's, and where readers go on is their end."""
         inputs = {each for plan in layout.plans.values() for each in plan.inputs}
         bounds = Bounds(self._config, {each for each in inputs if each.topic in layout.repartition_topics})
-        return tuple(Range(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
+        return tuple(HistoryRange(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
 
     # ---- replaying ---------------------------------------------------------------------------------------------
 
@@ -203,7 +210,7 @@ class _Bootstrap(Command):
         if missing:
             raise progress.error(f"tasks were not finished: {', '.join(map(str, sorted(missing)))}; run it again")
         tasks = tuple(found.task(task_id) for task_id in sorted(found.finished))
-        done = Done(VERSION, timestamp(SystemClock().now_ms()), tasks)
+        done = BootstrapDone(VERSION, timestamp(SystemClock().now_ms()), tasks)
         found.finish(done)
         self._commit(done)
         records, seconds = sum(each.records for each in tasks), progress.seconds
@@ -213,7 +220,7 @@ class _Bootstrap(Command):
             f"{records / max(seconds, 0.001):,.0f}/s; instances go on from there"
         )
 
-    def _done_before(self, bootstrap: Bootstrap) -> int:
+    def _done_before(self, bootstrap: BootstrapState) -> int:
         done = bootstrap.done()
         refuse_other(bootstrap.begun().ranges, self._options.until, f"was done at {done.done_at}")
         if has_gone_on(self._group, done):
@@ -224,7 +231,7 @@ class _Bootstrap(Command):
         print(f"{self._id}: the bootstrap was done at {done.done_at}, {len(done.tasks)} tasks; nothing to do")
         return 0
 
-    def _commit(self, done: Done) -> None:
+    def _commit(self, done: BootstrapDone) -> None:
         """The group's offsets, too: an instance that cannot reach the object store must not read history again."""
         offsets = {
             TopicPartition(each.topic, each.partition): (each.offset, each.metadata)
@@ -257,7 +264,7 @@ def _fingerprints(layout: Layout) -> dict[str, str]:
     return {str(task_id): fingerprint(plan.sub_topology) for task_id, plan in sorted(layout.plans.items())}
 
 
-def _records(layout: Layout, begun: Begun, tasks: Mapping[str, int]) -> dict[str, int]:
+def _records(layout: Layout, begun: BootstrapBegun, tasks: Mapping[str, int]) -> dict[str, int]:
     """How many records of history each task has, as far as that is known before."""
     spans = {each.of: each.until - each.start for each in begun.ranges}
     return {task: sum(spans.get(each, 0) for each in layout.plans[TaskId.parse(task)].inputs) for task in tasks}

@@ -7,7 +7,7 @@ import argparse
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
-from streamsapp.remote.open import open_store
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp_spark.session import start_java
 
 

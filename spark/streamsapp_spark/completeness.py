@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Window, functions
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
-from streamsapp.remote.bootstraps import Range
+from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp_spark.end_offsets import Bounds
 from streamsapp_spark.feeds import from_kafka
 
@@ -60,7 +60,7 @@ class Completeness:
     #: Whether the user has said that offsets without a row, and partitions without any, are right.
     accepts_gaps: bool
 
-    def ranges(self, bounds: Bounds) -> tuple[Range, ...]:
+    def ranges(self, bounds: Bounds) -> tuple[HistoryRange, ...]:
         """The offsets that the files have of every partition; ``ManifestError`` names everything that is wrong."""
         counts, faults = self._counts(bounds.highs)
         ranges = []
@@ -68,10 +68,10 @@ class Completeness:
             low, high = bounds.lows[partition], bounds.highs[partition]
             count = counts.get(partition)
             if count is None:
-                ranges.append(Range(*partition, low, low))
+                ranges.append(HistoryRange(*partition, low, low))
                 faults += self._missing(partition, low, high)
             else:
-                ranges.append(Range(*partition, count.low, count.high))
+                ranges.append(HistoryRange(*partition, count.low, count.high))
                 faults += self._faults(partition, count, low, high)
         if faults:
             raise ManifestError([f"--from: {fault}" for fault in faults])
@@ -154,7 +154,7 @@ class Completeness:
             return found
         waiting = iter(gaps)
         gap = next(waiting)
-        for records in from_kafka(Range(*partition, gaps[0].start, gaps[-1].end), self.config):
+        for records in from_kafka(HistoryRange(*partition, gaps[0].start, gaps[-1].end), self.config):
             for offset in (record.offset() for record in records):
                 while gap.end <= offset and (later := next(waiting, None)) is not None:
                     gap = later

@@ -21,7 +21,7 @@ from streamsapp.kafka.log import client_log
 from streamsapp.kafka.retry import repeated
 from streamsapp.manifest.history import BEGINNING, END, LATEST
 from streamsapp.record import TopicPartition
-from streamsapp.remote.bootstraps import Range
+from streamsapp.remote.bootstraps import HistoryRange
 
 _TIMEOUT = 30.0
 
@@ -55,7 +55,7 @@ class Bounds:
             raise TopicError(f"cannot read the offsets of {named}: {error.args[0].str()}") from error
 
 
-def ranges(bounds: Bounds, until: str) -> tuple[Range, ...]:
+def ranges(bounds: Bounds, until: str) -> tuple[HistoryRange, ...]:
     """What is history of each partition; everything in ``until`` that does not fit is told."""
     wanted = {} if until == LATEST else _wanted(until, bounds.highs)
     made = []
@@ -67,11 +67,11 @@ def ranges(bounds: Bounds, until: str) -> tuple[Range, ...]:
             raise ManifestError(
                 [f"--until: {end} is not an offset of {partition}, which has the offsets {low} to {high}"]
             )
-        made.append(Range(*partition, low, end))
+        made.append(HistoryRange(*partition, low, end))
     return tuple(made)
 
 
-def refuse_other(fixed: Collection[Range], until: str, since: str) -> None:
+def refuse_other(fixed: Collection[HistoryRange], until: str, since: str) -> None:
     """The offsets of a bootstrap that was begun are fixed; ``ManifestError`` if ``until`` asks for others. ``since``
     says when they were. The end, as of whenever it was looked up, is what was fixed."""
     if until == LATEST:

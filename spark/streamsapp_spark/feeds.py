@@ -15,7 +15,7 @@ from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.record import InputRecord, RawRecord, TopicPartition
-from streamsapp.remote.bootstraps import Range
+from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp_spark.rows import InputRows
 
 #: A partition's records, some at a time.
@@ -30,7 +30,7 @@ _WAIT = 0.5
 _AHEAD_KBYTES = 16_384
 
 
-def from_kafka(of: Range, config: StreamsConfig) -> Feed:
+def from_kafka(of: HistoryRange, config: StreamsConfig) -> Feed:
     """The records of a range. Offsets without a record (control records, compacted ones) are passed over."""
     position = of.start
     if position >= of.until:

@@ -13,7 +13,7 @@ from pathlib import Path
 from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import TopicPartition
-from streamsapp.remote.bootstraps import Range
+from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp_spark.feeds import from_kafka
@@ -22,7 +22,7 @@ from streamsapp_spark.job import Application
 
 @contextmanager
 def global_stores(
-    app: Application, ranges: Mapping[TopicPartition, Range], directory: Path, config: StreamsConfig
+    app: Application, ranges: Mapping[TopicPartition, HistoryRange], directory: Path, config: StreamsConfig
 ) -> Iterator[dict[str, KeyValueStoreImpl]]:
     """The stores as tasks read them; none where the topology has none."""
     stores = app.topology.global_stores()

@@ -19,9 +19,9 @@ from streamsapp.manifest.entrypoint import load_topology, user_code
 from streamsapp.manifest.load import decode
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import ObjectStore
-from streamsapp.remote.open import open_store
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectStore
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.layout import Layout, lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.topology.builder import Topology
@@ -64,9 +64,9 @@ class Application:
         """With clients that are told apart."""
         return replace(self.config, client_id=f"{self.config.application_id}-{role}-{task_id}")
 
-    def chain(self, task_id: TaskId) -> Chain:
+    def chain(self, task_id: TaskId) -> ManifestChain:
         """A task's snapshots."""
-        return Chain(self.objects, self.config.application_id, task_id)
+        return ManifestChain(self.objects, self.config.application_id, task_id)
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, TaskId]:

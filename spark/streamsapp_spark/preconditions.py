@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.remote.bootstraps import Done
-from streamsapp.remote.chain import chains_of
-from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.bootstraps import BootstrapDone
+from streamsapp.remote.manifest_chain import chains_of
+from streamsapp.remote.object_store import ObjectStore
 from streamsapp_spark.publishing import WRITER
 
 INSTEAD = "stop every instance and run `streamsapp reset` to make the state anew, or give it another application id"
@@ -42,7 +42,7 @@ def refuse_used(
             raise ManifestError([f"{application_id} has run before: {wrote}; {INSTEAD}"])
 
 
-def has_gone_on(group: GroupAdmin, done: Done) -> bool:
+def has_gone_on(group: GroupAdmin, done: BootstrapDone) -> bool:
     """Whether the application has run since its bootstrap."""
     adopted = {TopicPartition(each.topic, each.partition): each.offset for task in done.tasks for each in task.inputs}
     return any(adopted.get(partition) != offset for partition, offset in group.committed().items())

@@ -18,7 +18,7 @@ from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.snapshot import InputPoint, StorePoint
-from streamsapp.remote.writer import SnapshotContent, SnapshotWriter
+from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.runtime.layout import fingerprint
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.fetch import DATABASE
-from streamsapp.remote.files import sha256_of
-from streamsapp.remote.objects import ObjectDamagedError, ObjectMissingError
+from streamsapp.remote.local_files import sha256_of
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectDamagedError, ObjectMissingError
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
+from streamsapp.remote.snapshot_fetch import DATABASE
 from streamsapp.state.rocksdb import TaskDatabase
 from streamsapp_spark.job import Application
 
@@ -28,7 +28,7 @@ class NoSnapshotError(StreamsError):
     """A task has no snapshot, or not yet."""
 
 
-def newest(chain: Chain) -> Snapshot:
+def newest(chain: ManifestChain) -> Snapshot:
     """Raises ``NoSnapshotError`` where there is none, ``StreamsError`` where it cannot be used; both name the task."""
     numbers = chain.numbers()
     if not numbers:
@@ -36,7 +36,7 @@ def newest(chain: Chain) -> Snapshot:
     return numbered(chain, numbers[0])
 
 
-def numbered(chain: Chain, number: int) -> Snapshot:
+def numbered(chain: ManifestChain, number: int) -> Snapshot:
     """The same of a certain one."""
     try:
         snapshot = chain.read(number)
@@ -49,7 +49,7 @@ def numbered(chain: Chain, number: int) -> Snapshot:
     return snapshot
 
 
-def bring(chain: Chain, snapshot: Snapshot, directory: Path) -> None:
+def bring(chain: ManifestChain, snapshot: Snapshot, directory: Path) -> None:
     """Leave its database in ``directory``, where a task's stores find it."""
     target = directory / DATABASE
     target.mkdir(parents=True)

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 
 from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.remote.bootstraps import Range
+from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime import garbage
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.tasks.stream_task import TaskPlan
@@ -46,8 +46,8 @@ class Work:
 
     job: Job
     #: Of source topics, and of internal ones: of those nothing is read, and readers go on at their ends.
-    ranges: tuple[Range, ...]
-    internal: tuple[Range, ...]
+    ranges: tuple[HistoryRange, ...]
+    internal: tuple[HistoryRange, ...]
     #: Spark partition and sub-topology of the reader of each input partition.
     slots: dict[TopicPartition, tuple[int, int]]
     #: Whether source topics come as rows, too.

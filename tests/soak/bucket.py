@@ -10,10 +10,10 @@ from typing import NamedTuple
 from application import FIRST
 from local_state import LocalStore, local_stores
 from streamsapp.config import RemoteStateConfig
-from streamsapp.remote.chain import chains_of
-from streamsapp.remote.fetch import fetch
-from streamsapp.remote.open import open_store
+from streamsapp.remote.manifest_chain import chains_of
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import MAX_SNAPSHOT_BYTES, Snapshot
+from streamsapp.remote.snapshot_fetch import fetch
 from verification import Findings, most
 
 

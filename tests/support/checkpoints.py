@@ -9,10 +9,10 @@ from pathlib import Path
 
 from memory_objects import MemoryObjects
 from streamsapp.record import TaskId
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotFile, StorePoint, object_name
-from streamsapp.remote.writer import SnapshotContent, SnapshotWriter
+from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.testing import MockClock
 
 APPLICATION = "orders"
@@ -20,8 +20,8 @@ TASK = TaskId(0, 3)
 WRITER = "0123456789abcdef"
 
 
-def chain_of(objects: ObjectStore, application_id: str = APPLICATION, task_id: TaskId = TASK) -> Chain:
-    return Chain(objects, application_id, task_id)
+def chain_of(objects: ObjectStore, application_id: str = APPLICATION, task_id: TaskId = TASK) -> ManifestChain:
+    return ManifestChain(objects, application_id, task_id)
 
 
 def writer_of(objects: ObjectStore, instance: str = "pod-1", task_id: TaskId = TASK) -> SnapshotWriter:

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from streamsapp.remote.objects import (
+from streamsapp.remote.object_store import (
     Moved,
     ObjectExistsError,
     ObjectInfo,

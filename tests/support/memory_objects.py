@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 
-from streamsapp.remote.objects import (
+from streamsapp.remote.object_store import (
     Moved,
     ObjectDamagedError,
     ObjectExistsError,

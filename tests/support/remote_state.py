@@ -17,8 +17,8 @@ from instances import Instances, Process, counts_per_key, eventually, last_count
 from killable import count_per_key
 from streamsapp import StreamsConfig, StreamsRuntime, TaskId
 from streamsapp.config import RemoteStateConfig
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.directory import DirectoryStore
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.snapshot import Snapshot
 
 KEYS = 2_000
@@ -105,8 +105,8 @@ class Remote:
 
     # ---- what the object store has -----------------------------------------------------------------------------
 
-    def chain(self, partition: int = 0) -> Chain:
-        return Chain(DirectoryStore(self.folder), self.application_id, TaskId(0, partition))
+    def chain(self, partition: int = 0) -> ManifestChain:
+        return ManifestChain(DirectoryStore(self.folder), self.application_id, TaskId(0, partition))
 
     def newest(self, partition: int = 0) -> Snapshot | None:
         """The newest snapshot with files."""

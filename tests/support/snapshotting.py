@@ -15,11 +15,11 @@ from memory_objects import MemoryObjects
 from restoring import FakeAdmin, Restoring
 from streamsapp import TaskId, TopicPartition
 from streamsapp.config import RemoteStateConfig
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import ObjectStoreError, unobserved
-from streamsapp.remote.rates import MeasuredRate
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.remote.writer import SnapshotWriter
+from streamsapp.remote.snapshot_writer import SnapshotWriter
+from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.preparing import Preparer
 from streamsapp.runtime.remote_.changelog_facts import Changelogs
 from streamsapp.runtime.remote_.local import LocalRecord, LocalState
@@ -61,7 +61,7 @@ class Owner:
         self.offset = 0
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> ManifestChain:
         return self.remote.chain(TaskId(0, 0))
 
     def commit(self, *keys: str) -> None:

@@ -20,8 +20,8 @@ from instances import Instances, end_offsets, eventually
 from streamsapp import StreamsRuntime, TaskId
 from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.directory import DirectoryStore
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.runtime.layout import lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
@@ -201,8 +201,8 @@ class App:
             stores.close()
         return found
 
-    def chain(self, task: str) -> Chain:
-        return Chain(DirectoryStore(self.objects), self.name, TaskId.parse(task))
+    def chain(self, task: str) -> ManifestChain:
+        return ManifestChain(DirectoryStore(self.objects), self.name, TaskId.parse(task))
 
 
 def finished(process: subprocess.Popen[str], patience: float = PATIENCE) -> tuple[int, str, str]:

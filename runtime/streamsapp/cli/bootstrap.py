@@ -12,7 +12,7 @@ from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.history import LATEST, until_text
 from streamsapp.manifest.to_config import to_remote_state
 from streamsapp.remote.bootstraps import Bootstraps
-from streamsapp.remote.open import open_store
+from streamsapp.remote.object_store_factory import open_store
 
 #: What Kubernetes keeps of a termination message.
 _MAX_BYTES = 4096

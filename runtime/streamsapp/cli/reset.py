@@ -18,9 +18,9 @@ from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.remote.bootstraps import bootstrap_objects
-from streamsapp.remote.chain import objects_of
-from streamsapp.remote.objects import ObjectStore
-from streamsapp.remote.open import open_store
+from streamsapp.remote.manifest_chain import objects_of
+from streamsapp.remote.object_store import ObjectStore
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.topology.builder import Topology
 
 

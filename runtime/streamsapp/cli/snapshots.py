@@ -24,10 +24,10 @@ from streamsapp.clock import SystemClock
 from streamsapp.errors import ManifestError, StreamsError
 from streamsapp.manifest import load
 from streamsapp.record import TaskId
-from streamsapp.remote.chain import Chain, chains_of
-from streamsapp.remote.open import open_store
+from streamsapp.remote.manifest_chain import ManifestChain, chains_of
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.remote.verify import Verification, read_manifests, verify_files
+from streamsapp.remote.snapshot_verification import Verification, read_manifests, verify_files
 
 _NO_SNAPSHOTS = (
     "spec.remoteState: is not there, nor has `streamsapp local` left snapshots in {folder}; set its url, or pass "
@@ -94,7 +94,7 @@ def show_snapshots(options: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(chain: Chain, number: int | None) -> Snapshot | None:
+def _wanted(chain: ManifestChain, number: int | None) -> Snapshot | None:
     return chain.newest()[1] if number is None else chain.read(number)
 
 
@@ -123,7 +123,7 @@ def _extent(verifications: Iterable[Verification]) -> dict[str, int]:
     }
 
 
-def _open(options: argparse.Namespace) -> tuple[list[Chain], str]:
+def _open(options: argparse.Namespace) -> tuple[list[ManifestChain], str]:
     """The chains that are asked for, and where they are."""
     app = load(options.file)
     config = snapshots_of(app, options.file, options.data_dir)

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.remote.objects import ObjectInfo, ObjectStore
+from streamsapp.remote.object_store import ObjectInfo, ObjectStore
 from streamsapp.remote.snapshot import InputPoint
 
 VERSION = 1
@@ -33,7 +33,7 @@ _Text = Annotated[str, Meta(max_length=1_000)]
 _Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
-class Range(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class HistoryRange(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What of one input partition is history: the records from ``start`` up to, and without, ``until``."""
 
     topic: _Text
@@ -46,14 +46,14 @@ class Range(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
         return TopicPartition(self.topic, self.partition)
 
 
-class Begun(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class BootstrapBegun(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What a bootstrap is to compute; whoever goes on with it takes these offsets."""
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     begun_at: _Text
     #: Where the history is: ``kafka``, or the address of a table.
     history: _Text
-    ranges: tuple[Range, ...]
+    ranges: tuple[HistoryRange, ...]
     #: Of each task's sub-topology.
     fingerprints: dict[str, _Text]
 
@@ -69,7 +69,7 @@ class TaskDone(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     seconds: float
 
 
-class Done(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class BootstrapDone(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Every task is there."""
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
@@ -81,7 +81,7 @@ class Done(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
         return next((each.inputs for each in self.tasks if each.task == str(task_id)), ())
 
 
-T = TypeVar("T", Begun, Done, TaskDone)
+T = TypeVar("T", BootstrapBegun, BootstrapDone, TaskDone)
 
 
 class Bootstraps:
@@ -91,18 +91,18 @@ class Bootstraps:
         self._objects = objects
         self._application_id = application_id
 
-    def newest(self) -> Bootstrap | None:
+    def newest(self) -> BootstrapState | None:
         """The last that was begun; ``None`` if none ever was."""
         names: dict[int, set[str]] = {}
         for _, number, name in bootstrap_objects(self._objects, self._application_id):
             names.setdefault(number, set()).add(name)
         begun = [number for number, of in names.items() if "begun" in of]
-        return Bootstrap(self, max(begun), frozenset(names[max(begun)])) if begun else None
+        return BootstrapState(self, max(begun), frozenset(names[max(begun)])) if begun else None
 
-    def begin(self, number: int, begun: Begun) -> Bootstrap:
+    def begin(self, number: int, begun: BootstrapBegun) -> BootstrapState:
         """Raises ``ObjectExistsError`` if somebody else began one of this number."""
         self._objects.put_new(self._key(number, "begun"), msgspec.json.encode(begun))
-        return Bootstrap(self, number, frozenset({"begun"}))
+        return BootstrapState(self, number, frozenset({"begun"}))
 
     def read(self, number: int, name: str, kind: type[T]) -> T:
         """One of the documents; whoever may write to the bucket may have written anything."""
@@ -115,7 +115,7 @@ class Bootstraps:
                 "`streamsapp bootstrap`"
             ) from error
 
-    def write(self, number: int, name: str, document: Done | TaskDone) -> None:
+    def write(self, number: int, name: str, document: BootstrapDone | TaskDone) -> None:
         """Write a document, or write it again."""
         with tempfile.TemporaryDirectory(prefix="streamsapp-") as folder:
             path = Path(folder, "document")
@@ -130,7 +130,7 @@ class Bootstraps:
         return f"{self._application_id}/bootstrap/{number:08d}-{name}.json"
 
 
-class Bootstrap:
+class BootstrapState:
     """One of them, as it was when it was looked for."""
 
     def __init__(self, bootstraps: Bootstraps, number: int, names: frozenset[str]) -> None:
@@ -147,11 +147,11 @@ class Bootstrap:
         """Tasks that need not be done again."""
         return frozenset(TaskId.parse(name) for name in self._names if name not in {"begun", "done"})
 
-    def begun(self) -> Begun:
-        return self._bootstraps.read(self.number, "begun", Begun)
+    def begun(self) -> BootstrapBegun:
+        return self._bootstraps.read(self.number, "begun", BootstrapBegun)
 
-    def done(self) -> Done:
-        return self._bootstraps.read(self.number, "done", Done)
+    def done(self) -> BootstrapDone:
+        return self._bootstraps.read(self.number, "done", BootstrapDone)
 
     def task(self, task_id: TaskId) -> TaskDone:
         return self._bootstraps.read(self.number, str(task_id), TaskDone)
@@ -164,7 +164,7 @@ class Bootstrap:
         """Its snapshot is published."""
         self._bootstraps.write(self.number, done.task, done)
 
-    def finish(self, done: Done) -> None:
+    def finish(self, done: BootstrapDone) -> None:
         """From here on instances may start."""
         self._bootstraps.write(self.number, "done", done)
 

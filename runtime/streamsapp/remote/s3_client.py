@@ -17,8 +17,8 @@ from botocore.credentials import CredentialProvider, CredentialResolver, Credent
 from botocore.session import Session
 
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.remote.files import FilePart
-from streamsapp.remote.objects import UnfitObjectStoreError
+from streamsapp.remote.local_files import FilePart
+from streamsapp.remote.object_store import UnfitObjectStoreError
 
 #: With the patience of ``S3Store`` an outage is noticed within some ten seconds, of whatever kind it is.
 _CONNECT_TIMEOUT = 3.0

@@ -20,7 +20,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError, NameResolutionError
 
-from streamsapp.remote.objects import (
+from streamsapp.remote.object_store import (
     ObjectDamagedError,
     ObjectExistsError,
     ObjectMissingError,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId
-from streamsapp.remote.fetch import DATABASE
+from streamsapp.remote.snapshot_fetch import DATABASE
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.layout import Layout
 from streamsapp.state.task_stores import TaskStores

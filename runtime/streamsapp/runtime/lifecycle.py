@@ -25,8 +25,8 @@ from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, Deliv
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import Assignment, Holdings, Lost, Membership, ShutdownRequested
 from streamsapp.record import TopicPartition
-from streamsapp.remote.objects import UnfitObjectStoreError
-from streamsapp.remote.writer import SnapshotFencedError
+from streamsapp.remote.object_store import UnfitObjectStoreError
+from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.failures import ThreadFailure

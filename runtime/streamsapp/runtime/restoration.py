@@ -27,7 +27,7 @@ from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
-from streamsapp.remote.rates import MeasuredRate
+from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelogs import ChangelogReader
 from streamsapp.runtime.corruption import Corruptions
 from streamsapp.runtime.failures import ThreadFailure

@@ -15,7 +15,7 @@ from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.remote.rates import MeasuredRate
+from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.global_.task import GlobalTask

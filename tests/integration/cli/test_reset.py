@@ -15,7 +15,7 @@ from streamsapp.cli.cluster import Cluster
 from streamsapp.cli.main import main
 from streamsapp.config import StreamsConfig
 from streamsapp.local.broker import EmbeddedBroker
-from streamsapp.remote.directory import DirectoryStore
+from streamsapp.remote.directory_store import DirectoryStore
 
 MANIFEST = """
 apiVersion: streamsapp.dev/v1alpha1

@@ -15,14 +15,14 @@ import pytest
 
 from s3_server import S3Server
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.remote.objects import (
+from streamsapp.remote.object_store import (
     ObjectDamagedError,
     ObjectExistsError,
     ObjectMissingError,
     ObjectStore,
     ObjectStoreError,
 )
-from streamsapp.remote.open import open_store
+from streamsapp.remote.object_store_factory import open_store
 
 MIB = 1024 * 1024
 #: One that moves in one piece, and one of several ranges the last of which is short.

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from s3_server import BUCKET, S3Server
-from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
-from streamsapp.remote.s3 import S3Store
+from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
+from streamsapp.remote.s3_store import S3Store
 
 SIZE = 60 * 1024 * 1024
 

@@ -15,13 +15,13 @@ from checkpoints import chain_of, checkpoint, content_of, files_in, saved_files,
 from faulty_store import FaultyStore
 from s3_server import BUCKET, S3Server
 from streamsapp.config import RemoteStateConfig
-from streamsapp.remote.collect import collect
-from streamsapp.remote.fetch import fetch
-from streamsapp.remote.objects import ObjectStore, ObjectStoreError
-from streamsapp.remote.open import open_store
+from streamsapp.remote.garbage_collection import collect
+from streamsapp.remote.object_store import ObjectStore, ObjectStoreError
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.remote.verify import read_manifests, verify_files
-from streamsapp.remote.writer import SnapshotFencedError, SnapshotWriter
+from streamsapp.remote.snapshot_fetch import fetch
+from streamsapp.remote.snapshot_verification import read_manifests, verify_files
+from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 
 
 @pytest.fixture(params=["file", "s3"])

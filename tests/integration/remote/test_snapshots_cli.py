@@ -17,11 +17,11 @@ from streamsapp.cli.main import main
 from streamsapp.clock import SystemClock
 from streamsapp.config import RemoteStateConfig
 from streamsapp.record import TaskId
-from streamsapp.remote.fetch import fetch
-from streamsapp.remote.objects import ObjectStore
-from streamsapp.remote.open import open_store
+from streamsapp.remote.object_store import ObjectStore
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
-from streamsapp.remote.writer import SnapshotWriter
+from streamsapp.remote.snapshot_fetch import fetch
+from streamsapp.remote.snapshot_writer import SnapshotWriter
 
 TASKS = (TaskId(0, 0), TaskId(0, 3))
 

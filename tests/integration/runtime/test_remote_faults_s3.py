@@ -22,9 +22,9 @@ from s3_server import BUCKET, S3Server
 from streamsapp import StreamsRuntime
 from streamsapp.membership import wire
 from streamsapp.record import TaskId
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import UnfitObjectStoreError
-from streamsapp.remote.open import open_store
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import UnfitObjectStoreError
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.remote_ import snapshots
@@ -48,7 +48,8 @@ class Watched:
     def __init__(self, remote: Remote) -> None:
         objects = open_store(remote.remote)
         self.chains = [
-            Chain(objects, remote.application_id, TaskId(0, partition)) for partition in range(remote.partitions)
+            ManifestChain(objects, remote.application_id, TaskId(0, partition))
+            for partition in range(remote.partitions)
         ]
 
     def newest(self) -> list[Snapshot]:

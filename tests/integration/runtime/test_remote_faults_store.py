@@ -16,7 +16,7 @@ import pytest
 from faulty_store import FaultyStore
 from instances import Instances, eventually
 from remote_state import Remote
-from streamsapp.remote.directory import DirectoryStore
+from streamsapp.remote.directory_store import DirectoryStore
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.remote_ import remote_state, restores, snapshots

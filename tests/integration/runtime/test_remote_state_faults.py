@@ -19,7 +19,7 @@ from streamsapp import StreamsRuntime
 from streamsapp.clock import SystemClock
 from streamsapp.errors import ConfigError, StateStoreError
 from streamsapp.kafka.retry import repeated
-from streamsapp.remote.writer import SnapshotWriter
+from streamsapp.remote.snapshot_writer import SnapshotWriter
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.remote_ import snapshots
 

@@ -12,8 +12,8 @@ from instances import Instances, eventually
 from remote_state import Remote, metric, task
 from s3_server import S3Server
 from streamsapp.record import TaskId
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.open import open_store
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.remote_ import restores
 
@@ -26,7 +26,7 @@ def server(tmp_path: Path) -> Iterator[S3Server]:
 
 def newest_input(remote: Remote) -> int:
     """How far the newest snapshot read the input."""
-    _, snapshot = Chain(open_store(remote.remote), remote.application_id, TaskId(0, 0)).newest()
+    _, snapshot = ManifestChain(open_store(remote.remote), remote.application_id, TaskId(0, 0)).newest()
     return 0 if snapshot is None else sum(each.offset for each in snapshot.inputs)
 
 

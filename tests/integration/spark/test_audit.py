@@ -15,7 +15,7 @@ from kafka_cluster import Kafka
 from spark_apps import App
 from streamsapp import Serdes, TaskId
 from streamsapp.clock import SystemClock
-from streamsapp.remote.writer import SnapshotContent, SnapshotWriter
+from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.builders import Stores

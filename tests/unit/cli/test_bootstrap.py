@@ -15,8 +15,8 @@ from streamsapp.cli import bootstrap
 from streamsapp.cli.main import main
 from streamsapp.config import RemoteStateConfig
 from streamsapp.errors import ManifestError, StreamsError
-from streamsapp.remote.bootstraps import VERSION, Begun, Bootstraps, Done
-from streamsapp.remote.open import open_store
+from streamsapp.remote.bootstraps import VERSION, BootstrapBegun, BootstrapDone, Bootstraps
+from streamsapp.remote.object_store_factory import open_store
 
 Spark = Callable[[argparse.Namespace], int]
 
@@ -106,10 +106,10 @@ def test_a_job_is_done_where_the_state_was_made_before_whatever_the_application_
     path, report = manifest(), tmp_path / "report"
     (tmp_path / "state").mkdir()
     remote = RemoteStateConfig(url=(tmp_path / "state").as_uri())
-    begun = Bootstraps(open_store(remote), "app").begin(1, Begun(VERSION, "then", "kafka", (), {}))
+    begun = Bootstraps(open_store(remote), "app").begin(1, BootstrapBegun(VERSION, "then", "kafka", (), {}))
     monkeypatch.setattr(bootstrap, "_in_spark", raising(ManifestError(["app has run since its bootstrap was done"])))
     command = ["bootstrap", "-f", str(path), "--report", str(report)]
     assert main(command) == 2
-    begun.finish(Done(VERSION, "now", ()))
+    begun.finish(BootstrapDone(VERSION, "now", ()))
     assert main(command) == 0
     assert main(command[:3]) == 2, "somebody who calls the command is told"

@@ -10,9 +10,9 @@ import pytest
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.remote_state import Bucket
 from streamsapp.errors import ConfigError
-from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.open import open_store
-from streamsapp.remote.s3 import S3Store
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.object_store_factory import open_store
+from streamsapp.remote.s3_store import S3Store
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from checkpoints import APPLICATION, TASK, chain_of, checkpoint, content_of, files_in, saved_files, writer_of
 from memory_objects import MemoryObjects
-from streamsapp.remote.collect import collect
-from streamsapp.remote.fetch import fetch
-from streamsapp.remote.objects import ObjectStoreError
+from streamsapp.remote.garbage_collection import collect
+from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.snapshot import Snapshot, decode
-from streamsapp.remote.writer import SnapshotFencedError, SnapshotWriter
+from streamsapp.remote.snapshot_fetch import fetch
+from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 
 GRACE = 300.0
 RETAIN = 2

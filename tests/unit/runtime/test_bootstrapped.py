@@ -12,14 +12,22 @@ from restoring import keys
 from snapshotting import CHANGELOG, IN, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.errors import StateStoreError
-from streamsapp.remote.bootstraps import VERSION, Begun, Bootstrap, Bootstraps, Done, Range, TaskDone
-from streamsapp.remote.objects import ObjectExistsError
+from streamsapp.remote.bootstraps import (
+    VERSION,
+    BootstrapBegun,
+    BootstrapDone,
+    Bootstraps,
+    BootstrapState,
+    HistoryRange,
+    TaskDone,
+)
+from streamsapp.remote.object_store import ObjectExistsError
 from streamsapp.remote.snapshot import InputPoint
 from streamsapp.state.api import Engine
 from streamsapp.tasks.stream_task import ConsumedOffset
 
 TASK = TaskId(0, 0)
-BEGUN = Begun(VERSION, "2026-01-01T00:00:00.000Z", "kafka", (Range(IN.topic, 0, 0, 7),), {"0_0": "f"})
+BEGUN = BootstrapBegun(VERSION, "2026-01-01T00:00:00.000Z", "kafka", (HistoryRange(IN.topic, 0, 0, 7),), {"0_0": "f"})
 WENT_ON = TaskDone(VERSION, "0_0", (InputPoint(*IN, 7, ConsumedOffset(7, 55).metadata),), 7, 7, 1.0)
 
 
@@ -29,7 +37,7 @@ def objects() -> MemoryObjects:
 
 
 @pytest.fixture
-def begun(objects: MemoryObjects) -> Bootstrap:
+def begun(objects: MemoryObjects) -> BootstrapState:
     return Bootstraps(objects, "app").begin(1, BEGUN)
 
 
@@ -40,9 +48,9 @@ def heir(tmp_path: Path, objects: MemoryObjects) -> Iterator[Heir]:
     made.close()
 
 
-def test_a_task_without_snapshots_goes_on_where_history_ended(heir: Heir, begun: Bootstrap) -> None:
+def test_a_task_without_snapshots_goes_on_where_history_ended(heir: Heir, begun: BootstrapState) -> None:
     begun.finish_task(WENT_ON)
-    begun.finish(Done(VERSION, "2026-01-01T01:00:00.000Z", (WENT_ON,)))
+    begun.finish(BootstrapDone(VERSION, "2026-01-01T01:00:00.000Z", (WENT_ON,)))
     heir.thread.log(CHANGELOG, 0, 1)
     task = heir.thread.task(engine=Engine.MEMORY)
 
@@ -52,8 +60,8 @@ def test_a_task_without_snapshots_goes_on_where_history_ended(heir: Heir, begun:
     assert keys(task) == ["0", "1"]
 
 
-def test_what_the_group_has_committed_since_wins(heir: Heir, begun: Bootstrap) -> None:
-    begun.finish(Done(VERSION, "2026-01-01T01:00:00.000Z", (WENT_ON,)))
+def test_what_the_group_has_committed_since_wins(heir: Heir, begun: BootstrapState) -> None:
+    begun.finish(BootstrapDone(VERSION, "2026-01-01T01:00:00.000Z", (WENT_ON,)))
     heir.thread.consumer.offsets[IN] = 9
     heir.thread.log(CHANGELOG)
     task = heir.thread.task(engine=Engine.MEMORY)
@@ -77,7 +85,7 @@ def test_a_task_without_snapshots_does_not_wait_for_an_object_store_that_is_away
 
 @pytest.mark.parametrize("engine", Engine)
 def test_no_task_starts_while_a_bootstrap_is_not_done(
-    heir: Heir, begun: Bootstrap, tmp_path: Path, objects: MemoryObjects, engine: Engine
+    heir: Heir, begun: BootstrapState, tmp_path: Path, objects: MemoryObjects, engine: Engine
 ) -> None:
     Owner(tmp_path / "owner", objects).publish("a")
     begun.finish_task(WENT_ON)
@@ -91,7 +99,9 @@ def test_no_task_starts_while_a_bootstrap_is_not_done(
     assert failure.task_id == TASK
 
 
-def test_a_bootstrap_is_begun_once_and_remembers_what_is_finished(objects: MemoryObjects, begun: Bootstrap) -> None:
+def test_a_bootstrap_is_begun_once_and_remembers_what_is_finished(
+    objects: MemoryObjects, begun: BootstrapState
+) -> None:
     bootstraps = Bootstraps(objects, "app")
     with pytest.raises(ObjectExistsError):
         bootstraps.begin(1, BEGUN)
@@ -104,7 +114,7 @@ def test_a_bootstrap_is_begun_once_and_remembers_what_is_finished(objects: Memor
     assert bootstraps.newest() is None
 
 
-def test_a_damaged_document_is_told_with_what_to_do(objects: MemoryObjects, begun: Bootstrap) -> None:
+def test_a_damaged_document_is_told_with_what_to_do(objects: MemoryObjects, begun: BootstrapState) -> None:
     objects.put_new("app/bootstrap/00000001-done.json", b'{"version": 1, "tasks": "none"}')
     found = Bootstraps(objects, "app").newest()
     assert found is not None

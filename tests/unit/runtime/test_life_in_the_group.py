@@ -12,7 +12,7 @@ from streamsapp import TaskId, UncaughtExceptionResponse
 from streamsapp.errors import FencedError, ProcessingError
 from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
-from streamsapp.remote.writer import SnapshotFencedError
+from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime import lifecycle
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.layout import Layout

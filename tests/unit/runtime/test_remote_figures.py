@@ -12,7 +12,7 @@ import pytest
 from memory_objects import MemoryObjects
 from snapshotting import PATIENCE, Owner
 from streamsapp.errors import ConfigError
-from streamsapp.remote.rates import MeasuredRate
+from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.remote_ import figures
 from streamsapp.runtime.remote_.prediction import Rates, RestoreTiming

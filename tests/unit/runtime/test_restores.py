@@ -11,8 +11,8 @@ from memory_objects import MemoryObjects
 from restoring import keys
 from snapshotting import CHANGELOG, IN, Gate, Heir, Owner, away
 from streamsapp import TaskId
-from streamsapp.remote.fetch import fetch
-from streamsapp.remote.objects import Moved, ObjectStoreError
+from streamsapp.remote.object_store import Moved, ObjectStoreError
+from streamsapp.remote.snapshot_fetch import fetch
 from streamsapp.runtime.remote_ import restores
 from streamsapp.runtime.remote_.local import LocalRecord, LocalState
 from streamsapp.tasks.states import TaskRole, TaskState

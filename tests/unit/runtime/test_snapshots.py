@@ -18,8 +18,8 @@ from streamsapp import TaskId
 from streamsapp.clock import SystemClock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TopicPartition
-from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
-from streamsapp.remote.writer import SnapshotFencedError, SnapshotWriter
+from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
+from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_ import snapshots, task_snapshots
 from streamsapp.runtime.remote_.snapshots import Snapshots

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from faulty_store import FaultyStore
-from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.objects import ObjectExistsError, ObjectMissingError, ObjectStoreError
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.object_store import ObjectExistsError, ObjectMissingError, ObjectStoreError
 
 
 @pytest.fixture

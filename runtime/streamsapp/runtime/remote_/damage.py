@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from streamsapp.record import TaskId
-from streamsapp.remote.files import sha256_of
+from streamsapp.remote.local_files import sha256_of
 from streamsapp.remote.snapshot import FILE_NAME, Snapshot
 
 #: Name, size and sha256 of a file.

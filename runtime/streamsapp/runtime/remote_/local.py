@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from streamsapp.remote.fetch import DATABASE
 from streamsapp.remote.snapshot import InputPoint
+from streamsapp.remote.snapshot_fetch import DATABASE
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamsapp.remote.rates import MeasuredRate
+from streamsapp.remote.transfer_rates import MeasuredRate
 
 #: What the smallest restore takes, in seconds: asking broker and object store, opening the database, taking turns.
 BESIDES = 0.5

@@ -12,9 +12,9 @@ from streamsapp.clock import Clock
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.remote.objects import unobserved
-from streamsapp.remote.open import open_store
-from streamsapp.remote.rates import MeasuredRate, RateLimit
+from streamsapp.remote.object_store import unobserved
+from streamsapp.remote.object_store_factory import open_store
+from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_.changelog_facts import Changelogs
 from streamsapp.runtime.remote_.prediction import Rates

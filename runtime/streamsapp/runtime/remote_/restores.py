@@ -18,10 +18,10 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.fetch import DATABASE, Verified, fetch
-from streamsapp.remote.objects import ObjectStoreError
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotFile
+from streamsapp.remote.snapshot_fetch import DATABASE, Verified, fetch
 from streamsapp.runtime.layout import fingerprint
 from streamsapp.runtime.preparing import Prepared
 from streamsapp.runtime.remote_.changelog_facts import ChangelogFacts, Changelogs, Gap
@@ -161,7 +161,7 @@ class Restores:
 
     # ---- the local database ------------------------------------------------------------------------------------
 
-    def _is_good(self, record: LocalRecord, facts: ChangelogFacts, chain: Chain, task: StreamTask) -> bool:
+    def _is_good(self, record: LocalRecord, facts: ChangelogFacts, chain: ManifestChain, task: StreamTask) -> bool:
         for store, topic_id in record.topics.items():
             if facts.ids.get(store, topic_id) != topic_id:
                 log.warning(
@@ -171,7 +171,7 @@ class Restores:
                 return False
         return record.epoch is None or self._is_owners(record.epoch, chain, task)
 
-    def _is_owners(self, epoch: int, chain: Chain, task: StreamTask) -> bool:
+    def _is_owners(self, epoch: int, chain: ManifestChain, task: StreamTask) -> bool:
         """Whether nobody else has had the task since this disk did."""
         try:
             number, newest = self._outage.observed(chain.newest)
@@ -187,7 +187,7 @@ class Restores:
     # ---- the snapshot ------------------------------------------------------------------------------------------
 
     def _fetch(
-        self, chain: Chain, task: StreamTask, facts: ChangelogFacts, directory: Path, job: Job
+        self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, directory: Path, job: Job
     ) -> Snapshot | None:
         """The snapshot that is in the directory now; ``None`` leaves everything to the changelog."""
         progress = _Progress(RestoreTiming(self._clock.monotonic()), self._clock, job)
@@ -216,7 +216,7 @@ class Restores:
 
     def _fetched_by_patience(
         self,
-        chain: Chain,
+        chain: ManifestChain,
         task: StreamTask,
         directory: Path,
         objection: Callable[[Snapshot], str | None],

@@ -11,10 +11,10 @@ from pathlib import Path
 from threading import Lock
 
 from streamsapp.clock import Clock
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import ObjectStoreError
-from streamsapp.remote.rates import MeasuredRate
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile
+from streamsapp.remote.transfer_rates import MeasuredRate
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Sampler:
         self._lock = Lock()
         self._due = 0.0
 
-    def sample(self, chain: Chain, snapshot: Snapshot) -> None:
+    def sample(self, chain: ManifestChain, snapshot: Snapshot) -> None:
         """Read files of a snapshot if it is time to."""
         if not self._is_due():
             return

@@ -15,8 +15,8 @@ from queue import SimpleQueue
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError, TaskCorruptedError
 from streamsapp.record import TaskId
-from streamsapp.remote.objects import ObjectStoreError, UnfitObjectStoreError
-from streamsapp.remote.writer import SnapshotFencedError, SnapshotWriter
+from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
+from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_.restores import Restores, has_snapshots
 from streamsapp.runtime.remote_.schedule import Entry, Schedule

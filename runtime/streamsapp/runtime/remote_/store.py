@@ -10,9 +10,9 @@ import threading
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId
-from streamsapp.remote.bootstraps import Bootstraps, Done
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.bootstraps import BootstrapDone, Bootstraps
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectStore
 
 
 class RemoteStore:
@@ -25,12 +25,12 @@ class RemoteStore:
         self._probing = threading.Lock()
         #: Whether the object store has shown that it is.
         self.fit = False
-        self._bootstrap: Done | None = None
+        self._bootstrap: BootstrapDone | None = None
         self._looked_for_bootstrap = False
 
-    def chain(self, task_id: TaskId) -> Chain:
+    def chain(self, task_id: TaskId) -> ManifestChain:
         """The snapshots of a task."""
-        return Chain(self.objects, self._application_id, task_id)
+        return ManifestChain(self.objects, self._application_id, task_id)
 
     def ensure_fit(self) -> None:
         """Return once the object store has shown that it is fit to be used; raises as ``ObjectStore.probe`` does."""
@@ -41,7 +41,7 @@ class RemoteStore:
                 self.objects.probe()
                 self.fit = True
 
-    def bootstrap(self) -> Done | None:
+    def bootstrap(self) -> BootstrapDone | None:
         """What the application's bootstrap left, if it had one. ``StateStoreError`` if it is not done: some tasks would
         skip history that others have not seen. Looked up once: none begins while there are instances."""
         with self._probing:

@@ -15,10 +15,10 @@ from functools import partial
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TopicPartition
-from streamsapp.remote.collect import collect
-from streamsapp.remote.objects import Moved, ObjectStoreError
+from streamsapp.remote.garbage_collection import collect
+from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot, StorePoint
-from streamsapp.remote.writer import SnapshotContent, SnapshotWriter
+from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.runtime.layout import fingerprint
 from streamsapp.runtime.remote_.local import LocalState
 from streamsapp.runtime.remote_.sample import Sampler

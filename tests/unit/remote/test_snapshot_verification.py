@@ -8,9 +8,9 @@ import pytest
 
 from checkpoints import chain_of, checkpoint, content_of, writer_of
 from memory_objects import MemoryObjects
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.collect import collect
-from streamsapp.remote.verify import read_manifests, verify_files
+from streamsapp.remote.garbage_collection import collect
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.snapshot_verification import read_manifests, verify_files
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def objects(tmp_path: Path) -> MemoryObjects:
 
 
 @pytest.fixture
-def chain(objects: MemoryObjects) -> Chain:
+def chain(objects: MemoryObjects) -> ManifestChain:
     return chain_of(objects)
 
 
@@ -35,7 +35,7 @@ def table(objects: MemoryObjects, number: int) -> str:
     return key
 
 
-def test_reads_each_object_once_however_many_snapshots_need_it(objects: MemoryObjects, chain: Chain) -> None:
+def test_reads_each_object_once_however_many_snapshots_need_it(objects: MemoryObjects, chain: ManifestChain) -> None:
     verification = read_manifests(chain, every=True)
     verify_files([verification])
 
@@ -45,7 +45,9 @@ def test_reads_each_object_once_however_many_snapshots_need_it(objects: MemoryOb
     assert set(downloads) == {key for key in objects.objects if "/files/" in key}
 
 
-def test_a_fault_of_an_object_is_one_of_every_snapshot_that_needs_it(objects: MemoryObjects, chain: Chain) -> None:
+def test_a_fault_of_an_object_is_one_of_every_snapshot_that_needs_it(
+    objects: MemoryObjects, chain: ManifestChain
+) -> None:
     shared = next(key for key in objects.objects if key.endswith("-CURRENT"))
     objects.objects[shared] = b"MANIFEST-000006\n"
 
@@ -58,7 +60,9 @@ def test_a_fault_of_an_object_is_one_of_every_snapshot_that_needs_it(objects: Me
     assert "has sha256" in verification.faults[0]
 
 
-def test_a_damaged_newest_manifest_is_told_and_the_one_before_is_read(objects: MemoryObjects, chain: Chain) -> None:
+def test_a_damaged_newest_manifest_is_told_and_the_one_before_is_read(
+    objects: MemoryObjects, chain: ManifestChain
+) -> None:
     objects.objects[chain.manifest_key(4)] = b"rubbish"
 
     verification = read_manifests(chain, every=False)
@@ -68,7 +72,7 @@ def test_a_damaged_newest_manifest_is_told_and_the_one_before_is_read(objects: M
     assert "snapshot 4 of task 0_3" in verification.faults[0]
 
 
-def test_what_was_collected_meanwhile_is_no_fault(objects: MemoryObjects, chain: Chain) -> None:
+def test_what_was_collected_meanwhile_is_no_fault(objects: MemoryObjects, chain: ManifestChain) -> None:
     verification = read_manifests(chain, every=True)
     for _ in range(2):
         collect(chain, 1, 0)
@@ -79,7 +83,7 @@ def test_what_was_collected_meanwhile_is_no_fault(objects: MemoryObjects, chain:
     assert table(objects, 4) in objects.asked("download")
 
 
-def test_what_is_missing_of_a_snapshot_that_is_there_is_a_fault(objects: MemoryObjects, chain: Chain) -> None:
+def test_what_is_missing_of_a_snapshot_that_is_there_is_a_fault(objects: MemoryObjects, chain: ManifestChain) -> None:
     del objects.objects[table(objects, 3)]
 
     verification = read_manifests(chain, every=True)

@@ -21,9 +21,9 @@ import msgspec
 
 from streamsapp.clock import Clock
 from streamsapp.errors import FencedError, StateStoreError
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.files import sha256_of
-from streamsapp.remote.objects import Moved, ObjectExistsError, ObjectMissingError, unobserved
+from streamsapp.remote.local_files import sha256_of
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import Moved, ObjectExistsError, ObjectMissingError, unobserved
 from streamsapp.remote.snapshot import (
     VERSION,
     InputPoint,
@@ -70,7 +70,7 @@ class _Identity(NamedTuple):
 class SnapshotWriter:
     """The writer of one task's chain. After ``SnapshotFencedError`` it refuses everything."""
 
-    def __init__(self, chain: Chain, instance: str, clock: Clock, *, uploads: int = 4) -> None:
+    def __init__(self, chain: ManifestChain, instance: str, clock: Clock, *, uploads: int = 4) -> None:
         """``uploads`` is the number of files that are sent at the same time."""
         self._chain = chain
         self._instance = instance

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.objects import (
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.object_store import (
     ObjectDamagedError,
     ObjectExistsError,
     ObjectStoreError,
@@ -22,8 +22,8 @@ from streamsapp.remote.objects import (
 RACER = """
 import sys
 from pathlib import Path
-from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.objects import ObjectExistsError
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.object_store import ObjectExistsError
 store = DirectoryStore(Path(sys.argv[1]))
 print(flush=True)
 sys.stdin.readline()

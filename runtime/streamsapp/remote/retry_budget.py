@@ -9,7 +9,7 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 
 
-class Patience:
+class RetryBudget:
     """Ends so many ``seconds`` after the first failure, or after the first one since there was progress.
 
     Time counts and not the number of tries: a server that refuses connections would use those up before it is back,

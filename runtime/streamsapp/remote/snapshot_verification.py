@@ -14,9 +14,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from streamsapp.errors import StreamsError
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.files import sha256_of
-from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, unobserved
+from streamsapp.remote.local_files import sha256_of
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import Moved, ObjectDamagedError, ObjectMissingError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 
 
@@ -24,7 +24,7 @@ from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidEr
 class Verification:
     """What is to be read of one task, and what was found wrong."""
 
-    chain: Chain
+    chain: ManifestChain
     snapshots: list[Snapshot] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class Verification:
         return files
 
 
-def read_manifests(chain: Chain, *, every: bool) -> Verification:
+def read_manifests(chain: ManifestChain, *, every: bool) -> Verification:
     """The newest snapshot that a restore would begin with, or ``every`` one; what is wrong with manifests is found."""
     verification = Verification(chain)
     numbers = chain.numbers()
@@ -76,7 +76,7 @@ def _verify_files(verifications: Iterable[Verification], folder: Path, moved: Mo
             verification.faults.extend(_lines(chain, found))
 
 
-def _lines(chain: Chain, found: Iterable[tuple[SnapshotFile, list[int], str]]) -> Iterator[str]:
+def _lines(chain: ManifestChain, found: Iterable[tuple[SnapshotFile, list[int], str]]) -> Iterator[str]:
     present: set[int] | None = None
     for file, numbers, text in found:
         present = set(chain.numbers()) if present is None else present
@@ -84,7 +84,7 @@ def _lines(chain: Chain, found: Iterable[tuple[SnapshotFile, list[int], str]]) -
             yield f"snapshot {number} of task {chain.task_id}: {file.name}: {text}"
 
 
-def _fault(chain: Chain, folder: Path, moved: Moved, file: SnapshotFile) -> str | None:
+def _fault(chain: ManifestChain, folder: Path, moved: Moved, file: SnapshotFile) -> str | None:
     target = folder / uuid4().hex
     try:
         chain.objects.download(chain.file_key(file), target, file.size, moved)

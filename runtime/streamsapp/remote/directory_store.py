@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from streamsapp.remote.files import new_file
-from streamsapp.remote.objects import (
+from streamsapp.remote.local_files import new_file
+from streamsapp.remote.object_store import (
     Moved,
     ObjectDamagedError,
     ObjectExistsError,

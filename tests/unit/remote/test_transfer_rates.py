@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamsapp.remote.rates import MeasuredRate, RateLimit
+from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
 from streamsapp.testing import MockClock
 
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.remote.objects import (
+from streamsapp.remote.object_store import (
     ObjectDamagedError,
     ObjectExistsError,
     ObjectStoreError,
     UnfitObjectStoreError,
 )
-from streamsapp.remote.s3 import S3Store
+from streamsapp.remote.s3_store import S3Store
 
 ETAG = {"ETag": '"1"'}
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.objects import ObjectInfo, ObjectMissingError
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import ObjectInfo, ObjectMissingError
 from streamsapp.remote.snapshot import Snapshot, SnapshotInvalidError, object_number
 
 
-class Collected(NamedTuple):
+class CollectedObjects(NamedTuple):
     """What was deleted."""
 
     manifests: int
@@ -23,7 +23,7 @@ class Collected(NamedTuple):
     bytes: int
 
 
-def collect(chain: Chain, retain: int, grace: float) -> Collected:
+def collect(chain: ManifestChain, retain: int, grace: float) -> CollectedObjects:
     """Keep the newest ``retain`` snapshots, and all that a reader may have begun with in the last ``grace`` seconds.
 
     Time is the object store's: the newest manifest says what time it is. Files go in a round after their last
@@ -31,17 +31,17 @@ def collect(chain: Chain, retain: int, grace: float) -> Collected:
     """
     manifests = chain.manifests()
     if not manifests:
-        return Collected(0, 0, 0)
+        return CollectedObjects(0, 0, 0)
     horizon = manifests[max(manifests)].modified - timedelta(seconds=grace)
     snapshots = _read(chain, manifests)
     dead = _dead_manifests(manifests, snapshots, retain, horizon)
     files = [] if None in snapshots.values() else _dead_files(chain, snapshots, horizon)
     chain.objects.delete([manifests[number].key for number in dead])
     chain.objects.delete([info.key for info in files])
-    return Collected(len(dead), len(files), sum(info.size for info in files))
+    return CollectedObjects(len(dead), len(files), sum(info.size for info in files))
 
 
-def _read(chain: Chain, manifests: Mapping[int, ObjectInfo]) -> dict[int, Snapshot | None]:
+def _read(chain: ManifestChain, manifests: Mapping[int, ObjectInfo]) -> dict[int, Snapshot | None]:
     """By number, newest first; ``None`` for one that cannot be used."""
     snapshots: dict[int, Snapshot | None] = {}
     for number in sorted(manifests, reverse=True):
@@ -70,13 +70,13 @@ def _dead_manifests(
     return []
 
 
-def _dead_files(chain: Chain, snapshots: Mapping[int, Snapshot | None], horizon: datetime) -> list[ObjectInfo]:
+def _dead_files(chain: ManifestChain, snapshots: Mapping[int, Snapshot | None], horizon: datetime) -> list[ObjectInfo]:
     needed = {chain.file_key(file) for found in snapshots.values() if found is not None for file in found.files}
     newest = max(snapshots)
     return [info for info in _files_up_to(chain, newest) if info.key not in needed and info.modified <= horizon]
 
 
-def _files_up_to(chain: Chain, newest: int) -> Iterator[ObjectInfo]:
+def _files_up_to(chain: ManifestChain, newest: int) -> Iterator[ObjectInfo]:
     """Later numbers are being uploaded; other names are not ours."""
     for info in chain.objects.list(f"{chain.folder}files/"):
         number = object_number(info.key.removeprefix(chain.folder))

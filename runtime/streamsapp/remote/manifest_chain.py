@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from streamsapp.record import TaskId
-from streamsapp.remote.objects import ObjectDamagedError, ObjectInfo, ObjectMissingError, ObjectStore
+from streamsapp.remote.object_store import ObjectDamagedError, ObjectInfo, ObjectMissingError, ObjectStore
 from streamsapp.remote.snapshot import (
     DOCUMENT_LIMIT,
     Snapshot,
@@ -29,7 +29,7 @@ _MANIFEST = re.compile(r"([0-9]{16})\.json")
 _LONGEST_GAP = 10**9
 
 
-class Chain:
+class ManifestChain:
     """The manifests of one task. What the object store raises comes through."""
 
     def __init__(self, objects: ObjectStore, application_id: str, task_id: TaskId) -> None:
@@ -114,7 +114,7 @@ def objects_of(objects: ObjectStore, application_id: str) -> Iterator[tuple[Task
             yield TaskId.parse(found[1]), info
 
 
-def chains_of(objects: ObjectStore, application_id: str) -> list[Chain]:
+def chains_of(objects: ObjectStore, application_id: str) -> list[ManifestChain]:
     """A chain for each task that has anything in the store, by task."""
     tasks = sorted({task_id for task_id, _ in objects_of(objects, application_id)})
-    return [Chain(objects, application_id, task_id) for task_id in tasks]
+    return [ManifestChain(objects, application_id, task_id) for task_id in tasks]

@@ -9,7 +9,7 @@ import pytest
 
 from checkpoints import chain_of, checkpoint, claimed, content_of, published, saved_files, stored, writer_of
 from memory_objects import MemoryObjects
-from streamsapp.remote.objects import ObjectStoreError
+from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.snapshot import Snapshot
 
 

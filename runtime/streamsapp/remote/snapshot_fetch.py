@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from streamsapp.errors import StateStoreError
-from streamsapp.remote.chain import Chain
-from streamsapp.remote.files import sha256_of
-from streamsapp.remote.objects import Moved, ObjectDamagedError, ObjectMissingError, ObjectStoreError, unobserved
+from streamsapp.remote.local_files import sha256_of
+from streamsapp.remote.manifest_chain import ManifestChain
+from streamsapp.remote.object_store import Moved, ObjectDamagedError, ObjectMissingError, ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ Verified: TypeAlias = dict[tuple[str, int, str], Path]
 
 
 def fetch(
-    chain: Chain,
+    chain: ManifestChain,
     directory: Path,
     acceptable: Callable[[Snapshot], str | None],
     limit: int,
@@ -67,7 +67,7 @@ class _Fetch:
 
     def __init__(
         self,
-        chain: Chain,
+        chain: ManifestChain,
         directory: Path,
         acceptable: Callable[[Snapshot], str | None],
         limit: int,

@@ -16,10 +16,10 @@ from checkpoints import chain_of, checkpoint, content_of, files_in, saved_files,
 from memory_objects import MemoryObjects
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId
-from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.fetch import Verified, fetch
-from streamsapp.remote.objects import Moved, ObjectStoreError, unobserved
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.object_store import Moved, ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot, encode
+from streamsapp.remote.snapshot_fetch import Verified, fetch
 
 PLENTY = 1 << 30
 

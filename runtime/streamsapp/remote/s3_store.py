@@ -20,8 +20,8 @@ from uuid import uuid4
 from botocore.exceptions import ClientError, IncompleteReadError
 
 from streamsapp.config.remote_state import Bucket, RemoteStateConfig
-from streamsapp.remote.files import FilePart, Range, new_file, ranges_of
-from streamsapp.remote.objects import (
+from streamsapp.remote.local_files import ByteRange, FilePart, new_file, ranges_of
+from streamsapp.remote.object_store import (
     Moved,
     ObjectDamagedError,
     ObjectExistsError,
@@ -31,7 +31,7 @@ from streamsapp.remote.objects import (
     check_key,
     unobserved,
 )
-from streamsapp.remote.patience import Patience
+from streamsapp.remote.retry_budget import RetryBudget
 from streamsapp.remote.s3_client import make_client
 from streamsapp.remote.s3_errors import CLIENT_ERRORS, is_transient, translated
 
@@ -96,7 +96,7 @@ class S3Store:
                 raise IncompleteReadError(actual_bytes=len(data), expected_bytes=length)
             return data
 
-        return self._patiently("read", key, Patience(self._patience), receive)
+        return self._patiently("read", key, RetryBudget(self._patience), receive)
 
     def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
         check_key(key)
@@ -110,7 +110,7 @@ class S3Store:
                 first = self._call("read", key, self._client.get_object, Range="bytes=0-0")
                 with closing(first["Body"]) as body:
                     body.read()
-                self._check_range(key, first, Range(0, 1), size)
+                self._check_range(key, first, ByteRange(0, 1), size)
                 _on_threads(partial(receive, first.get("ETag")), ranges)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
@@ -120,7 +120,7 @@ class S3Store:
         more: dict[str, str] = {}
         while True:
             ask = partial(self._client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix + prefix, **more)
-            page = self._patiently("list", prefix, Patience(self._patience), ask)
+            page = self._patiently("list", prefix, RetryBudget(self._patience), ask)
             for item in page.get("Contents", ()):
                 yield ObjectInfo(item["Key"].removeprefix(self._prefix), item["Size"], item["LastModified"])
             if not page.get("IsTruncated"):
@@ -138,7 +138,7 @@ class S3Store:
                 if response.get("Errors"):
                     raise ClientError({"Error": response["Errors"][0]}, "DeleteObjects")
 
-            self._patiently("delete", some[0].removeprefix(self._prefix), Patience(self._patience), erase)
+            self._patiently("delete", some[0].removeprefix(self._prefix), RetryBudget(self._patience), erase)
 
     def probe(self) -> None:
         key = f"probe-{uuid4().hex}"
@@ -188,12 +188,12 @@ class S3Store:
                 raise (part.failure or error) from error
 
         with self._slots:
-            return self._patiently("write", key, Patience(self._patience), send)
+            return self._patiently("write", key, RetryBudget(self._patience), send)
 
-    def _receive(self, key: str, handle: int, size: int, moved: Moved, etag: str | None, wanted: Range) -> None:
+    def _receive(self, key: str, handle: int, size: int, moved: Moved, etag: str | None, wanted: ByteRange) -> None:
         """Write a range of an object, all of the same version, to the same place of a file."""
         begin, end = wanted
-        patience = Patience(self._patience)
+        patience = RetryBudget(self._patience)
 
         def receive() -> None:
             nonlocal begin, etag
@@ -202,7 +202,7 @@ class S3Store:
             response = self._client.get_object(**self._names(key), **conditions)
             etag = response.get("ETag", etag)
             with closing(response["Body"]) as body:
-                self._check_range(key, response, Range(begin, end), size)
+                self._check_range(key, response, ByteRange(begin, end), size)
                 while begin < end and (block := body.read(min(_BLOCK, end - begin))):
                     os.pwrite(handle, block, begin)
                     begin += len(block)
@@ -214,7 +214,7 @@ class S3Store:
         with self._slots:
             self._patiently("read", key, patience, receive)
 
-    def _check_range(self, key: str, response: dict[str, Any], wanted: Range, size: int) -> None:
+    def _check_range(self, key: str, response: dict[str, Any], wanted: ByteRange, size: int) -> None:
         """That it is the range that was asked for, of an object of the size it must have."""
         described = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
         begin, end, found = map(int, described.groups()) if described else (0, size - 1, response.get("ContentLength"))
@@ -228,9 +228,9 @@ class S3Store:
 
     def _call(self, verb: str, key: str, operation: Callable[..., Any], **parameters: Any) -> Any:
         ask = partial(operation, **self._names(key), **parameters)
-        return self._patiently(verb, key, Patience(self._patience), ask)
+        return self._patiently(verb, key, RetryBudget(self._patience), ask)
 
-    def _patiently(self, verb: str, key: str, patience: Patience, action: Callable[[], T]) -> T:
+    def _patiently(self, verb: str, key: str, patience: RetryBudget, action: Callable[[], T]) -> T:
         while True:
             try:
                 return action()

@@ -9,10 +9,10 @@ import pytest
 
 from checkpoints import a_snapshot, chain_of
 from memory_objects import MemoryObjects
-from streamsapp.remote import chain as chain_module
-from streamsapp.remote.objects import ObjectExistsError, ObjectMissingError, ObjectStoreError
+from streamsapp.remote import manifest_chain as chain_module
+from streamsapp.remote.object_store import ObjectExistsError, ObjectMissingError, ObjectStoreError
 from streamsapp.remote.snapshot import SnapshotInvalidError
-from streamsapp.remote.writer import SnapshotWriter
+from streamsapp.remote.snapshot_writer import SnapshotWriter
 from streamsapp.testing import MockClock
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from streamsapp.remote.objects import Moved, ObjectStoreError
+from streamsapp.remote.object_store import Moved, ObjectStoreError
 
 
 @contextmanager
@@ -32,16 +32,16 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class Range(NamedTuple):
+class ByteRange(NamedTuple):
     """Bytes ``begin`` to ``end``, the last not included."""
 
     begin: int
     end: int
 
 
-def ranges_of(size: int, length: int) -> list[Range]:
+def ranges_of(size: int, length: int) -> list[ByteRange]:
     """The ranges of a file, none longer than ``length``; a file without bytes has one."""
-    return [Range(begin, min(size, begin + length)) for begin in range(0, max(size, 1), length)]
+    return [ByteRange(begin, min(size, begin + length)) for begin in range(0, max(size, 1), length)]
 
 
 class FilePart:
@@ -50,7 +50,7 @@ class FilePart:
     A body is read once to sign it and once to send it; ``moved`` hears of what is read while ``sending``.
     """
 
-    def __init__(self, handle: int, part: Range, moved: Moved) -> None:
+    def __init__(self, handle: int, part: ByteRange, moved: Moved) -> None:
         self._handle = handle
         self._part = part
         self._at = part.begin

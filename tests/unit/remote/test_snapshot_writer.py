@@ -12,7 +12,7 @@ import pytest
 from checkpoints import chain_of, checkpoint, claimed, content_of, published, saved_files, stored, writer_of
 from memory_objects import MemoryObjects
 from streamsapp.errors import FencedError, StateStoreError
-from streamsapp.remote.writer import SnapshotFencedError
+from streamsapp.remote.snapshot_writer import SnapshotFencedError
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.remote.directory import DirectoryStore
-from streamsapp.remote.objects import ObjectStore
+from streamsapp.remote.directory_store import DirectoryStore
+from streamsapp.remote.object_store import ObjectStore
 
 
 def open_store(config: RemoteStateConfig) -> ObjectStore:
     """The store that ``config.url`` names; ``ObjectStore.probe`` tells whether it can be used."""
     if isinstance(config.location, Path):
         return DirectoryStore(config.location)
-    from streamsapp.remote.s3 import S3Store  # boto3 takes half a second to import
+    from streamsapp.remote.s3_store import S3Store  # boto3 takes half a second to import
 
     return S3Store(config)

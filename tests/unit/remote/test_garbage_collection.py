@@ -8,9 +8,9 @@ import pytest
 
 from checkpoints import chain_of, checkpoint, content_of, writer_of
 from memory_objects import MemoryObjects
-from streamsapp.remote.collect import Collected, collect
-from streamsapp.remote.objects import ObjectStoreError
-from streamsapp.remote.writer import SnapshotWriter
+from streamsapp.remote.garbage_collection import CollectedObjects, collect
+from streamsapp.remote.object_store import ObjectStoreError
+from streamsapp.remote.snapshot_writer import SnapshotWriter
 
 HOUR = 3600.0
 
@@ -53,7 +53,7 @@ def numbers(objects: MemoryObjects) -> list[int]:
 
 
 def test_an_empty_chain_has_nothing_to_collect(objects: MemoryObjects) -> None:
-    assert collect(chain_of(objects), 3, 0) == Collected(0, 0, 0)
+    assert collect(chain_of(objects), 3, 0) == CollectedObjects(0, 0, 0)
 
 
 def test_the_newest_snapshots_are_kept_however_old_they_are(objects: MemoryObjects, owner: Owner) -> None:
@@ -97,7 +97,7 @@ def test_time_is_that_of_the_store_and_ends_with_the_newest_manifest(objects: Me
     owner.publish(5)
     objects.sleep(100 * HOUR)
 
-    assert collect(chain_of(objects), 3, HOUR) == Collected(0, 0, 0)
+    assert collect(chain_of(objects), 3, HOUR) == CollectedObjects(0, 0, 0)
 
 
 def test_files_that_are_being_uploaded_are_left_alone(objects: MemoryObjects, owner: Owner, tmp_path: Path) -> None:
