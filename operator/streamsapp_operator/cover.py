@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from streamsapp.manifest.model import Rollout
+from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.model.observed import Observed, PodReport, PodSeen, StoreReport, TaskReport, TaskRole
 from streamsapp_operator.model.status import Blocker
 
@@ -55,7 +55,7 @@ class Replica:
 class Covers:
     """One look at an application, by tasks."""
 
-    def __init__(self, observed: Observed, rollout: Rollout) -> None:
+    def __init__(self, observed: Observed, rollout: RolloutSpec) -> None:
         self.observed = observed
         self._rollout = rollout
         self._max_age = rollout.max_observation_age_seconds
@@ -154,7 +154,7 @@ def known_lag(store: StoreReport) -> int | None:
     return max(store.lag, store.end_offset - store.position)
 
 
-def why_unfit(mode: str, age: float | None, lag: int | None, host: str, rollout: Rollout) -> str | None:
+def why_unfit(mode: str, age: float | None, lag: int | None, host: str, rollout: RolloutSpec) -> str | None:
     """Why a replica of a store cannot go on where the active task ends."""
     most = rollout.max_standby_lag
     if mode == "paused":
@@ -175,7 +175,7 @@ def _severity(blocker: Blocker) -> int:
     return SEVERITY.index(leading_word(blocker))
 
 
-def _restore(task: TaskReport, pod: PodSeen, rollout: Rollout) -> Cover | Blocker:
+def _restore(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Cover | Blocker:
     """Whether snapshots of all its stores bring the task back soon enough."""
     seconds, report = task.predicted_restore_seconds, pod.report
     without = [store.name for store in task.stores if store.snapshot_offset is None]

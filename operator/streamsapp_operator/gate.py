@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from streamsapp.manifest.model import Rollout
+from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.cover import HANDOVER_SECONDS, RUNNING, SEVERITY, Cover, Covers, leading_word
 from streamsapp_operator.model.observed import Observed, PodSeen, TaskRole
 from streamsapp_operator.model.status import Blocker, Restart
@@ -54,7 +54,7 @@ class Waiver:
 class Gate:
     """The rule, applied to one look at an application."""
 
-    def __init__(self, observed: Observed, rollout: Rollout, expected: frozenset[str] = frozenset()) -> None:
+    def __init__(self, observed: Observed, rollout: RolloutSpec, expected: frozenset[str] = frozenset()) -> None:
         """``expected`` are tasks with stores that are known to exist: one that no pod runs is somewhere on its way."""
         self._observed = observed
         self._rollout = rollout

@@ -19,7 +19,7 @@ from streamsapp.errors import ManifestError, TopicError
 from streamsapp.kafka.admin import Admin
 from streamsapp.kafka.log import client_log
 from streamsapp.kafka.retry import repeated
-from streamsapp.manifest.history import BEGINNING, END, LATEST
+from streamsapp.manifest.history_end import BEGINNING, END, LATEST
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 

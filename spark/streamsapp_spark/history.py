@@ -18,7 +18,7 @@ from pyspark.sql.types import LongType
 
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.history import LATEST
+from streamsapp.manifest.history_end import LATEST
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp_spark.completeness import ACCEPT, Completeness
 from streamsapp_spark.end_offsets import Bounds, ranges

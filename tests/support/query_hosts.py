@@ -14,7 +14,7 @@ from typing import Any
 from streamsapp.membership.api import Peer
 from streamsapp.query import Queries
 from streamsapp.query.api import StoreInfo, TaskView
-from streamsapp.query.remote import Fetch, HttpFetch
+from streamsapp.query.remote_reader import Fetch, HttpFetch
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes

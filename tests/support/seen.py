@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from streamsapp.manifest.model import Rollout
+from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.model.observed import (
     CheckSeen,
@@ -25,7 +25,7 @@ from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.model.wanted import Wanted
 
 NOW = 1_700_000_000.0
-ROLLOUT = Rollout(
+ROLLOUT = RolloutSpec(
     max_standby_lag=1000, max_observation_age_seconds=10, max_restore_seconds=60, timeout_seconds=600,
     progress_deadline_seconds=300, soak_seconds=0,
 )  # fmt: skip
@@ -87,7 +87,7 @@ def passed(revision: str, shape: TopologyShape | None = SHAPE) -> dict[str, Chec
     return {revision: CheckSeen(revision, CheckState.PASSED, shape=shape)}
 
 
-def gate(seen: Observed, rollout: Rollout = ROLLOUT, expected: frozenset[str] = frozenset()) -> Gate:
+def gate(seen: Observed, rollout: RolloutSpec = ROLLOUT, expected: frozenset[str] = frozenset()) -> Gate:
     return Gate(seen, rollout, expected)
 
 

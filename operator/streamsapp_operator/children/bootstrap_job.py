@@ -11,8 +11,8 @@ import json
 from typing import Any
 
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.history import until_text
-from streamsapp.manifest.model import Bootstrap, Quantities
+from streamsapp.manifest.history_end import until_text
+from streamsapp.manifest.model import BootstrapSpec, Quantities
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp_operator.children.names import ATTEMPT, CONTAINER, Owner, bootstrap_job_name, bootstrap_labels
 from streamsapp_operator.children.once import once, requests_within, runtime_container
@@ -29,7 +29,9 @@ _REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 _DIGITS = 10
 
 
-def bootstrap_job(owner: Owner, bootstrap: Bootstrap, revision: Revision, settings: RenderSettings) -> dict[str, Any]:
+def bootstrap_job(
+    owner: Owner, bootstrap: BootstrapSpec, revision: Revision, settings: RenderSettings
+) -> dict[str, Any]:
     """Raises ``ManifestError`` where no image is known."""
     image = bootstrap.image or settings.spark_image
     if image is None:
@@ -57,7 +59,7 @@ def attempt_of(job: dict[str, Any]) -> str:
     return str(job["metadata"]["annotations"][ATTEMPT])
 
 
-def _pod(bootstrap: Bootstrap, template: dict[str, Any], labels: dict[str, str], image: str) -> dict[str, Any]:
+def _pod(bootstrap: BootstrapSpec, template: dict[str, Any], labels: dict[str, str], image: str) -> dict[str, Any]:
     resources = _resources(bootstrap.resources)
     arguments = {
         "-f": MANIFEST_PATH,

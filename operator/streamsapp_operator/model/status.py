@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from streamsapp.manifest.model import Autoscaling, Rollout
+from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
 
 
 class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
@@ -123,8 +123,8 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     revision: str
     replicas: int
     standby_replicas: int = 0
-    rollout: Rollout = Rollout()
-    autoscaling: Autoscaling | None = None
+    rollout: RolloutSpec = RolloutSpec()
+    autoscaling: AutoscalingSpec | None = None
     has_remote_state: bool = False
     snapshot_interval_seconds: int = 60
     bootstrap: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamsapp.manifest.model import Autoscaling, Rollout
+from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Wanted:
     revision: str
     replicas: int
     standby_replicas: int
-    rollout: Rollout
-    autoscaling: Autoscaling | None = None
+    rollout: RolloutSpec
+    autoscaling: AutoscalingSpec | None = None
     has_remote_state: bool = False
     #: ``spec.remoteState.snapshotIntervalSeconds``: how old a snapshot may be that is fresh.
     snapshot_interval_seconds: int = 60

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from streamsapp.manifest.model import Autoscaling
+from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.status import ScalingStatus
 
 #: For how long fewer pods must be enough before there is one less.
@@ -32,7 +32,9 @@ class Load:
     cheap: bool
 
 
-def decide(autoscaling: Autoscaling, last: ScalingStatus | None, seed: int, load: Load, now: datetime) -> ScalingStatus:
+def decide(
+    autoscaling: AutoscalingSpec, last: ScalingStatus | None, seed: int, load: Load, now: datetime
+) -> ScalingStatus:
     """The number of pods there is to be. ``seed``: what there are, where nothing was decided yet."""
     least, most = autoscaling.min_replicas, autoscaling.max_replicas
     desired = min(max(seed if last is None else last.desired, least), most)

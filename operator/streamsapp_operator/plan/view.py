@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from streamsapp.manifest.model import Rollout
+from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.model.observed import Observed, PodSeen
 from streamsapp_operator.model.status import Accepted, AppStatus, Restart
@@ -71,5 +71,5 @@ def settings_of(app: Wanted | Invalid, status: AppStatus, observed: Observed) ->
     if children.template_revision is None or children.replicas is None:
         return None
     # What its limits were is not known any more: the narrowest are safe.
-    narrow = Rollout(max_standby_lag=0, max_restore_seconds=0)
+    narrow = RolloutSpec(max_standby_lag=0, max_restore_seconds=0)
     return Accepted(revision=children.template_revision, replicas=children.replicas, rollout=narrow)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from streamsapp.manifest.model import Rollout
+from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.model.status import AppStatus, from_document
 
 
@@ -142,7 +142,7 @@ class App:
 def read_app(document: Mapping[str, Any]) -> App:
     """From the object."""
     metadata, spec = document["metadata"], document.get("spec") or {}
-    rollout, usual = spec.get("rollout") or {}, Rollout()
+    rollout, usual = spec.get("rollout") or {}, RolloutSpec()
     return App(
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),

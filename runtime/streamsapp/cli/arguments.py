@@ -10,7 +10,7 @@ import msgspec
 from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.config import RemoteStateConfig
 from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.model import RemoteState
+from streamsapp.manifest.model import RemoteStateSpec
 from streamsapp.manifest.to_config import to_remote_state
 
 
@@ -71,4 +71,4 @@ def with_remote_state(app: StreamsApp, url: str | None) -> StreamsApp:
     """With its snapshots there, whatever the manifest says; ``None`` leaves it as it is."""
     if url is None:
         return app
-    return msgspec.structs.replace(app, spec=msgspec.structs.replace(app.spec, remote_state=RemoteState(url=url)))
+    return msgspec.structs.replace(app, spec=msgspec.structs.replace(app.spec, remote_state=RemoteStateSpec(url=url)))

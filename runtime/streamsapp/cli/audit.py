@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from streamsapp.cli.arguments import add_manifest, new_command
-from streamsapp.cli.spark import add_spark_options, in_spark_package
+from streamsapp.cli.spark_commands import add_spark_options, in_spark_package
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from streamsapp.cli.topics import Topics
+from streamsapp.cli.topics import TopologyTopics
 
 _WRITE = (
     "from confluent_kafka import Producer; p = Producer({{'bootstrap.servers': {servers!r}}}); "
@@ -21,7 +21,7 @@ _READ = (
 )
 
 
-def banner(name: str, *, servers: str, topics: Topics, stores: Sequence[str], url: str, folder: Path) -> str:
+def banner(name: str, *, servers: str, topics: TopologyTopics, stores: Sequence[str], url: str, folder: Path) -> str:
     """Where everything is, and how to write a record and read the results."""
     rows = [
         ("broker", servers),

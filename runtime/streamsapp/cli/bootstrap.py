@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 
 from streamsapp.cli.arguments import add_manifest, new_command
-from streamsapp.cli.spark import add_spark_options, in_spark_package
+from streamsapp.cli.spark_commands import add_spark_options, in_spark_package
 from streamsapp.errors import ManifestError, StreamsAppError
 from streamsapp.manifest import StreamsApp, load
-from streamsapp.manifest.history import LATEST, until_text
+from streamsapp.manifest.history_end import LATEST, until_text
 from streamsapp.manifest.to_config import to_remote_state
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.object_store_factory import open_store

@@ -19,7 +19,7 @@ from streamsapp.cli.arguments import add_manifest
 from streamsapp.errors import ManifestError, StreamsAppError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
-from streamsapp.supervisor.division import cpu_limit, instances_of
+from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SourceNode
 

@@ -21,11 +21,11 @@ from streamsapp.cli.arguments import (
     with_remote_state,
 )
 from streamsapp.cli.banner import banner
-from streamsapp.cli.cluster import Cluster
+from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.local_folder import LocalFolder
-from streamsapp.cli.pod import LOOPBACK, PodSettings, Seat, run_pod
+from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, run_pod
 from streamsapp.cli.run import run_instance
-from streamsapp.cli.topics import Topics, topics_of
+from streamsapp.cli.topics import TopologyTopics, topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError, UserInputError
 from streamsapp.http import HttpServer
@@ -34,7 +34,7 @@ from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
-from streamsapp.supervisor.division import instances_of
+from streamsapp.supervisor.instance_count import instances_of
 from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ def _replicas(config: StreamsConfig, count: int, remote_state_url: str | None) -
     return PodSettings(
         application_id=config.application_id,
         name=config.application_id,
-        seats=tuple(Seat(name, host_id=name) for name in names),
+        seats=tuple(InstanceIdentity(name, host_id=name) for name in names),
         memory_bytes=config.memory_bytes // instances_of(count, None, config.memory_bytes, "--replicas"),
         state_dir=config.state_dir,
         bootstrap_servers=config.bootstrap_servers,
@@ -158,9 +158,9 @@ def _broker(app: StreamsApp, embedded: bool, folder: LocalFolder, port: int | No
         yield broker.bootstrap_servers
 
 
-def _create_missing(config: StreamsConfig, topics: Topics, partitions: int) -> None:
+def _create_missing(config: StreamsConfig, topics: TopologyTopics, partitions: int) -> None:
     """Create sources and sinks that do not exist; internal topics are the runtime's own business."""
-    cluster = Cluster(config)
+    cluster = KafkaCluster(config)
     dead_letters = {config.dead_letter_queue_topic} if config.dead_letter_queue_topic else set()
     missing = sorted((topics.sources | topics.sinks | dead_letters) - cluster.partitions().keys())
     if missing:

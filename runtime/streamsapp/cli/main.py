@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from streamsapp.cli import audit, bootstrap, check, describe, local, reset, run, snapshots, validate
 from streamsapp.cli.logs import FORMATS, LEVELS, set_up_logging
-from streamsapp.cli.shutdown import Impatient
+from streamsapp.cli.shutdown import ImmediateExit
 from streamsapp.errors import ManifestError, StreamsAppError, UserInputError
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return FAILED
-    except Impatient:
+    except ImmediateExit:
         # What is committed is safe: the state is that of a crash, and a crash is recovered from.
         logging.shutdown()
         os._exit(FAILED)

@@ -19,8 +19,8 @@ from pathlib import Path
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.http import HttpServer
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
-from streamsapp.query.remote import HttpFetch
-from streamsapp.supervisor.pod import Pod
+from streamsapp.query.remote_reader import HttpFetch
+from streamsapp.supervisor.pod_supervisor import PodSupervisor
 from streamsapp.supervisor.routes import pod_routes
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus come from 
 
 
 @dataclass(frozen=True)
-class Seat:
+class InstanceIdentity:
     """What tells one instance of a pod from the others."""
 
     name: str
@@ -44,7 +44,7 @@ class PodSettings:
 
     application_id: str
     name: str
-    seats: tuple[Seat, ...]
+    seats: tuple[InstanceIdentity, ...]
     #: Of each instance.
     memory_bytes: int
     #: Of all; each instance has a folder of its own below.
@@ -74,7 +74,7 @@ def run_pod(options: argparse.Namespace, settings: PodSettings) -> int:
         address = LOOPBACK if settings.http_host == LOOPBACK else own_address()
         endpoint = settings.application_server or f"{address}:{server.port}"
         commands = {seat.name: _command(options, settings, seat, endpoint) for seat in settings.seats}
-        pod = Pod(commands, HttpFetch(HTTP_TOKEN_FILE), options.shutdown_timeout)
+        pod = PodSupervisor(commands, HttpFetch(HTTP_TOKEN_FILE), options.shutdown_timeout)
         server.start(pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout), endpoint)
         log.info("%d instances; status on http://%s:%d/status", len(commands), server.host, server.port)
         with closing_on_signals(pod.stop):
@@ -105,7 +105,7 @@ def _leave_at_the_end(line: socket.socket) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _command(options: argparse.Namespace, settings: PodSettings, seat: Seat, endpoint: str) -> list[str]:
+def _command(options: argparse.Namespace, settings: PodSettings, seat: InstanceIdentity, endpoint: str) -> list[str]:
     given = {
         "--file": options.file,
         "--bootstrap-servers": settings.bootstrap_servers,

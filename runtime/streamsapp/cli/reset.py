@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streamsapp.cli.arguments import add_data_dir, add_manifest, new_command, snapshots_of
-from streamsapp.cli.cluster import Cluster
-from streamsapp.cli.reset_plan import ResetPlan, SnapshotsToDelete, Target, internal_topics, new_offset
+from streamsapp.cli.kafka_cluster import KafkaCluster
+from streamsapp.cli.reset_plan import ResetPlan, ResetTarget, SnapshotsToDelete, internal_topics, new_offset
 from streamsapp.cli.topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
@@ -58,7 +58,7 @@ def reset(options: argparse.Namespace) -> int:
         bootstrap_servers=options.bootstrap_servers,
         state_dir=options.state_dir,
     )
-    cluster, group = Cluster(config), GroupAdmin(config)
+    cluster, group = KafkaCluster(config), GroupAdmin(config)
     _refuse_while_running(group, config.application_id)
     remote_state = snapshots_of(app, options.file, options.data_dir)
     objects, snapshots = None, None
@@ -82,7 +82,7 @@ def reset(options: argparse.Namespace) -> int:
 
 
 def _make_plan(
-    cluster: Cluster, group: GroupAdmin, topology: Topology, config: StreamsConfig, options: argparse.Namespace
+    cluster: KafkaCluster, group: GroupAdmin, topology: Topology, config: StreamsConfig, options: argparse.Namespace
 ) -> ResetPlan:
     existing = cluster.partitions()
     topics = topics_of(topology, config.application_id, existing)
@@ -90,7 +90,7 @@ def _make_plan(
     delete, unsure = internal_topics(config.application_id, topics.internal, asked_for, existing)
     target, amount = _target(options)
     inputs = {topic: existing[topic] for topic in topics.sources if topic in existing}
-    bounds = cluster.bounds(inputs, group.committed(), amount if target is Target.DATETIME else None)
+    bounds = cluster.bounds(inputs, group.committed(), amount if target is ResetTarget.DATETIME else None)
     state_dir = config.state_dir / config.application_id
     return ResetPlan(
         application_id=config.application_id,
@@ -111,16 +111,16 @@ def _snapshots(objects: ObjectStore, application_id: str, url: str) -> Snapshots
     return SnapshotsToDelete(where, (*keys, *bootstraps), len({task_id for task_id, _ in found}))
 
 
-def _target(options: argparse.Namespace) -> tuple[Target, int]:
+def _target(options: argparse.Namespace) -> tuple[ResetTarget, int]:
     if options.to_latest:
-        return Target.LATEST, 0
+        return ResetTarget.LATEST, 0
     if options.to_offset is not None:
-        return Target.OFFSET, options.to_offset
+        return ResetTarget.OFFSET, options.to_offset
     if options.to_datetime is not None:
-        return Target.DATETIME, options.to_datetime
+        return ResetTarget.DATETIME, options.to_datetime
     if options.shift_by is not None:
-        return Target.SHIFT, options.shift_by
-    return Target.EARLIEST, 0
+        return ResetTarget.SHIFT, options.shift_by
+    return ResetTarget.EARLIEST, 0
 
 
 def _refuse_while_running(group: GroupAdmin, application_id: str) -> None:

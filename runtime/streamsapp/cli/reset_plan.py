@@ -22,7 +22,7 @@ _INTERNAL_SUFFIXES = (
 )
 
 
-class Target(Enum):
+class ResetTarget(Enum):
     """Where input topics are read from again."""
 
     EARLIEST = "earliest"
@@ -33,7 +33,7 @@ class Target(Enum):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class InputOffsets:
     """What is known of one input partition; ``at_time`` is the first offset at or after the wanted time."""
 
     earliest: int
@@ -99,19 +99,19 @@ def internal_topics(
     return tuple(sorted(wanted & present)), tuple(sorted(unsure))
 
 
-def new_offset(target: Target, bounds: Bounds, amount: int = 0) -> int:
+def new_offset(target: ResetTarget, bounds: InputOffsets, amount: int = 0) -> int:
     """Where a partition is read from; never outside of what it holds."""
     match target:
-        case Target.EARLIEST:
+        case ResetTarget.EARLIEST:
             wanted = bounds.earliest
-        case Target.LATEST:
+        case ResetTarget.LATEST:
             wanted = bounds.latest
-        case Target.OFFSET:
+        case ResetTarget.OFFSET:
             wanted = amount
-        case Target.DATETIME:
+        case ResetTarget.DATETIME:
             # Nothing that late: as in Kafka's tool, the end.
             wanted = bounds.latest if bounds.at_time is None else bounds.at_time
-        case Target.SHIFT:
+        case ResetTarget.SHIFT:
             wanted = (bounds.earliest if bounds.committed is None else bounds.committed) + amount
     return min(max(wanted, bounds.earliest), bounds.latest)
 

@@ -15,8 +15,8 @@ from contextlib import closing
 from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, with_remote_state
 from streamsapp.cli.pod import (
     ALL_INTERFACES,
+    InstanceIdentity,
     PodSettings,
-    Seat,
     add_member_options,
     follow_supervisor,
     own_address,
@@ -27,12 +27,12 @@ from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
 from streamsapp.http import HttpServer, instance_routes
-from streamsapp.http.instance import Drain
+from streamsapp.http.instance_routes import Drain
 from streamsapp.manifest import load
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
-from streamsapp.supervisor.division import cpu_limit, instances_of
+from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     settings = PodSettings(
         application_id=config.application_id,
         name=name,
-        seats=tuple(Seat(f"{name}-{index}", host_id=name) for index in range(count)),
+        seats=tuple(InstanceIdentity(f"{name}-{index}", host_id=name) for index in range(count)),
         memory_bytes=config.memory_bytes // count,
         state_dir=config.state_dir,
         bootstrap_servers=config.bootstrap_servers,

@@ -28,7 +28,7 @@ _ONE_PRESS = 0.3
 _INSIST = 0.1
 
 
-class Impatient(BaseException):
+class ImmediateExit(BaseException):
     """A second signal came: leave now. Not an ``Exception``, so that nothing on the way handles it."""
 
 
@@ -81,7 +81,7 @@ class _Signals:
         """On the main thread, some time after each signal."""
         if self._impatient and not self.over.is_set():
             self.over.set()
-            raise Impatient
+            raise ImmediateExit
 
     def _listen(self) -> None:
         with self._heard:

@@ -10,7 +10,7 @@ from streamsapp.topology.nodes import SinkNode
 
 
 @dataclass(frozen=True)
-class Topics:
+class TopologyTopics:
     """Topics by role; internal ones carry the application's id."""
 
     sources: frozenset[str]
@@ -18,7 +18,7 @@ class Topics:
     internal: frozenset[str]
 
 
-def topics_of(topology: Topology, application_id: str, existing: Iterable[str] = ()) -> Topics:
+def topics_of(topology: Topology, application_id: str, existing: Iterable[str] = ()) -> TopologyTopics:
     """Sources with a pattern read those of ``existing`` that match; sinks that choose per record are not known."""
     subs = topology.sub_topologies(existing)
     repartition = {topic.name for sub in subs for topic in sub.repartition_sources}
@@ -32,7 +32,7 @@ def topics_of(topology: Topology, application_id: str, existing: Iterable[str] =
         for store in sub.stores
         if store.logging and store.changelog_topic is None
     }
-    return Topics(
+    return TopologyTopics(
         sources=frozenset(read - repartition),
         sinks=frozenset(written - repartition),
         internal=frozenset(f"{application_id}-{name}" for name in repartition | changelogs),

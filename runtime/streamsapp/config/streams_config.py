@@ -27,7 +27,7 @@ from streamsapp.serdes.api import AnySerde, Serde
 from streamsapp.serdes.serdes import Serdes
 
 if TYPE_CHECKING:
-    from streamsapp.topology.groups import PartitionGrouper
+    from streamsapp.topology.partition_grouper import PartitionGrouper
 
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"

@@ -28,7 +28,7 @@ from streamsapp.processor.api import Processor
 from streamsapp.state.api import StoreBuilder
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.java_names import JavaNames
-from streamsapp.topology.legal import check_store_builder
+from streamsapp.topology.name_rules import check_store_builder
 
 K = TypeVar("K")
 V = TypeVar("V")

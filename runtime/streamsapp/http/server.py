@@ -22,9 +22,9 @@ from typing import Any
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.errors import ConfigError
 from streamsapp.http.allocator import give_back_memory
+from streamsapp.http.authorization import Authorization
 from streamsapp.http.connections import Connections, HeadTooLargeError, read_head
-from streamsapp.http.guard import Guard
-from streamsapp.http.messages import Answer, Request, Route, Routes, find_route, json_answer
+from streamsapp.http.request_routing import HttpRequest, HttpResponse, Route, Routes, find_route, json_response
 from streamsapp.query.tokens import TokenFile
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class HttpServer:
         clock: Clock = _CLOCK,
     ) -> None:
         self.host = host
-        self._guard = Guard(None if token_file is None else TokenFile(token_file), clock)
+        self._guard = Authorization(None if token_file is None else TokenFile(token_file), clock)
         self._posts = _Pending()
         try:
             self._server = _Server((host, port), BaseHTTPRequestHandler)
@@ -135,29 +135,29 @@ class _Pending:
 class _Service:
     """What all connections of a port share."""
 
-    def __init__(self, routes: Routes, guard: Guard, posts: _Pending, connections: Connections) -> None:
+    def __init__(self, routes: Routes, guard: Authorization, posts: _Pending, connections: Connections) -> None:
         self._routes = routes
         self._guard = guard
         self.posts = posts
         self.connections = connections
 
-    def answer(self, request: Request, headers: Message) -> Answer:
+    def answer(self, request: HttpRequest, headers: Message) -> HttpResponse:
         """To anything that is asked."""
         if not _TARGET.fullmatch(request.target):
             error = {"error": "the path has to begin with / and to be percent-encoded"}
-            return json_answer(error, HTTPStatus.BAD_REQUEST)
+            return json_response(error, HTTPStatus.BAD_REQUEST)
         route = find_route(self._routes, request.path)
         if not (route is not None and route.open) and not self._guard.admits(request.method, request.target, headers):
             return _refusal(self._guard)
         if route is None:
-            return json_answer({"error": "not found", "paths": sorted(self._routes)}, HTTPStatus.NOT_FOUND)
+            return json_response({"error": "not found", "paths": sorted(self._routes)}, HTTPStatus.NOT_FOUND)
         if not route.takes(request.method):
             return _not_allowed(request, route)
         try:
             return _checked(route.answer(request))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            return json_answer({"error": "failed; the log says why"}, HTTPStatus.INTERNAL_SERVER_ERROR)
+            return json_response({"error": "failed; the log says why"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
@@ -188,7 +188,7 @@ def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
                 # It is not read, so what follows on the connection is no request.
                 self.close_connection = True
             with service.connections.busy(self.connection):
-                answer = service.answer(Request(self.command, self.path), self.headers)
+                answer = service.answer(HttpRequest(self.command, self.path), self.headers)
             self._send(answer)
 
         def do_POST(self) -> None:
@@ -202,12 +202,12 @@ def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: Any) -> None:
             log.debug(format, *args)
 
-        def _send(self, answer: Answer) -> None:
+        def _send(self, answer: HttpResponse) -> None:
             self._write(answer)
             if len(answer.body) > _LARGE:
                 give_back_memory()
 
-        def _write(self, answer: Answer) -> None:
+        def _write(self, answer: HttpResponse) -> None:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))
@@ -229,7 +229,7 @@ def _has_body(headers: Message) -> bool:
     return "Transfer-Encoding" in headers or any(length.strip() != "0" for length in lengths)
 
 
-def _checked(answer: Answer) -> Answer:
+def _checked(answer: HttpResponse) -> HttpResponse:
     """Raises ``ValueError`` for headers that would end before their end: parts of them may come from others."""
     for name, value in answer.headers.items():
         if not _HEADER.fullmatch(value):
@@ -237,14 +237,14 @@ def _checked(answer: Answer) -> Answer:
     return answer
 
 
-def _refusal(guard: Guard) -> Answer:
+def _refusal(guard: Authorization) -> HttpResponse:
     if guard.closed:
         error = {"error": "send 'Authorization: Bearer <token>'"}
-        return json_answer(error, HTTPStatus.UNAUTHORIZED, **{"WWW-Authenticate": "Bearer"})
+        return json_response(error, HTTPStatus.UNAUTHORIZED, **{"WWW-Authenticate": "Bearer"})
     remedy = "ask without Origin, by an address, by localhost, or by the name that application_server has"
-    return json_answer({"error": f"this port has no token and answers no other site; {remedy}"}, HTTPStatus.FORBIDDEN)
+    return json_response({"error": f"this port has no token and answers no other site; {remedy}"}, HTTPStatus.FORBIDDEN)
 
 
-def _not_allowed(request: Request, route: Route) -> Answer:
+def _not_allowed(request: HttpRequest, route: Route) -> HttpResponse:
     error = {"error": f"{request.method} is not allowed here; use {route.method}"}
-    return json_answer(error, HTTPStatus.METHOD_NOT_ALLOWED, Allow=route.allowed)
+    return json_response(error, HTTPStatus.METHOD_NOT_ALLOWED, Allow=route.allowed)

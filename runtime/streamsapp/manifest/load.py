@@ -21,19 +21,19 @@ from streamsapp.declared.flow import Flow
 from streamsapp.declared.graph import graph_faults
 from streamsapp.declared.roles import CODE_NAME
 from streamsapp.errors import ConfigError, ManifestError
-from streamsapp.manifest.document import MAX_BYTES, document_faults
+from streamsapp.manifest.document_checks import MAX_BYTES, document_faults
 from streamsapp.manifest.model import (
-    Autoscaling,
-    Bootstrap,
-    Code,
-    Errors,
-    Kafka,
+    AutoscalingSpec,
+    BootstrapSpec,
+    CodeSpec,
+    ErrorsSpec,
+    KafkaSpec,
     Quantities,
-    RemoteState,
-    Resources,
-    Rollout,
+    RemoteStateSpec,
+    ResourcesSpec,
+    RolloutSpec,
     StreamsApp,
-    Topics,
+    TopicsSpec,
     TopologySource,
 )
 from streamsapp.manifest.quantity import parse_quantity
@@ -98,7 +98,7 @@ def _topology_faults(topology: TopologySource) -> Iterator[str]:
         yield from Flow(topology.steps, "spec.topology.steps").faults
 
 
-def _kafka_faults(kafka: Kafka) -> Iterator[str]:
+def _kafka_faults(kafka: KafkaSpec) -> Iterator[str]:
     fault = None if kafka.bootstrap_servers is None else bootstrap_servers_fault(kafka.bootstrap_servers)
     if fault is not None:
         yield f"spec.kafka.bootstrapServers: {fault}"
@@ -112,27 +112,27 @@ def _kafka_faults(kafka: Kafka) -> Iterator[str]:
             yield f"spec.kafka.properties.{key}: {error}"
 
 
-def _remote_state_faults(state: RemoteState | None) -> Iterator[str]:
+def _remote_state_faults(state: RemoteStateSpec | None) -> Iterator[str]:
     try:
         _ = state and remote_state_config(state, {})
     except ManifestError as error:
         yield from error.faults
 
 
-def _errors_faults(errors: Errors) -> Iterator[str]:
+def _errors_faults(errors: ErrorsSpec) -> Iterator[str]:
     handlers = {name: getattr(errors, name) for name in ("deserialization", "processing", "production")}
     for name, handler in handlers.items():
         if handler == "dead_letter" and errors.dead_letter_topic is None:
             yield f"spec.errors.{name}: 'dead_letter' needs a topic to write to; set spec.errors.deadLetterTopic"
 
 
-def _topics_faults(topics: Topics) -> Iterator[str]:
+def _topics_faults(topics: TopicsSpec) -> Iterator[str]:
     for key in topics.properties:
         if not _TOPIC_PROPERTY.fullmatch(key):
             yield f"spec.topics.properties.{key}: expected a topic's setting such as retention.ms"
 
 
-def _scaling_faults(scaling: Autoscaling) -> Iterator[str]:
+def _scaling_faults(scaling: AutoscalingSpec) -> Iterator[str]:
     if scaling.min_replicas > scaling.max_replicas:
         yield (
             f"spec.autoscaling.minReplicas: {scaling.min_replicas} is more than maxReplicas ({scaling.max_replicas}); "
@@ -140,7 +140,7 @@ def _scaling_faults(scaling: Autoscaling) -> Iterator[str]:
         )
 
 
-def _code_faults(code: Code) -> Iterator[str]:
+def _code_faults(code: CodeSpec) -> Iterator[str]:
     folders = {str(parent) for name in code.files for parent in PurePosixPath(name).parents}
     for name in code.files:
         if not _is_plain_path(name):
@@ -149,12 +149,12 @@ def _code_faults(code: Code) -> Iterator[str]:
             yield f"spec.code.files.{name}: is the folder of another file, too; rename one of them"
 
 
-def _bootstrap_faults(bootstrap: Bootstrap | None) -> Iterator[str]:
+def _bootstrap_faults(bootstrap: BootstrapSpec | None) -> Iterator[str]:
     if bootstrap is not None:
         yield from _resource_faults(bootstrap.resources, "spec.bootstrap.resources")
 
 
-def _rollout_faults(rollout: Rollout) -> Iterator[str]:
+def _rollout_faults(rollout: RolloutSpec) -> Iterator[str]:
     for number, window in enumerate(rollout.maintenance_windows):
         try:
             ZoneInfo(window.time_zone)
@@ -174,15 +174,15 @@ def _resource_faults(resources: Quantities, path: str = "spec.resources") -> Ite
 _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
     "engine": (str, _engine_faults),
     "topology": (TopologySource, _topology_faults),
-    "kafka": (Kafka, _kafka_faults),
-    "errors": (Errors, _errors_faults),
-    "topics": (Topics, _topics_faults),
-    "remoteState": (RemoteState | None, _remote_state_faults),
-    "autoscaling": (Autoscaling | None, lambda scaling: _scaling_faults(scaling) if scaling else iter(())),
-    "code": (Code, _code_faults),
-    "bootstrap": (Bootstrap | None, _bootstrap_faults),
-    "resources": (Resources, _resource_faults),
-    "rollout": (Rollout, _rollout_faults),
+    "kafka": (KafkaSpec, _kafka_faults),
+    "errors": (ErrorsSpec, _errors_faults),
+    "topics": (TopicsSpec, _topics_faults),
+    "remoteState": (RemoteStateSpec | None, _remote_state_faults),
+    "autoscaling": (AutoscalingSpec | None, lambda scaling: _scaling_faults(scaling) if scaling else iter(())),
+    "code": (CodeSpec, _code_faults),
+    "bootstrap": (BootstrapSpec | None, _bootstrap_faults),
+    "resources": (ResourcesSpec, _resource_faults),
+    "rollout": (RolloutSpec, _rollout_faults),
 }
 
 

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from streamsapp.declared.options import Name
 from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE, TIMESTAMP_EXTRACTOR, role_meta
-from streamsapp.manifest.history import Until
+from streamsapp.manifest.history_end import Until
 
 API_VERSION = "streamsapp.dev/v1alpha1"
 KIND = "StreamsApp"
@@ -51,7 +51,7 @@ class Reference(_Fields, frozen=True, kw_only=True):
     name: Text
 
 
-class Autoscaling(_Fields, frozen=True, kw_only=True):
+class AutoscalingSpec(_Fields, frozen=True, kw_only=True):
     min_replicas: Positive = 1
     max_replicas: Positive
     target_input_lag: PositiveLong = 10_000
@@ -65,21 +65,21 @@ class TopologySource(_Fields, frozen=True, kw_only=True):
     steps: list[Any] | None = None
 
 
-class Code(_Fields, frozen=True, kw_only=True):
+class CodeSpec(_Fields, frozen=True, kw_only=True):
     """Python beside the image: a ConfigMap, or the files themselves."""
 
     config_map_ref: Reference | None = None
     files: dict[str, str] = {}
 
 
-class Kafka(_Fields, frozen=True, kw_only=True):
+class KafkaSpec(_Fields, frozen=True, kw_only=True):
     bootstrap_servers: str | None = None
     properties: dict[str, Property] = {}
     #: Mounted as files, which hold what must not stand in ``properties``.
     secret_ref: Reference | None = None
 
 
-class Processing(_Fields, frozen=True, kw_only=True):
+class ProcessingSpec(_Fields, frozen=True, kw_only=True):
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
     threads: Positive = 1
     instances: Literal["auto"] | Positive = "auto"
@@ -100,7 +100,7 @@ class Processing(_Fields, frozen=True, kw_only=True):
     topology_optimization: Literal["none", "all"] = "none"
 
 
-class Errors(_Fields, frozen=True, kw_only=True):
+class ErrorsSpec(_Fields, frozen=True, kw_only=True):
     """What becomes of a record that cannot be read, processed or written."""
 
     deserialization: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
@@ -109,14 +109,14 @@ class Errors(_Fields, frozen=True, kw_only=True):
     dead_letter_topic: Name | None = None
 
 
-class Topics(_Fields, frozen=True, kw_only=True):
+class TopicsSpec(_Fields, frozen=True, kw_only=True):
     """Of the application's internal topics."""
 
     replication_factor: Annotated[int, Meta(ge=1, le=(1 << 15) - 1)] | None = None
     properties: dict[str, Property] = {}
 
 
-class RemoteState(_Fields, frozen=True, kw_only=True):
+class RemoteStateSpec(_Fields, frozen=True, kw_only=True):
     url: Annotated[str, Meta(pattern=r"^(s3|file)://.+", description="s3://bucket/prefix or file:///folder")]
     endpoint: str | None = None
     region: str | None = None
@@ -145,7 +145,7 @@ class MaintenanceWindow(_Fields, frozen=True, kw_only=True):
     time_zone: Text = "Etc/UTC"
 
 
-class Rollout(_Fields, frozen=True, kw_only=True):
+class RolloutSpec(_Fields, frozen=True, kw_only=True):
     max_standby_lag: NaturalLong = 1000
     max_observation_age_seconds: Positive = 10
     max_restore_seconds: Natural = 60
@@ -167,11 +167,11 @@ class Quantities(_Fields, frozen=True, kw_only=True):
     limits: dict[str, str | int | float] = {}
 
 
-class Resources(Quantities, frozen=True, kw_only=True):
+class ResourcesSpec(Quantities, frozen=True, kw_only=True):
     claims: list[Any] = []
 
 
-class Bootstrap(_Fields, frozen=True, kw_only=True):
+class BootstrapSpec(_Fields, frozen=True, kw_only=True):
     """State made of history before the first pods start."""
 
     until: Until = "latest"
@@ -184,18 +184,18 @@ class Spec(_Fields, frozen=True, kw_only=True):
     application_id: str | None = None
     engine: Literal["threads", "spark"] = "threads"
     replicas: Natural = 1
-    autoscaling: Autoscaling | None = None
+    autoscaling: AutoscalingSpec | None = None
     topology: TopologySource
-    code: Code = Code()
+    code: CodeSpec = CodeSpec()
     image: str | None = None
-    kafka: Kafka = Kafka()
-    processing: Processing = Processing()
-    errors: Errors = Errors()
-    topics: Topics = Topics()
-    remote_state: RemoteState | None = None
-    bootstrap: Bootstrap | None = None
-    rollout: Rollout = Rollout()
-    resources: Resources = Resources()
+    kafka: KafkaSpec = KafkaSpec()
+    processing: ProcessingSpec = ProcessingSpec()
+    errors: ErrorsSpec = ErrorsSpec()
+    topics: TopicsSpec = TopicsSpec()
+    remote_state: RemoteStateSpec | None = None
+    bootstrap: BootstrapSpec | None = None
+    rollout: RolloutSpec = RolloutSpec()
+    resources: ResourcesSpec = ResourcesSpec()
     pod_template: dict[str, Any] = {}
 
 

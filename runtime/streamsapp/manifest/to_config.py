@@ -12,7 +12,7 @@ from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.config.memory import cgroup_limit
 from streamsapp.declared.resolve import Code
 from streamsapp.errors import ConfigError, ManifestError
-from streamsapp.manifest.model import Reference, RemoteState, StreamsApp
+from streamsapp.manifest.model import Reference, RemoteStateSpec, StreamsApp
 from streamsapp.manifest.mounts import (
     KAFKA_FOLDER,
     REMOTE_STATE_FOLDER,
@@ -86,7 +86,7 @@ def to_remote_state(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR) -
     return remote_state_config(state, files)
 
 
-def remote_state_config(state: RemoteState, files: dict[str, Path]) -> RemoteStateConfig:
+def remote_state_config(state: RemoteStateSpec, files: dict[str, Path]) -> RemoteStateConfig:
     """With the files of its secret; a ``ManifestError`` names the field."""
     settings: dict[str, Any] = msgspec.structs.asdict(state) | files
     settings["snapshot_interval"] = float(settings.pop("snapshot_interval_seconds"))
@@ -100,7 +100,7 @@ def remote_state_config(state: RemoteState, files: dict[str, Path]) -> RemoteSta
 def _as_in_remote_state(fault: str) -> str:
     """``remote_state.kms_key_id: ...`` is ``spec.remoteState.kmsKeyId: ...``, also where it is the remedy."""
     named = re.sub(r"remote_state\.", "spec.remoteState.", fault)
-    names = {field.name: field.encode_name for field in msgspec.structs.fields(RemoteState)}
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(RemoteStateSpec)}
     return re.sub(r"[a-z]+(?:_[a-z]+)+", lambda found: names.get(found[0], found[0]), named)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 
 from streamsapp.errors import ManifestError
-from streamsapp.manifest.document import MAX_BYTES, MAX_DEPTH, MAX_VALUES
+from streamsapp.manifest.document_checks import MAX_BYTES, MAX_DEPTH, MAX_VALUES
 
 #: libyaml where PyYAML was built with it; both are iterative.
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, GCCollecto
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streamsapp.metrics.samples import Kind, Sample
+from streamsapp.metrics.samples import MetricType, Sample
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -51,6 +51,6 @@ class _Samples(Collector):
 
 def _family(sample: Sample) -> Metric:
     # The client writes a counter's ``_total`` itself.
-    name = sample.name.removesuffix("_total") if sample.kind is Kind.COUNTER else sample.name
+    name = sample.name.removesuffix("_total") if sample.kind is MetricType.COUNTER else sample.name
     text = sample.name.removeprefix("kafka_").replace("_", " ")
     return Metric(name, f"Kafka Streams' {text}", sample.kind.value)

@@ -18,7 +18,7 @@ from typing import Protocol
 LATENCY_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-class Kind(Enum):
+class MetricType(Enum):
     """Prometheus' types."""
 
     COUNTER = "counter"
@@ -33,7 +33,7 @@ class Sample:
     name: str
     labels: Mapping[str, str]
     value: float
-    kind: Kind
+    kind: MetricType
     suffix: str = ""
 
 
@@ -53,12 +53,12 @@ def metric_name(group: str, metric: str) -> str:
 
 def counter(group: str, metric: str, value: float, **tags: str) -> Sample:
     """Something that only grows; ``metric`` is named without ``-total``, as in ``process``."""
-    return Sample(metric_name(group, f"{metric}-total"), tags, value, Kind.COUNTER)
+    return Sample(metric_name(group, f"{metric}-total"), tags, value, MetricType.COUNTER)
 
 
 def gauge(group: str, metric: str, value: float, **tags: str) -> Sample:
     """Something that goes up and down."""
-    return Sample(metric_name(group, metric), tags, value, Kind.GAUGE)
+    return Sample(metric_name(group, metric), tags, value, MetricType.GAUGE)
 
 
 class Histogram:
@@ -85,6 +85,6 @@ class Histogram:
         name = metric_name(group, f"{metric}-seconds")
         upto = list(accumulate(self._counts))
         for bound, count in zip((*map(str, LATENCY_BOUNDS), "+Inf"), upto, strict=True):
-            yield Sample(name, {**tags, "le": bound}, count, Kind.HISTOGRAM, "_bucket")
-        yield Sample(name, tags, upto[-1], Kind.HISTOGRAM, "_count")
-        yield Sample(name, tags, self.sum, Kind.HISTOGRAM, "_sum")
+            yield Sample(name, {**tags, "le": bound}, count, MetricType.HISTOGRAM, "_bucket")
+        yield Sample(name, tags, upto[-1], MetricType.HISTOGRAM, "_count")
+        yield Sample(name, tags, self.sum, MetricType.HISTOGRAM, "_sum")

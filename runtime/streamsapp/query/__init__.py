@@ -1,6 +1,6 @@
 """Interactive queries: reading the stores of an application from outside of its topology."""
 
 from streamsapp.query.api import KeyQueryMetadata, Staleness
-from streamsapp.query.service import Queries
+from streamsapp.query.queries import Queries
 
 __all__ = ["KeyQueryMetadata", "Queries", "Staleness"]

@@ -170,7 +170,7 @@ def merged(pages: Sequence[Page], limit: int) -> Page:
     return page if page.next is not None else Page(page.entries, end)
 
 
-class Source(NamedTuple):
+class QuerySource(NamedTuple):
     """Who answered."""
 
     partition: int

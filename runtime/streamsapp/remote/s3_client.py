@@ -20,7 +20,7 @@ from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.remote.local_files import FilePart
 from streamsapp.remote.object_store import UnfitObjectStoreError
 
-#: With the patience of ``S3Store`` an outage is noticed within some ten seconds, of whatever kind it is.
+#: With the retries of ``S3Store`` an outage is noticed within some ten seconds, of whatever kind it is.
 _CONNECT_TIMEOUT = 3.0
 _READ_TIMEOUT = 8.0
 

@@ -50,14 +50,14 @@ _MOST_DELETED = 1000
 
 
 class S3Store:
-    """Objects in a bucket. A call goes on trying for ``patience`` seconds without progress."""
+    """Objects in a bucket. A call goes on trying for ``retry_seconds`` without progress."""
 
-    def __init__(self, config: RemoteStateConfig, patience: float = 8.0) -> None:
+    def __init__(self, config: RemoteStateConfig, retry_seconds: float = 8.0) -> None:
         if not isinstance(config.location, Bucket):
             raise UnfitObjectStoreError(f"{config.url} names no bucket; give s3://bucket/prefix")
         self._bucket = config.location.name
         self._prefix = f"{config.location.prefix}/" if config.location.prefix else ""
-        self._patience = patience
+        self._retry_seconds = retry_seconds
         self._client = make_client(config, connections=2 * _CONNECTIONS)
         self._endpoint: str = self._client.meta.endpoint_url
         self._slots = BoundedSemaphore(_CONNECTIONS)
@@ -96,7 +96,7 @@ class S3Store:
                 raise IncompleteReadError(actual_bytes=len(data), expected_bytes=length)
             return data
 
-        return self._patiently("read", key, RetryBudget(self._patience), receive)
+        return self._with_retries("read", key, RetryBudget(self._retry_seconds), receive)
 
     def download(self, key: str, target: Path, size: int, moved: Moved = unobserved) -> None:
         check_key(key)
@@ -120,7 +120,7 @@ class S3Store:
         more: dict[str, str] = {}
         while True:
             ask = partial(self._client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix + prefix, **more)
-            page = self._patiently("list", prefix, RetryBudget(self._patience), ask)
+            page = self._with_retries("list", prefix, RetryBudget(self._retry_seconds), ask)
             for item in page.get("Contents", ()):
                 yield ObjectInfo(item["Key"].removeprefix(self._prefix), item["Size"], item["LastModified"])
             if not page.get("IsTruncated"):
@@ -138,7 +138,7 @@ class S3Store:
                 if response.get("Errors"):
                     raise ClientError({"Error": response["Errors"][0]}, "DeleteObjects")
 
-            self._patiently("delete", some[0].removeprefix(self._prefix), RetryBudget(self._patience), erase)
+            self._with_retries("delete", some[0].removeprefix(self._prefix), RetryBudget(self._retry_seconds), erase)
 
     def probe(self) -> None:
         key = f"probe-{uuid4().hex}"
@@ -188,12 +188,12 @@ class S3Store:
                 raise (part.failure or error) from error
 
         with self._slots:
-            return self._patiently("write", key, RetryBudget(self._patience), send)
+            return self._with_retries("write", key, RetryBudget(self._retry_seconds), send)
 
     def _receive(self, key: str, handle: int, size: int, moved: Moved, etag: str | None, wanted: ByteRange) -> None:
         """Write a range of an object, all of the same version, to the same place of a file."""
         begin, end = wanted
-        patience = RetryBudget(self._patience)
+        budget = RetryBudget(self._retry_seconds)
 
         def receive() -> None:
             nonlocal begin, etag
@@ -206,13 +206,13 @@ class S3Store:
                 while begin < end and (block := body.read(min(_BLOCK, end - begin))):
                     os.pwrite(handle, block, begin)
                     begin += len(block)
-                    patience.progressed()
+                    budget.progressed()
                     moved(len(block))
             if begin < end:
                 raise IncompleteReadError(actual_bytes=begin - wanted.begin, expected_bytes=end - wanted.begin)
 
         with self._slots:
-            self._patiently("read", key, patience, receive)
+            self._with_retries("read", key, budget, receive)
 
     def _check_range(self, key: str, response: dict[str, Any], wanted: ByteRange, size: int) -> None:
         """That it is the range that was asked for, of an object of the size it must have."""
@@ -228,14 +228,14 @@ class S3Store:
 
     def _call(self, verb: str, key: str, operation: Callable[..., Any], **parameters: Any) -> Any:
         ask = partial(operation, **self._names(key), **parameters)
-        return self._patiently(verb, key, RetryBudget(self._patience), ask)
+        return self._with_retries(verb, key, RetryBudget(self._retry_seconds), ask)
 
-    def _patiently(self, verb: str, key: str, patience: RetryBudget, action: Callable[[], T]) -> T:
+    def _with_retries(self, verb: str, key: str, budget: RetryBudget, action: Callable[[], T]) -> T:
         while True:
             try:
                 return action()
             except CLIENT_ERRORS as error:
-                if not (is_transient(error) and patience.wait()):
+                if not (is_transient(error) and budget.wait()):
                     raise translated(error, verb, self._url(key), self._endpoint) from error
 
     def _names(self, key: str) -> dict[str, str]:

@@ -28,7 +28,7 @@ from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.metrics.samples import Sample
 from streamsapp.query import KeyQueryMetadata, Queries, Staleness
-from streamsapp.query.remote import HttpFetch
+from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.query.tokens import peer_proof
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder

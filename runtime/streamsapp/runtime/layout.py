@@ -21,9 +21,9 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.groups import group_by_partition
 from streamsapp.topology.internal_topics import InternalTopic, changelog_topic, internal_topics, missing_topics
 from streamsapp.topology.nodes import SinkNode, SourceNode, SubTopology
+from streamsapp.topology.partition_grouper import group_by_partition
 from streamsapp.topology.partitioning import partition_counts, repartition_topic, source_topics
 
 log = logging.getLogger(__name__)

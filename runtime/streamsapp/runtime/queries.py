@@ -11,7 +11,7 @@ from typing import NamedTuple
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.membership.api import Peer
 from streamsapp.query.api import StoreInfo, TaskView
-from streamsapp.query.directory import stores_of
+from streamsapp.query.store_lookup import stores_of
 from streamsapp.record import TaskId
 from streamsapp.runtime.changelogs import Observation
 from streamsapp.runtime.layout import Layout

@@ -12,19 +12,19 @@ from urllib.parse import parse_qs
 import orjson
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from streamsapp.http.instance import SNAPSHOT_SECONDS, drain_timeout, probe
-from streamsapp.http.messages import JSON, Answer, Request, Route, Routes, json_answer
+from streamsapp.http.instance_routes import SNAPSHOT_SECONDS, drain_timeout, probe
+from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response
 from streamsapp.metrics.prometheus import CONTENT_TYPE
-from streamsapp.query.remote import Reply
-from streamsapp.supervisor.joining import join_metrics, join_probes, join_status
-from streamsapp.supervisor.pod import PATIENCE, Pod
+from streamsapp.query.remote_reader import PeerResponse
+from streamsapp.supervisor.merge_responses import merge_metrics, merge_probes, merge_status
+from streamsapp.supervisor.pod_supervisor import PATIENCE, PodSupervisor
 
 #: Nobody here has it, or nobody can tell now.
 _NOT_HERE = {HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
 _PASSED_ON = ("Location", "Retry-After")
 
 
-def pod_routes(pod: Pod, application_id: str, name: str, drain_seconds: float) -> Routes:
+def pod_routes(pod: PodSupervisor, application_id: str, name: str, drain_seconds: float) -> Routes:
     """The routes of a pod."""
     joined = _Joined(pod, application_id, name, drain_seconds)
     return {
@@ -42,56 +42,56 @@ def pod_routes(pod: Pod, application_id: str, name: str, drain_seconds: float) -
 class _Joined:
     """Asks the instances and makes one answer of theirs."""
 
-    def __init__(self, pod: Pod, application_id: str, name: str, drain_seconds: float) -> None:
+    def __init__(self, pod: PodSupervisor, application_id: str, name: str, drain_seconds: float) -> None:
         self._pod = pod
         self._application_id = application_id
         self._name = name
         self._drain_seconds = drain_seconds
 
-    def ready(self, request: Request) -> Answer:
-        return probe(join_probes({name: _complaint(reply) for name, reply in self._pod.ask_all("/readyz").items()}))
+    def ready(self, request: HttpRequest) -> HttpResponse:
+        return probe(merge_probes({name: _complaint(reply) for name, reply in self._pod.ask_all("/readyz").items()}))
 
-    def metrics(self, request: Request) -> Answer:
+    def metrics(self, request: HttpRequest) -> HttpResponse:
         replies = self._pod.ask_all("/metrics")
         texts = {name: reply.body.decode() for name, reply in replies.items() if reply is not None}
-        return Answer(HTTPStatus.OK, join_metrics(texts, [self._restarts()]), CONTENT_TYPE)
+        return HttpResponse(HTTPStatus.OK, merge_metrics(texts, [self._restarts()]), CONTENT_TYPE)
 
-    def status(self, request: Request) -> Answer:
+    def status(self, request: HttpRequest) -> HttpResponse:
         documents = {name: _document(reply) for name, reply in self._pod.ask_all("/status").items()}
-        return json_answer(join_status(self._application_id, self._name, documents))
+        return json_response(merge_status(self._application_id, self._name, documents))
 
-    def topology(self, request: Request) -> Answer:
+    def topology(self, request: HttpRequest) -> HttpResponse:
         """All instances have the same."""
         return _passed_on(self._first(request.target))
 
-    def drain(self, request: Request) -> Answer:
+    def drain(self, request: HttpRequest) -> HttpResponse:
         timeout = drain_timeout(request, self._drain_seconds)
         if timeout is None:
-            return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+            return json_response({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
         replies = self._pod.drain(f"/drain?timeout={timeout}", timeout + PATIENCE)
         left = {name: _complaint(reply) for name, reply in replies.items() if not self._gone(name, reply)}
         if all(complaint is None for complaint in left.values()):
-            return json_answer({"drained": True})
-        document = {"drained": False, "error": join_probes(left)[1]}
-        return json_answer(document, HTTPStatus.GATEWAY_TIMEOUT)
+            return json_response({"drained": True})
+        document = {"drained": False, "error": merge_probes(left)[1]}
+        return json_response(document, HTTPStatus.GATEWAY_TIMEOUT)
 
-    def snapshot(self, request: Request) -> Answer:
+    def snapshot(self, request: HttpRequest) -> HttpResponse:
         """As an instance answers, but for all of them."""
         timeout = drain_timeout(request, SNAPSHOT_SECONDS)
         if timeout is None:
-            return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+            return json_response({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
         replies = self._pod.ask_all(f"/snapshot?timeout={timeout}", method="POST", timeout=timeout + PATIENCE)
         complaints = {name: _complaint(reply) for name, reply in replies.items()}
         if not any(complaints.values()):
-            return json_answer({"taken": True})
+            return json_response({"taken": True})
         refused = any(reply is not None and reply.status == HTTPStatus.CONFLICT for reply in replies.values())
-        document = {"taken": False, "error": join_probes(complaints)[1]}
-        return json_answer(document, HTTPStatus.CONFLICT if refused else HTTPStatus.GATEWAY_TIMEOUT)
+        document = {"taken": False, "error": merge_probes(complaints)[1]}
+        return json_response(document, HTTPStatus.CONFLICT if refused else HTTPStatus.GATEWAY_TIMEOUT)
 
-    def state(self, request: Request) -> Answer:
+    def state(self, request: HttpRequest) -> HttpResponse:
         """A key or a partition is with one of the instances; a range is gathered by any of them."""
         parameters = parse_qs(request.query, keep_blank_values=True)
-        last: Reply | None = None
+        last: PeerResponse | None = None
         if "/" in request.path.removeprefix("/state/") or "partition" in parameters:
             separator = "&" if request.query else "?"
             last = self._first(request.target if "local" in parameters else f"{request.target}{separator}local=1")
@@ -99,7 +99,7 @@ class _Joined:
                 return _passed_on(last)
         return _passed_on(self._first(request.target) or last)
 
-    def _first(self, path: str) -> Reply | None:
+    def _first(self, path: str) -> PeerResponse | None:
         """The first answer of an instance that has what is asked for, else the last."""
         reply = None
         for member in self._pod.members:
@@ -109,7 +109,7 @@ class _Joined:
                 return answered
         return reply
 
-    def _gone(self, name: str, reply: Reply | None) -> bool:
+    def _gone(self, name: str, reply: PeerResponse | None) -> bool:
         """An instance that does not run has nothing to hand over: its session times out, and others take over."""
         return reply is None and all(member.pid is None for member in self._pod.members if member.instance == name)
 
@@ -122,14 +122,14 @@ class _Joined:
         return family
 
 
-def _document(reply: Reply | None) -> dict[str, Any] | None:
+def _document(reply: PeerResponse | None) -> dict[str, Any] | None:
     if reply is None or reply.status != HTTPStatus.OK:
         return None
     document: dict[str, Any] = orjson.loads(reply.body)
     return document
 
 
-def _complaint(reply: Reply | None) -> str | None:
+def _complaint(reply: PeerResponse | None) -> str | None:
     """What is wrong, from an answer like that of ``/readyz`` or ``/drain``."""
     if reply is None:
         return "does not answer"
@@ -139,9 +139,9 @@ def _complaint(reply: Reply | None) -> str | None:
     return str(document.get("reason") or document.get("error"))
 
 
-def _passed_on(reply: Reply | None) -> Answer:
+def _passed_on(reply: PeerResponse | None) -> HttpResponse:
     if reply is None:
         error = {"error": "no instance of this pod answers; try again soon", "owner": None}
-        return json_answer(error, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "1"})
+        return json_response(error, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "1"})
     headers = {name: reply.headers[name] for name in _PASSED_ON if name in reply.headers}
-    return Answer(HTTPStatus(reply.status), reply.body, reply.headers.get("Content-Type", JSON), headers)
+    return HttpResponse(HTTPStatus(reply.status), reply.body, reply.headers.get("Content-Type", JSON), headers)

@@ -18,7 +18,7 @@ from streamsapp.state.api import StoreBuilder
 from streamsapp.topology import subtopologies
 from streamsapp.topology.description import TopologyDescription
 from streamsapp.topology.java_names import JavaNames
-from streamsapp.topology.legal import check_store_builder, check_store_name, check_topic
+from streamsapp.topology.name_rules import check_store_builder, check_store_name, check_topic
 from streamsapp.topology.nodes import (
     GlobalStore,
     Node,
@@ -28,7 +28,7 @@ from streamsapp.topology.nodes import (
     SourceNode,
     SubTopology,
 )
-from streamsapp.topology.subtopologies import Definition
+from streamsapp.topology.subtopologies import TopologyDefinition
 from streamsapp.topology.suppliers import NodeSupplier, check_supplier, supplied_stores
 
 OFFSET_RESETS = frozenset({"earliest", "latest", "none"})
@@ -48,7 +48,7 @@ class Topology(JavaNames):
     """A graph of sources, processors and sinks, with the stores the processors use."""
 
     def __init__(self) -> None:
-        self._graph = Definition()
+        self._graph = TopologyDefinition()
         self._stores: dict[str, _AddedStore] = {}
         #: Whether the DSL optimised it: which topics it has depends on that.
         self.optimized = False

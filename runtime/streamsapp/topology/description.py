@@ -14,7 +14,7 @@ from streamsapp.topology.java_order import TreeSet, hash_set_copy_order, hash_se
 from streamsapp.topology.nodes import Node, ProcessorNode, SourceNode
 
 if TYPE_CHECKING:
-    from streamsapp.topology.subtopologies import Definition
+    from streamsapp.topology.subtopologies import TopologyDefinition
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class TopologyDescription:
     groups: tuple[DescribedGroup, ...]
 
     @classmethod
-    def of(cls, graph: Definition) -> TopologyDescription:
+    def of(cls, graph: TopologyDefinition) -> TopologyDescription:
         """Describe what a builder collected."""
         global_sources = {store.source.name for store in graph.global_stores.values()}
         return cls(
@@ -108,7 +108,7 @@ def _compare(left: _Measured, right: _Measured) -> int:
     return -1 if utf16(left.name) < utf16(right.name) else 1
 
 
-def _describe_nodes(graph: Definition, names: list[str]) -> tuple[DescribedNode, ...]:
+def _describe_nodes(graph: TopologyDefinition, names: list[str]) -> tuple[DescribedNode, ...]:
     # Kafka keeps the names in one hash set and then fills a hash map from it; nodes are linked in the map's order.
     measured = {name: _Measured(graph.nodes[name]) for name in hash_set_order(hash_set_order(names))}
     for node in measured.values():

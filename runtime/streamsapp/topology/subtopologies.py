@@ -19,11 +19,11 @@ from streamsapp.topology.nodes import (
     SourceNode,
     SubTopology,
 )
-from streamsapp.topology.union import UnionFind
+from streamsapp.topology.union_find import UnionFind
 
 
 @dataclass
-class Definition:
+class TopologyDefinition:
     """Everything a topology was told: nodes in the order in which they were added, and what connects them.
 
     ``source_changelogs`` maps stores to the source topics that restore them, ``copartitioned`` holds groups of source
@@ -52,7 +52,7 @@ class Definition:
         return list(by_root.values())
 
 
-def split(graph: Definition, existing_topics: Iterable[str] = ()) -> tuple[SubTopology, ...]:
+def split(graph: TopologyDefinition, existing_topics: Iterable[str] = ()) -> tuple[SubTopology, ...]:
     """The sub-topologies that become tasks; patterns are resolved against ``existing_topics``."""
     nodes = _resolve_patterns(graph, existing_topics)
     copartitioned = _copartitioned_topics(graph, nodes)
@@ -64,7 +64,7 @@ def split(graph: Definition, existing_topics: Iterable[str] = ()) -> tuple[SubTo
     )
 
 
-def check_explicit_partitions(graph: Definition) -> None:
+def check_explicit_partitions(graph: TopologyDefinition) -> None:
     """Raises where co-partitioned repartition topics were all given partition counts, and different ones."""
     for topics in _copartitioned_topics(graph, graph.nodes):
         counts = {topic: graph.internal_topics[topic].partitions for topic in topics if topic in graph.internal_topics}
@@ -74,7 +74,7 @@ def check_explicit_partitions(graph: Definition) -> None:
 
 
 def _sub_topology(
-    graph: Definition, sub_topology_id: int, nodes: list[Node], copartitioned: list[frozenset[str]]
+    graph: TopologyDefinition, sub_topology_id: int, nodes: list[Node], copartitioned: list[frozenset[str]]
 ) -> SubTopology:
     children: dict[str, list[str]] = {node.name: [] for node in nodes}
     for node in nodes:
@@ -92,7 +92,7 @@ def _sub_topology(
     )
 
 
-def _store(graph: Definition, name: str) -> StoreBuilder:
+def _store(graph: TopologyDefinition, name: str) -> StoreBuilder:
     """The store's builder; one that its source topic restores logs nothing."""
     topic = graph.source_changelogs.get(name)
     return graph.stores[name] if topic is None else replace(graph.stores[name], logging=False, changelog_topic=topic)
@@ -102,12 +102,12 @@ def _with_children(node: Node, children: tuple[str, ...]) -> Node:
     return node if isinstance(node, SinkNode) else replace(node, children=children)
 
 
-def _repartition_sinks(graph: Definition, nodes: list[Node]) -> Iterator[str]:
+def _repartition_sinks(graph: TopologyDefinition, nodes: list[Node]) -> Iterator[str]:
     topics = (node.topic for node in nodes if isinstance(node, SinkNode) and isinstance(node.topic, str))
     yield from dict.fromkeys(topic for topic in topics if topic in graph.internal_topics)
 
 
-def _resolve_patterns(graph: Definition, existing_topics: Iterable[str]) -> dict[str, Node]:
+def _resolve_patterns(graph: TopologyDefinition, existing_topics: Iterable[str]) -> dict[str, Node]:
     """The nodes, with the matching topics filled in where a source has a pattern."""
     nodes = dict(graph.nodes)
     topics = sorted(existing_topics)
@@ -126,7 +126,7 @@ def _resolve_patterns(graph: Definition, existing_topics: Iterable[str]) -> dict
     return nodes
 
 
-def _copartitioned_topics(graph: Definition, nodes: dict[str, Node]) -> list[frozenset[str]]:
+def _copartitioned_topics(graph: TopologyDefinition, nodes: dict[str, Node]) -> list[frozenset[str]]:
     """Groups of topics that need equally many partitions; groups that overlap are one group."""
     merged: list[frozenset[str]] = []
     for sources in graph.copartitioned:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition as KafkaPartition
 
 from kafka_cluster import Kafka
-from streamsapp.cli.cluster import Cluster
+from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.main import main
 from streamsapp.config import StreamsConfig
 from streamsapp.local.broker import EmbeddedBroker
@@ -45,7 +45,7 @@ class Application:
     def __init__(self, name: str, broker: EmbeddedBroker, kafka: Kafka, folder: Path) -> None:
         self.name = name
         self.kafka = kafka
-        self.cluster = Cluster(StreamsConfig(application_id=name, bootstrap_servers=broker.bootstrap_servers))
+        self.cluster = KafkaCluster(StreamsConfig(application_id=name, bootstrap_servers=broker.bootstrap_servers))
         self.topic = kafka.create_topic("words", 2)
         for partition in (0, 1):
             kafka.produce(self.topic, [(None, b"x")] * 5, partition)

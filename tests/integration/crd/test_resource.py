@@ -14,7 +14,7 @@ from api_server import ApiServer
 from operator_process import until
 from stream_apps import Applications, document, refusal
 from streamsapp.manifest import decode
-from streamsapp.manifest.model import Bootstrap
+from streamsapp.manifest.model import BootstrapSpec
 from streamsapp_operator.children import Owner, RenderSettings, render, revision_of
 from streamsapp_operator.children.bootstrap_job import bootstrap_job
 from streamsapp_operator.model.status import (
@@ -207,7 +207,7 @@ def test_the_api_server_takes_every_child_as_it_is_rendered(
     metadata = template["metadata"] | {"name": "wordcount-0", "namespace": namespace}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
-    job = bootstrap_job(owner, app.spec.bootstrap or Bootstrap(), revision, settings)
+    job = bootstrap_job(owner, app.spec.bootstrap or BootstrapSpec(), revision, settings)
     template = job["spec"]["template"]
     metadata = template["metadata"] | {"name": "wordcount-bootstrap-1", "namespace": namespace}
     worker = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}

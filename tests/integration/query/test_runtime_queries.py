@@ -12,7 +12,7 @@ from kafka_cluster import Kafka
 from streamsapp import Consumed, Grouped, Materialized, Serdes, StreamsBuilder, StreamsRuntime, Topology
 from streamsapp.errors import StoreNotAvailableError
 from streamsapp.http import HttpServer, instance_routes
-from streamsapp.http.instance import Drain
+from streamsapp.http.instance_routes import Drain
 from streamsapp.query import Staleness
 from streamsapp.state.api import ValueAndTimestamp
 

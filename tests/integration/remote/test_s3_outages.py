@@ -106,7 +106,7 @@ def test_small_calls_wait_for_a_server_that_restarts(own_s3_server: S3Server) ->
 def test_every_call_says_that_the_server_is_out_of_reach_and_where_it_was_sought(
     own_s3_server: S3Server, tmp_path: Path
 ) -> None:
-    store = S3Store(own_s3_server.config("pre"), patience=0.3)
+    store = S3Store(own_s3_server.config("pre"), retry_seconds=0.3)
     own_s3_server.stop()
     for name, call in calls(store, tmp_path).items():
         began = time.monotonic()
@@ -129,7 +129,7 @@ def test_a_server_that_is_gone_is_given_up_after_some_ten_seconds(own_s3_server:
 
 
 def test_a_server_that_does_not_answer_holds_nobody_for_long(own_s3_server: S3Server) -> None:
-    store = S3Store(own_s3_server.config(), patience=0)
+    store = S3Store(own_s3_server.config(), retry_seconds=0)
     store.put_new("a", b"x")
     own_s3_server.freeze()
     began = time.monotonic()
@@ -139,7 +139,7 @@ def test_a_server_that_does_not_answer_holds_nobody_for_long(own_s3_server: S3Se
 
 
 def test_a_host_that_has_no_address_is_told_apart(s3_server: S3Server) -> None:
-    store = S3Store(s3_server.config(endpoint="http://objects.invalid:9000"), patience=0)
+    store = S3Store(s3_server.config(endpoint="http://objects.invalid:9000"), retry_seconds=0)
     with pytest.raises(ObjectStoreError, match=r"host name cannot be resolved; correct remote_state\.endpoint or DNS"):
         store.put_new("a", b"x")
 
@@ -189,7 +189,7 @@ def test_tls_trusts_the_authority_it_was_given_and_no_other(tmp_path: Path) -> N
         with pytest.raises(UnfitObjectStoreError, match=r"certificate is not trusted.*remote_state\.ca_file"):
             S3Store(server.config(ca_file=None)).probe()
         with pytest.raises(ObjectStoreError, match="http://127"):
-            S3Store(server.config(endpoint=f"http://127.0.0.1:{server.port}"), patience=0).probe()
+            S3Store(server.config(endpoint=f"http://127.0.0.1:{server.port}"), retry_seconds=0).probe()
 
 
 def test_a_server_without_tls_is_told_apart(s3_server: S3Server) -> None:

@@ -13,13 +13,13 @@ import time
 import pytest
 
 from streamsapp.cli.logs import JsonFormatter
-from streamsapp.cli.shutdown import Impatient, closing_on_signals
+from streamsapp.cli.shutdown import ImmediateExit, closing_on_signals
 
 
 def test_closing_that_does_not_end_is_left_at_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
     never = threading.Event()
 
-    with pytest.raises(Impatient), closing_on_signals(never.wait, within=0.1):  # noqa: PT012 - both wait
+    with pytest.raises(ImmediateExit), closing_on_signals(never.wait, within=0.1):  # noqa: PT012 - both wait
         signal.raise_signal(signal.SIGTERM)
         never.wait(5)
 
@@ -64,7 +64,7 @@ def test_leaving_waits_for_the_close_that_was_begun() -> None:
 
 def test_the_second_signal_does_not_wait() -> None:
     never = threading.Event()
-    with pytest.raises(Impatient), closing_on_signals(never.wait, one_press=0):  # noqa: PT012 - both signals belong together
+    with pytest.raises(ImmediateExit), closing_on_signals(never.wait, one_press=0):  # noqa: PT012 - both signals belong together
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         never.wait(5)

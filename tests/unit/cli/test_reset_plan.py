@@ -7,38 +7,45 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from streamsapp.cli.reset_plan import Bounds, ResetPlan, SnapshotsToDelete, Target, internal_topics, new_offset
+from streamsapp.cli.reset_plan import (
+    InputOffsets,
+    ResetPlan,
+    ResetTarget,
+    SnapshotsToDelete,
+    internal_topics,
+    new_offset,
+)
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 
-BOUNDS = Bounds(earliest=10, latest=100, committed=40, at_time=60)
+BOUNDS = InputOffsets(earliest=10, latest=100, committed=40, at_time=60)
 
 
 @pytest.mark.parametrize(
     ("target", "amount", "offset"),
     [
-        (Target.EARLIEST, 0, 10),
-        (Target.LATEST, 0, 100),
-        (Target.OFFSET, 55, 55),
-        (Target.DATETIME, 0, 60),
-        (Target.SHIFT, -5, 35),
-        (Target.SHIFT, 5, 45),
+        (ResetTarget.EARLIEST, 0, 10),
+        (ResetTarget.LATEST, 0, 100),
+        (ResetTarget.OFFSET, 55, 55),
+        (ResetTarget.DATETIME, 0, 60),
+        (ResetTarget.SHIFT, -5, 35),
+        (ResetTarget.SHIFT, 5, 45),
     ],
 )
-def test_input_is_read_from_where_it_was_asked_for(target: Target, amount: int, offset: int) -> None:
+def test_input_is_read_from_where_it_was_asked_for(target: ResetTarget, amount: int, offset: int) -> None:
     assert new_offset(target, BOUNDS, amount) == offset
 
 
 def test_a_time_after_the_last_record_means_the_end() -> None:
-    assert new_offset(Target.DATETIME, Bounds(earliest=0, latest=9)) == 9
+    assert new_offset(ResetTarget.DATETIME, InputOffsets(earliest=0, latest=9)) == 9
 
 
 def test_shifting_what_was_never_committed_starts_at_the_beginning() -> None:
-    assert new_offset(Target.SHIFT, Bounds(earliest=3, latest=9), 2) == 5
+    assert new_offset(ResetTarget.SHIFT, InputOffsets(earliest=3, latest=9), 2) == 5
 
 
-@given(st.sampled_from(Target), st.integers(-1000, 1000))
-def test_no_offset_lies_outside_of_what_the_partition_holds(target: Target, amount: int) -> None:
+@given(st.sampled_from(ResetTarget), st.integers(-1000, 1000))
+def test_no_offset_lies_outside_of_what_the_partition_holds(target: ResetTarget, amount: int) -> None:
     assert BOUNDS.earliest <= new_offset(target, BOUNDS, amount) <= BOUNDS.latest
 
 

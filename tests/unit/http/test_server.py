@@ -17,9 +17,9 @@ import pytest
 from query_hosts import QueryHost
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.http import HttpServer, instance_routes
-from streamsapp.http.instance import Drain
+from streamsapp.http.instance_routes import Drain
 from streamsapp.metrics import Sample, gauge
-from streamsapp.query.remote import HttpFetch
+from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.topology.description import TopologyDescription
 from task_parts import through
 

@@ -17,8 +17,8 @@ import pytest
 
 from streamsapp.http import HttpServer, connections, server as server_module
 from streamsapp.http.allocator import give_back_memory
-from streamsapp.http.messages import Answer, Request, Route, json_answer
-from streamsapp.query.remote import HttpFetch
+from streamsapp.http.request_routing import HttpRequest, HttpResponse, Route, json_response
+from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.query.tokens import PEER_SECONDS, peer_proof
 from streamsapp.testing import MockClock
 
@@ -36,9 +36,9 @@ class Seen:
             "/drain": Route(self.answer, method="POST"),
         }
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: HttpRequest) -> HttpResponse:
         self.asked.append(f"{request.method} {request.target}")
-        return json_answer({}, HTTPStatus.OK, **self.headers)
+        return json_response({}, HTTPStatus.OK, **self.headers)
 
 
 @pytest.fixture
@@ -153,10 +153,10 @@ def test_connections_that_wait_make_room_for_one_that_asks(seen: Seen) -> None:
 def test_connections_that_are_being_answered_are_left_alone(seen: Seen) -> None:
     entered, leave = threading.Semaphore(0), threading.Event()
 
-    def wait(request: Request) -> Answer:
+    def wait(request: HttpRequest) -> HttpResponse:
         entered.release()
         leave.wait(10)
-        return json_answer({})
+        return json_response({})
 
     seen.routes = {"/status": Route(wait)}
     with serving(seen) as server, ExitStack() as stack:
@@ -303,7 +303,7 @@ def test_what_was_freed_goes_back_to_the_system() -> None:
 def test_after_a_large_answer_and_no_other_memory_is_given_back(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     given_back = threading.Semaphore(0)
     monkeypatch.setattr(server_module, "give_back_memory", given_back.release)
-    large = Route(lambda _: Answer(HTTPStatus.OK, bytes(2 << 20)))
+    large = Route(lambda _: HttpResponse(HTTPStatus.OK, bytes(2 << 20)))
     seen.routes = {**seen.routes, "/large": large}
     with serving(seen) as server:
         assert status(server, "/status") == 200

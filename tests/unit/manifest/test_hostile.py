@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from streamsapp.cli.main import main
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
-from streamsapp.manifest.document import MAX_BYTES
+from streamsapp.manifest.document_checks import MAX_BYTES
 from streamsapp.manifest.to_config import to_config
 from streamsapp.manifest.yaml_text import parse_yaml
 

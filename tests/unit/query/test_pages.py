@@ -11,11 +11,11 @@ from hypothesis import given, strategies as st
 
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.http.messages import Request
-from streamsapp.http.state import StateRoute
+from streamsapp.http.request_routing import HttpRequest
+from streamsapp.http.state_routes import StateRoute
 from streamsapp.membership.api import Peer
 from streamsapp.query.api import PAGE_BYTES, Found, Page, merged
-from streamsapp.query.remote import Reply, encode
+from streamsapp.query.remote_reader import PeerResponse, encode
 from streamsapp.record import TaskId
 from streamsapp.serdes.serdes import Serdes
 
@@ -35,7 +35,7 @@ def large() -> QueryHost:
 
 
 def ask(host: QueryHost, path: str) -> dict[str, Any]:
-    document: dict[str, Any] = orjson.loads(StateRoute(host.queries())(Request("GET", path)).body)
+    document: dict[str, Any] = orjson.loads(StateRoute(host.queries())(HttpRequest("GET", path)).body)
     return document
 
 
@@ -102,9 +102,9 @@ ENTRY = {"key": encode(b"b"), "value": encode(Serdes.long().serialize(1)), "time
     ],
 )
 def test_what_a_peer_answers_is_read_or_said_to_be_unreadable(document: Any) -> None:
-    def fetch(endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> Reply:
+    def fetch(endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> PeerResponse:
         headers: Mapping[str, str] = {}
-        return Reply(200, headers, orjson.dumps(document))
+        return PeerResponse(200, headers, orjson.dumps(document))
 
     host = QueryHost()
     host.group = {"other": Peer("other:1", active=frozenset({TaskId(0, 0)}))}

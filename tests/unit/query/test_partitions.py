@@ -10,11 +10,11 @@ import pytest
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp import Consumed, Grouped, Materialized, Produced, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.http.messages import Answer, Request
-from streamsapp.http.state import StateRoute
+from streamsapp.http.request_routing import HttpRequest, HttpResponse
+from streamsapp.http.state_routes import StateRoute
 from streamsapp.membership.api import Peer
-from streamsapp.query.directory import stores_of
-from streamsapp.query.remote import Reply
+from streamsapp.query.remote_reader import PeerResponse
+from streamsapp.query.store_lookup import stores_of
 from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
@@ -39,13 +39,13 @@ class Two:
         for host in self.hosts.values():
             host.group = peers
 
-    def fetch(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> Reply:
+    def fetch(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> PeerResponse:
         self.asked.append(path)
         answer = self.ask(endpoint, path)
-        return Reply(answer.status, answer.headers, answer.body)
+        return PeerResponse(answer.status, answer.headers, answer.body)
 
-    def ask(self, endpoint: str, path: str) -> Answer:
-        return StateRoute(self.hosts[endpoint].queries(self.fetch))(Request("GET", path))
+    def ask(self, endpoint: str, path: str) -> HttpResponse:
+        return StateRoute(self.hosts[endpoint].queries(self.fetch))(HttpRequest("GET", path))
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def two() -> Two:
     return made
 
 
-def document(answer: Answer) -> dict[str, Any]:
+def document(answer: HttpResponse) -> dict[str, Any]:
     parsed: dict[str, Any] = orjson.loads(answer.body)
     return parsed
 

@@ -12,8 +12,8 @@ from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
 from streamsapp.membership.api import Peer
 from streamsapp.query import KeyQueryMetadata, Staleness
-from streamsapp.query.remote import Reply, decode, encode
-from streamsapp.query.service import PAGE
+from streamsapp.query.queries import PAGE
+from streamsapp.query.remote_reader import PeerResponse, decode, encode
 from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.serdes import Serdes
@@ -33,12 +33,12 @@ class Others:
         self.replies = {endpoint.replace("_", ":"): reply for endpoint, reply in replies.items()}
         self.asked: list[tuple[str, str]] = []
 
-    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> Reply:
+    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = 0) -> PeerResponse:
         self.asked.append((endpoint, path))
         reply = self.replies[endpoint]
         if isinstance(reply, Exception):
             raise reply
-        return Reply(503 if "error" in reply else 200, {}, orjson.dumps(reply))
+        return PeerResponse(503 if "error" in reply else 200, {}, orjson.dumps(reply))
 
 
 @pytest.fixture

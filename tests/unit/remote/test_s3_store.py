@@ -94,9 +94,9 @@ def credentials(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def store_at(server: Scripted, credentials: Path, patience: float = 3, **settings: Any) -> S3Store:
+def store_at(server: Scripted, credentials: Path, retry_seconds: float = 3, **settings: Any) -> S3Store:
     defaults: dict[str, Any] = {"url": "s3://bucket/pre", "endpoint": server.endpoint, "credentials_dir": credentials}
-    return S3Store(RemoteStateConfig(**(defaults | settings)), patience)
+    return S3Store(RemoteStateConfig(**(defaults | settings)), retry_seconds)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_is_refused_for_now_is_tried_again(server: Scripted, credentials: P
 def test_what_is_refused_for_too_long_is_told(server: Scripted, credentials: Path) -> None:
     server.answers = [error(503, "SlowDown")] * 9
     with pytest.raises(ObjectStoreError, match=r"cannot write s3://bucket/pre/a at http.*503 SlowDown: because"):
-        store_at(server, credentials, patience=0.3).put_new("a", b"x")
+        store_at(server, credentials, retry_seconds=0.3).put_new("a", b"x")
 
 
 def test_a_try_that_went_through_unnoticed_is_an_object_that_exists(server: Scripted, credentials: Path) -> None:

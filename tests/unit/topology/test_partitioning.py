@@ -10,8 +10,8 @@ from streamsapp.record import Record, TaskId, TopicPartition
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.groups import group_by_partition
 from streamsapp.topology.internal_topics import InternalTopic, InternalTopicKind, internal_topics, missing_topics
+from streamsapp.topology.partition_grouper import group_by_partition
 from streamsapp.topology.partitioning import partition_counts, source_topics
 
 APP = "app"

@@ -7,7 +7,7 @@ import pytest
 
 from looks import Looks, has, only, three, told
 from seen import ROLLOUT, active, broken, passed, pod, report, standby, wanted, words
-from streamsapp.manifest.model import Rollout
+from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.model.actions import (
     ApplyChildren,
     DropCheck,
@@ -239,7 +239,7 @@ def test_a_topology_that_cannot_work_beside_the_old_one_is_refused_until_it_may_
     assert (looks.rollout.phase, told(planned)) == ("Refused", ["TopologyRefused"])
     assert "topologyChange: Recreate" in (looks.rollout.failure or "")
     assert only(planned, ApplyChildren).revision == "one"
-    looks.app = wanted("two", rollout=Rollout(topology_change="Recreate"), generation=3)
+    looks.app = wanted("two", rollout=RolloutSpec(topology_change="Recreate"), generation=3)
     stopping = only(looks.look(three()), ApplyChildren)
     assert (stopping.revision, stopping.replicas) == ("one", 0)
     started = only(looks.look([], replicas=0, template_revision="one"), ApplyChildren)

@@ -8,7 +8,7 @@ import pytest
 
 from looks import RUNS, Looks, has, only, three, told
 from seen import active, broken, pod, pods, report, standby, wanted
-from streamsapp.manifest.model import Autoscaling
+from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict, Release, SetBudget, StartCheck
 from streamsapp_operator.model.observed import PodSeen
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
@@ -16,7 +16,7 @@ from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan.autoscale import STABLE_SECONDS, Load, decide
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
-BOUNDS = Autoscaling(min_replicas=2, max_replicas=8, target_input_lag=100)
+BOUNDS = AutoscalingSpec(min_replicas=2, max_replicas=8, target_input_lag=100)
 
 
 def replicas(looks: Looks, seen: list[PodSeen], **children: Any) -> int:
@@ -157,7 +157,7 @@ def test_the_autoscaler_waits_anew_after_fewer_were_not_enough_for_a_moment() ->
 
 def test_the_autoscaler_counts_the_lag_of_all_tasks() -> None:
     looks = Looks(
-        wanted(replicas=1, autoscaling=Autoscaling(min_replicas=1, max_replicas=9, target_input_lag=10)), RUNS
+        wanted(replicas=1, autoscaling=AutoscalingSpec(min_replicas=1, max_replicas=9, target_input_lag=10)), RUNS
     )
     assert replicas(looks, pods("one", "one", "one")) == 3
     busy = [pod(it, active(f"0_{it}", input_lag=20), standby(f"0_{(it + 1) % 2}")) for it in range(2)]

@@ -10,12 +10,12 @@ import pytest
 from restart_truth import RestartTruth
 from simulated_cluster import Pod, RefusedError, SimulatedCluster
 from simulated_operator import SimulatedOperator
-from streamsapp.manifest.model import Rollout
+from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator import cover
 from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.model.wanted import Invalid, Wanted
 
-ROLLOUT = Rollout(
+ROLLOUT = RolloutSpec(
     max_standby_lag=1000, max_observation_age_seconds=6, max_restore_seconds=40, timeout_seconds=150,
     progress_deadline_seconds=60, soak_seconds=4,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from simulated_cluster import SimulatedCluster
 from simulated_operator import SimulatedOperator
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import decode
-from streamsapp.manifest.model import MaintenanceWindow, Rollout
+from streamsapp.manifest.model import MaintenanceWindow, RolloutSpec
 from streamsapp_operator.asked import orders_of
 from streamsapp_operator.model.actions import ApplyChildren, Evict
 from streamsapp_operator.model.observed import PodSeen
@@ -23,10 +23,10 @@ from streamsapp_operator.plan import Plan
 from streamsapp_operator.plan.holds import is_open
 
 ORDERS = Orders()
-SOAKS = Rollout(**{name: getattr(ROLLOUT, name) for name in ROLLOUT.__struct_fields__} | {"soak_seconds": 30})
+SOAKS = RolloutSpec(**{name: getattr(ROLLOUT, name) for name in ROLLOUT.__struct_fields__} | {"soak_seconds": 30})
 
 
-def rolling(rollout: Rollout = SOAKS, orders: Orders = ORDERS) -> Looks:
+def rolling(rollout: RolloutSpec = SOAKS, orders: Orders = ORDERS) -> Looks:
     """A new revision that passed its check."""
     looks = Looks(wanted("two", rollout=rollout, orders=orders))
     looks.look(three())
@@ -79,7 +79,7 @@ def test_a_revision_is_the_last_good_one_only_when_all_its_pods_were_well_for_lo
 
 
 def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approved() -> None:
-    looks = rolling(Rollout(soak_seconds=0, partition=2))
+    looks = rolling(RolloutSpec(soak_seconds=0, partition=2))
     assert only(look(looks, three()), Evict).pod == "app-2"
     seen = mixed("one", "one", "two")
     planned = look(looks, seen)  # the step ends
@@ -90,7 +90,7 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
     assert (looks.rollout.phase, told(planned)) == ("Paused", ["RolloutPaused"])
     look(looks, seen, "one", after=4000)
     assert looks.rollout.phase == "Paused"  # a pause does not time out
-    looks.app = replace(wanted("two", rollout=Rollout(soak_seconds=0, partition=2)), orders=Orders(approved="two"))
+    looks.app = replace(wanted("two", rollout=RolloutSpec(soak_seconds=0, partition=2)), orders=Orders(approved="two"))
     planned = look(looks, seen, "one")
     assert only(planned, ApplyChildren).revision == "two"
     assert not has(planned, Evict)  # it would come back as it was
@@ -98,34 +98,34 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
 
 
 def test_the_approval_of_another_revision_says_nothing_of_this_one() -> None:
-    looks = rolling(Rollout(soak_seconds=0, partition=2), Orders(approved="another"))
+    looks = rolling(RolloutSpec(soak_seconds=0, partition=2), Orders(approved="another"))
     seen = mixed("one", "one", "two")
     look(looks, seen)
     assert not has(look(looks, seen, after=60), Evict)
 
 
 def test_a_paused_rollout_takes_no_pod_and_goes_on_when_the_pause_ends() -> None:
-    looks = rolling(Rollout(soak_seconds=0), Orders(paused=True))
+    looks = rolling(RolloutSpec(soak_seconds=0), Orders(paused=True))
     planned = look(looks, three())
     assert not has(planned, Evict)
     assert only(planned, ApplyChildren).revision == "one"
     assert looks.rollout.phase == "Paused"
-    looks.app = wanted("two", rollout=Rollout(soak_seconds=0))
+    looks.app = wanted("two", rollout=RolloutSpec(soak_seconds=0))
     assert only(look(looks, three(), "one"), ApplyChildren).revision == "two"
     assert has(look(looks, three()), Evict)
 
 
 def test_an_eviction_that_was_not_admitted_is_not_tried_again_in_a_pause() -> None:
-    looks = rolling(Rollout(soak_seconds=0))
+    looks = rolling(RolloutSpec(soak_seconds=0))
     assert has(look(looks, three()), Evict)
-    looks.app = wanted("two", rollout=Rollout(soak_seconds=0), orders=Orders(paused=True))
+    looks.app = wanted("two", rollout=RolloutSpec(soak_seconds=0), orders=Orders(paused=True))
     assert not has(look(looks, three()), Evict)
 
 
 def test_a_step_begins_within_a_maintenance_window_only() -> None:
     """The looks are at 22:13 of a Tuesday in UTC."""
     closed, opened = (
-        Rollout(soak_seconds=0, maintenance_windows=[MaintenanceWindow(start=start, end="23:00")])
+        RolloutSpec(soak_seconds=0, maintenance_windows=[MaintenanceWindow(start=start, end="23:00")])
         for start in ("22:50", "22:00")
     )
     looks = rolling(closed)
@@ -183,7 +183,7 @@ def test_orders_are_read_from_annotations() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_revision_that_crashes_late_never_reaches_a_second_pod_however_often_the_operator_dies(seed: int) -> None:
     cluster = SimulatedCluster(seed, standbys=1, remote_state=True)
-    rollout = Rollout(soak_seconds=30, max_observation_age_seconds=6, max_restore_seconds=40)
+    rollout = RolloutSpec(soak_seconds=30, max_observation_age_seconds=6, max_restore_seconds=40)
     app = Wanted("app", "ns", "uid", 1, "good-first", 3, 1, rollout)
     operator = SimulatedOperator(cluster, app, RestartTruth(cluster, 1000, 6, 40))
     _turn_until_phase(operator, "Complete", "good-first")

@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
-from streamsapp.http.messages import Answer, Request, json_answer
-from streamsapp.http.values import parse_key, show, show_key
+from streamsapp.http.json_values import parse_key, show, show_key
+from streamsapp.http.request_routing import HttpRequest, HttpResponse, json_response
 from streamsapp.query import Queries, Staleness
-from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, Source, StoreInfo, merged
+from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, merged
 
 _LIMIT, _MAX_LIMIT = 1000, 10_000
 _FLAGS = {"": True, "1": True, "true": True, "0": False, "false": False}
@@ -48,7 +48,7 @@ class StateRoute:
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
             name, slash, key = request.path.removeprefix("/state/").partition("/")
             parameters = parse_parameters(request.query)
@@ -57,13 +57,13 @@ class StateRoute:
                 return self._key(store, unquote(key, errors="strict"), parameters, request)
             return self._range(store, parameters, request)
         except (InvalidQueryError, UnicodeDecodeError) as error:
-            return json_answer({"error": str(error)}, HTTPStatus.BAD_REQUEST)
+            return json_response({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except UnknownStateStoreError as error:
-            return json_answer({"error": str(error)}, HTTPStatus.NOT_FOUND)
+            return json_response({"error": str(error)}, HTTPStatus.NOT_FOUND)
         except StoreNotAvailableError as error:
             return _unavailable(error)
 
-    def _key(self, store: StoreInfo, text: str, parameters: QueryParameters, request: Request) -> Answer:
+    def _key(self, store: StoreInfo, text: str, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
         key = parse_key(store, text, as_bytes=parameters.as_bytes)
         partitions = self._queries.partitions_of(store, key) if parameters.partition is None else [parameters.partition]
         try:
@@ -72,12 +72,12 @@ class StateRoute:
             return self._elsewhere(error, parameters, request)
         document = {"store": store.name, **show(store, found, as_bytes=parameters.as_bytes), **_shown(source)}
         if found.raw is not None:
-            return json_answer(document)
-        return json_answer(document | {"searched": sorted(partitions)}, HTTPStatus.NOT_FOUND)
+            return json_response(document)
+        return json_response(document | {"searched": sorted(partitions)}, HTTPStatus.NOT_FOUND)
 
     def _find(
         self, store: StoreInfo, partitions: list[int], key: bytes, parameters: QueryParameters
-    ) -> tuple[Found, Source]:
+    ) -> tuple[Found, QuerySource]:
         if parameters.local:
             return self._queries.find_here(store, partitions, key, parameters.stale)
         if not parameters.proxy:
@@ -87,7 +87,7 @@ class StateRoute:
                 return found, source
         return self._queries.find(store, partitions, key, parameters.stale)
 
-    def _range(self, store: StoreInfo, parameters: QueryParameters, request: Request) -> Answer:
+    def _range(self, store: StoreInfo, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
         keys = _key_range(store, parameters)
         if parameters.partition is None:
             return self._page(store, keys, parameters)
@@ -99,10 +99,10 @@ class StateRoute:
             if not parameters.proxy or parameters.local:
                 return self._elsewhere(error, parameters, request)
             page = self._queries.remote_range(store, parameters.partition, keys, parameters.limit, parameters.stale)
-            return json_answer(_document(store, page, parameters) | {"partition": parameters.partition})
-        return json_answer(_document(store, page, parameters) | _shown(source))
+            return json_response(_document(store, page, parameters) | {"partition": parameters.partition})
+        return json_response(_document(store, page, parameters) | _shown(source))
 
-    def _page(self, store: StoreInfo, keys: KeyRange, parameters: QueryParameters) -> Answer:
+    def _page(self, store: StoreInfo, keys: KeyRange, parameters: QueryParameters) -> HttpResponse:
         """All partitions behind this endpoint, or of the whole application; what is left out is named."""
         pages: list[Page] = []
         covered: list[int] = []
@@ -116,7 +116,7 @@ class StateRoute:
                     raise
                 elsewhere[str(partition)] = error.owner
         document = _document(store, merged(pages, parameters.limit), parameters)
-        return json_answer(document | {"partitions": covered, "elsewhere": elsewhere})
+        return json_response(document | {"partitions": covered, "elsewhere": elsewhere})
 
     def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, parameters: QueryParameters) -> Page:
         most_bytes = PAGE_BYTES // store.partitions
@@ -130,15 +130,17 @@ class StateRoute:
             page = self._queries.remote_range(store, partition, keys, parameters.limit, parameters.stale)
         return page.cut(parameters.limit, most_bytes)
 
-    def _elsewhere(self, error: StoreNotAvailableError, parameters: QueryParameters, request: Request) -> Answer:
+    def _elsewhere(
+        self, error: StoreNotAvailableError, parameters: QueryParameters, request: HttpRequest
+    ) -> HttpResponse:
         """It is not here, and whoever asks is to go there himself."""
         if parameters.local:
-            return json_answer({"error": str(error), "owner": error.owner}, HTTPStatus.MISDIRECTED_REQUEST)
+            return json_response({"error": str(error), "owner": error.owner}, HTTPStatus.MISDIRECTED_REQUEST)
         if error.owner is None or error.owner == self._queries.host.endpoint:
             return _unavailable(error)
         document = {"error": str(error), "owner": error.owner}
         location = f"http://{error.owner}{request.target}"
-        return json_answer(document, HTTPStatus.TEMPORARY_REDIRECT, Location=location)
+        return json_response(document, HTTPStatus.TEMPORARY_REDIRECT, Location=location)
 
 
 def parse_parameters(query: str) -> QueryParameters:
@@ -194,10 +196,10 @@ def _document(store: StoreInfo, page: Page, parameters: QueryParameters) -> dict
     return {"store": store.name, "entries": entries, "next": following}
 
 
-def _shown(source: Source) -> dict[str, Any]:
+def _shown(source: QuerySource) -> dict[str, Any]:
     return {"partition": source.partition, "role": source.role.value, "lag": source.lag}
 
 
-def _unavailable(error: StoreNotAvailableError) -> Answer:
+def _unavailable(error: StoreNotAvailableError) -> HttpResponse:
     document = {"error": str(error), "owner": error.owner}
-    return json_answer(document, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "1"})
+    return json_response(document, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "1"})

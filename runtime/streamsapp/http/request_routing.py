@@ -16,7 +16,7 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """What is asked, undecoded."""
 
     method: str
@@ -33,7 +33,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     """What is answered."""
 
     status: HTTPStatus
@@ -46,7 +46,7 @@ class Answer:
 class Route:
     """Who answers a path."""
 
-    answer: Callable[[Request], Answer]
+    answer: Callable[[HttpRequest], HttpResponse]
     method: str = "GET"
     #: Asked by the kubelet and by Prometheus, which carry no token.
     open: bool = False
@@ -70,7 +70,7 @@ def find_route(routes: Routes, path: str) -> Route | None:
     return routes.get(path) or routes.get(path[: path.find("/", 1) + 1])
 
 
-def json_answer(document: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> Answer:
+def json_response(document: Any, status: HTTPStatus = HTTPStatus.OK, **headers: str) -> HttpResponse:
     """A JSON document; raises ``TypeError`` for what JSON cannot express."""
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
-    return Answer(status, orjson.dumps(document, option=options), headers=headers)
+    return HttpResponse(status, orjson.dumps(document, option=options), headers=headers)

@@ -16,11 +16,11 @@ import pytest
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp.errors import InvalidQueryError
 from streamsapp.http import HttpServer
-from streamsapp.http.messages import Route
-from streamsapp.http.state import StateRoute, parse_parameters
-from streamsapp.http.values import parse_key, shown
+from streamsapp.http.json_values import parse_key, shown
+from streamsapp.http.request_routing import Route
+from streamsapp.http.state_routes import StateRoute, parse_parameters
 from streamsapp.membership.api import Peer
-from streamsapp.query.remote import encode
+from streamsapp.query.remote_reader import encode
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for

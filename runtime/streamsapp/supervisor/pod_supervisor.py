@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 
-from streamsapp.query.remote import Fetch, Reply
-from streamsapp.supervisor.member import Member
-from streamsapp.supervisor.policy import Health
+from streamsapp.query.remote_reader import Fetch, PeerResponse
+from streamsapp.supervisor.instance_process import InstanceProcess
+from streamsapp.supervisor.restart_policy import LivenessChecks
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ _GRACE = 2.0
 _GOOD_ENDS = (0, -signal.SIGTERM)
 
 
-class Pod:
+class PodSupervisor:
     """Several instances of one application."""
 
     def __init__(self, commands: Mapping[str, Sequence[str]], fetch: Fetch, shutdown_timeout: float) -> None:
         """``commands`` starts each instance, by name."""
         self._fetch = fetch
         self._shutdown_timeout = shutdown_timeout
-        self.members = [Member(name, command, self._refuse) for name, command in commands.items()]
+        self.members = [InstanceProcess(name, command, self._refuse) for name, command in commands.items()]
         self._ended = threading.Event()
         self._refused: int | None = None
         self._stopping = threading.Lock()
@@ -75,13 +75,15 @@ class Pod:
                     member.join()
         self._ended.set()
 
-    def drain(self, path: str, timeout: float) -> dict[str, Reply | None]:
+    def drain(self, path: str, timeout: float) -> dict[str, PeerResponse | None]:
         """Ask all instances to hand over everything, at the same time. They stay, and are not started again."""
         for member in self.members:
             member.stay_down()
         return self.ask_all(path, method="POST", timeout=timeout)
 
-    def ask(self, member: Member, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply | None:
+    def ask(
+        self, member: InstanceProcess, path: str, *, method: str = "GET", timeout: float = PATIENCE
+    ) -> PeerResponse | None:
         """What an instance answers; ``None`` if it does not."""
         endpoint = member.endpoint
         if endpoint is None:
@@ -92,13 +94,13 @@ class Pod:
             log.debug("%s did not answer %s: %s", member.instance, path, error)
             return None
 
-    def ask_all(self, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> dict[str, Reply | None]:
+    def ask_all(self, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> dict[str, PeerResponse | None]:
         """What each instance answers, asked at the same time."""
         with ThreadPoolExecutor(len(self.members)) as pool:
             replies = pool.map(lambda each: self.ask(each, path, method=method, timeout=timeout), self.members)
             return dict(zip((member.instance for member in self.members), replies, strict=True))
 
-    def _started(self) -> list[Member]:
+    def _started(self) -> list[InstanceProcess]:
         return [member for member in self.members if member.ident is not None]
 
     def _refuse(self, code: int) -> None:
@@ -108,7 +110,7 @@ class Pod:
 
     def _watch(self) -> None:
         """Kill instances that hang or have failed without ending; they are then started again."""
-        health = {member.instance: Health() for member in self.members}
+        health = {member.instance: LivenessChecks() for member in self.members}
         while not self._ended.wait(HEALTH_PERIOD):
             for member in self.members:
                 if member.endpoint is None:
@@ -119,5 +121,5 @@ class Pod:
                     member.kill()
 
 
-def _text(reply: Reply | None) -> str:
+def _text(reply: PeerResponse | None) -> str:
     return "it does not answer" if reply is None else reply.body.decode(errors="replace").strip()

@@ -8,7 +8,7 @@ import pytest
 
 from streamsapp.metrics import Histogram, Sample, counter, gauge
 from streamsapp.metrics.prometheus import Exporter
-from streamsapp.supervisor.joining import join_metrics, join_probes, join_status
+from streamsapp.supervisor.merge_responses import merge_metrics, merge_probes, merge_status
 
 
 def document(state: str, generation: int | None, *tasks: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def document(state: str, generation: int | None, *tasks: str) -> dict[str, Any]:
 
 def test_the_status_of_a_pod_has_the_tasks_of_all_and_the_worst_state() -> None:
     documents = {"p-0": document("RUNNING", 4, "0_0", "0_2"), "p-1": document("REBALANCING", 3, "0_1")}
-    joined = join_status("app", "p", documents)
+    joined = merge_status("app", "p", documents)
     assert [task["id"] for task in joined["tasks"]] == ["0_0", "0_2", "0_1"]
     assert {name: joined[name] for name in ("applicationId", "instance", "state", "generation")} == {
         "applicationId": "app",
@@ -38,8 +38,8 @@ def test_the_status_of_a_pod_has_the_tasks_of_all_and_the_worst_state() -> None:
     assert joined["notes"] == ["notes of generation 4", "notes of generation 3"]
     assert joined["peers"] == ["10.0.0.3:8080", "10.0.0.4:8080", "10.0.0.9:8080"]
     assert (joined["ready"], joined["outages"]) == (False, [{"name": "kafka"}])
-    assert join_status("app", "p", {"p-0": document("RUNNING", 4)})["ready"]
-    assert not join_status("app", "p", {"p-0": document("RUNNING", 4), "p-1": None})["ready"]
+    assert merge_status("app", "p", {"p-0": document("RUNNING", 4)})["ready"]
+    assert not merge_status("app", "p", {"p-0": document("RUNNING", 4), "p-1": None})["ready"]
 
 
 @pytest.mark.parametrize(
@@ -53,18 +53,18 @@ def test_the_status_of_a_pod_has_the_tasks_of_all_and_the_worst_state() -> None:
 )
 def test_worse_is_what_is_further_from_running(states: list[str], worst: str) -> None:
     documents: dict[str, dict[str, Any] | None] = {str(n): document(state, 1) for n, state in enumerate(states)}
-    assert join_status("app", "p", documents)["state"] == worst
+    assert merge_status("app", "p", documents)["state"] == worst
 
 
 def test_a_silent_instance_makes_a_pod_that_is_not_running_and_of_unknown_generation() -> None:
-    joined = join_status("app", "p", {"p-0": document("RUNNING", 4, "0_0"), "p-1": None})
+    joined = merge_status("app", "p", {"p-0": document("RUNNING", 4, "0_0"), "p-1": None})
     assert (joined["state"], joined["generation"]) == ("CREATED", None)
     assert joined["instances"][1] == {"instance": "p-1", "state": None, "generation": None}
 
 
 def test_a_pod_is_ready_when_nobody_complains() -> None:
-    assert join_probes({"p-0": None, "p-1": None})[0]
-    assert join_probes({"p-0": None, "p-1": "state is REBALANCING"}) == (False, "p-1: state is REBALANCING")
+    assert merge_probes({"p-0": None, "p-1": None})[0]
+    assert merge_probes({"p-0": None, "p-1": "state is REBALANCING"}) == (False, "p-1: state is REBALANCING")
 
 
 def text(*samples: Sample) -> str:
@@ -75,7 +75,7 @@ def test_metrics_of_all_instances_are_one_exposition_with_a_label() -> None:
     histogram = Histogram()
     histogram.observe(0.2)
     measured = [counter("g", "process", 3, task_id="0_0"), gauge("g", "lag", 5), *histogram.samples("g", "commit")]
-    joined = join_metrics({"p-0": text(*measured), "p-1": text(*measured[:2])}).decode()
+    joined = merge_metrics({"p-0": text(*measured), "p-1": text(*measured[:2])}).decode()
     lines = joined.splitlines()
     assert lines.count("# TYPE kafka_g_process_total counter") == 1
     assert 'kafka_g_process_total{instance="p-0",task_id="0_0"} 3.0' in lines

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.query.api import PAGE_BYTES, Found, Host, KeyRange, Page, Source, Staleness, StoreInfo, TaskView
+from streamsapp.query.api import PAGE_BYTES, Found, Host, KeyRange, Page, QuerySource, Staleness, StoreInfo, TaskView
 from streamsapp.query.routing import hosts_of, may_answer
 from streamsapp.state.entries import Entry
 from streamsapp.state.views import StoreView
@@ -27,7 +27,9 @@ class LocalReader:
         self._host = host
         self._clock = clock
 
-    def get(self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None) -> tuple[Found, Source]:
+    def get(
+        self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None
+    ) -> tuple[Found, QuerySource]:
         """What a key has."""
 
         def read(view: StoreView, committed: bool) -> Found:
@@ -43,7 +45,7 @@ class LocalReader:
         limit: int,
         staleness: Staleness | None,
         most_bytes: int = PAGE_BYTES,
-    ) -> tuple[Page, Source]:
+    ) -> tuple[Page, QuerySource]:
         """The first entries of a range."""
 
         def read(view: StoreView, committed: bool) -> Page:
@@ -54,7 +56,7 @@ class LocalReader:
 
     def _read(
         self, store: StoreInfo, partition: int, staleness: Staleness | None, read: Callable[[StoreView, bool], T]
-    ) -> tuple[T, Source]:
+    ) -> tuple[T, QuerySource]:
         task_id = store.task_id(partition)
         found = self._host.tasks().get(task_id)
         if found is None or store.name not in found.stores:
@@ -64,7 +66,7 @@ class LocalReader:
             self._check(store, partition, view, staleness)
             result = read(view, self._host.committed_only)
             task = self._check(store, partition, view, staleness)
-        return result, Source(partition, task.role, 0 if task.authoritative else task.lag)
+        return result, QuerySource(partition, task.role, 0 if task.authoritative else task.lag)
 
     def _check(self, store: StoreInfo, partition: int, view: StoreView, staleness: Staleness | None) -> TaskView:
         task = self._host.tasks().get(store.task_id(partition))

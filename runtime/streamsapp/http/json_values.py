@@ -26,8 +26,8 @@ import orjson
 
 from streamsapp.errors import InvalidQueryError
 from streamsapp.query.api import Found, StoreInfo
-from streamsapp.query.remote import decode, encode
-from streamsapp.query.service import serialize
+from streamsapp.query.queries import serialize
+from streamsapp.query.remote_reader import decode, encode
 from streamsapp.state.api import ValueAndTimestamp
 
 _BOOLEANS = {"true": True, "false": False}

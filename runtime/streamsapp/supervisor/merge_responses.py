@@ -27,7 +27,7 @@ _WORST_FIRST = (
 _SILENT = "CREATED"
 
 
-def join_status(application_id: str, pod: str, documents: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
+def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
     """One ``/status`` document: the tasks of all, the worst state, the oldest generation. ``instances`` tells the
     instances apart; of one that does not answer nothing is known."""
     answered = [document for document in documents.values() if document is not None]
@@ -54,13 +54,13 @@ def join_status(application_id: str, pod: str, documents: Mapping[str, dict[str,
     }
 
 
-def join_probes(reasons: Mapping[str, str | None]) -> tuple[bool, str]:
+def merge_probes(reasons: Mapping[str, str | None]) -> tuple[bool, str]:
     """Whether all are well; ``None`` stands for no complaint."""
     bad = [f"{name}: {reason}" for name, reason in reasons.items() if reason is not None]
     return not bad, "; ".join(bad) or "all instances are ready"
 
 
-def join_metrics(texts: Mapping[str, str], own: Iterable[Metric] = ()) -> bytes:
+def merge_metrics(texts: Mapping[str, str], own: Iterable[Metric] = ()) -> bytes:
     """One exposition; each sample is labelled with its instance."""
     families: dict[str, Metric] = {}
     for instance, text in texts.items():

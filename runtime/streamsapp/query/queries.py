@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 
 from streamsapp.clock import Clock
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
-from streamsapp.query.api import Found, Host, KeyQueryMetadata, KeyRange, Page, Source, Staleness, StoreInfo
-from streamsapp.query.local import LocalReader
-from streamsapp.query.remote import Fetch, RemoteReader
+from streamsapp.query.api import Found, Host, KeyQueryMetadata, KeyRange, Page, QuerySource, Staleness, StoreInfo
+from streamsapp.query.local_reader import LocalReader
+from streamsapp.query.remote_reader import Fetch, RemoteReader
 from streamsapp.query.routing import Hosts, hosts_of, to_ask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
@@ -100,10 +100,10 @@ class Queries:
 
     def find(
         self, store: StoreInfo, partitions: Iterable[int], key: bytes, stale: Staleness | None
-    ) -> tuple[Found, Source]:
+    ) -> tuple[Found, QuerySource]:
         """What a key has in the first of the partitions that has it, here or elsewhere."""
 
-        def get(partition: int) -> tuple[Found, Source]:
+        def get(partition: int) -> tuple[Found, QuerySource]:
             try:
                 return self.local.get(store, partition, key, stale)
             except StoreNotAvailableError:
@@ -113,11 +113,11 @@ class Queries:
 
     def find_here(
         self, store: StoreInfo, partitions: Iterable[int], key: bytes, stale: Staleness | None
-    ) -> tuple[Found, Source]:
+    ) -> tuple[Found, QuerySource]:
         """What a key has on this instance. Raises ``StoreNotAvailableError`` if it has none here, and may elsewhere."""
         missing: list[StoreNotAvailableError] = []
 
-        def here() -> Iterator[tuple[Found, Source]]:
+        def here() -> Iterator[tuple[Found, QuerySource]]:
             for partition in partitions:
                 try:
                     yield self.local.get(store, partition, key, stale)
@@ -132,7 +132,9 @@ class Queries:
         """Who has a partition of a store."""
         return hosts_of(store.task_id(partition), self.host.peers())
 
-    def remote_get(self, store: StoreInfo, partition: int, key: bytes, stale: Staleness | None) -> tuple[Found, Source]:
+    def remote_get(
+        self, store: StoreInfo, partition: int, key: bytes, stale: Staleness | None
+    ) -> tuple[Found, QuerySource]:
         """Ask those who have it."""
         endpoints = to_ask(self.hosts(store, partition), stale)
         return self._remote.get(store, partition, key, stale, endpoints)
@@ -163,9 +165,9 @@ class Queries:
             keys = KeyRange(page.next, keys.end)
 
 
-def _first_with(answers: Iterable[tuple[Found, Source]]) -> tuple[Found, Source]:
+def _first_with(answers: Iterable[tuple[Found, QuerySource]]) -> tuple[Found, QuerySource]:
     """The first that has a value, else the first."""
-    first: tuple[Found, Source] | None = None
+    first: tuple[Found, QuerySource] | None = None
     for found, source in answers:
         if found.raw is not None:
             return found, source

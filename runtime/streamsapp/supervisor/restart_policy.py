@@ -17,7 +17,7 @@ STEADY = 60.0
 BAD_ANSWERS, SILENT_ANSWERS = 3, 6
 
 
-class Restarts:
+class RestartBackoff:
     """How long to wait before the next start."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Restarts:
         return delay
 
 
-class Health:
+class LivenessChecks:
     """Counts what an instance answers to ``/healthz``."""
 
     def __init__(self) -> None:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from streamsapp.http import HttpServer
-from streamsapp.query.remote import HttpFetch
-from streamsapp.supervisor import pod as pod_module
-from streamsapp.supervisor.pod import Pod
+from streamsapp.query.remote_reader import HttpFetch
+from streamsapp.supervisor import pod_supervisor as pod_module
+from streamsapp.supervisor.pod_supervisor import PodSupervisor
 from streamsapp.supervisor.routes import pod_routes
 
 #: An instance without an application: answers as its arguments say.
@@ -81,7 +81,7 @@ class Running:
     """A pod behind its port."""
 
     def __init__(self, *told: str, shutdown_timeout: float = 5) -> None:
-        self.pod = Pod(commands(*told), HttpFetch(), shutdown_timeout)
+        self.pod = PodSupervisor(commands(*told), HttpFetch(), shutdown_timeout)
         self.server = HttpServer(0, host="127.0.0.1")
         self.server.start(pod_routes(self.pod, "app", "p", 5))
         self.pod.start()
@@ -257,7 +257,7 @@ time.sleep(60)
 """
     supervisor = f"""
 import sys, time
-from streamsapp.supervisor.member import Member
+from streamsapp.supervisor.instance_process import Member
 member = Member("m", [sys.executable, "-c", {script!r}], print)
 member.start()
 member.settled.wait(20)

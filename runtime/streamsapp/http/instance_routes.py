@@ -11,9 +11,9 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from streamsapp.errors import StreamsError
-from streamsapp.http.messages import JSON, Answer, Request, Route, Routes, json_answer
-from streamsapp.http.state import StateRoute
-from streamsapp.http.view import InstanceView
+from streamsapp.http.instance_view import InstanceView
+from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response
+from streamsapp.http.state_routes import StateRoute
 from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
 from streamsapp.query import Queries
 from streamsapp.topology.description import TopologyDescription
@@ -36,8 +36,8 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
     return {
         "/healthz": Route(lambda _: probe(view.healthy()), open=True),
         "/readyz": Route(lambda _: probe(view.ready()), open=True),
-        "/metrics": Route(lambda _: Answer(HTTPStatus.OK, exporter.render(), CONTENT_TYPE), open=True),
-        "/status": Route(lambda _: json_answer(view.status())),
+        "/metrics": Route(lambda _: HttpResponse(HTTPStatus.OK, exporter.render(), CONTENT_TYPE), open=True),
+        "/status": Route(lambda _: json_response(view.status())),
         "/topology": Route(lambda request: show_topology(request, view)),
         "/state/": Route(StateRoute(queries)),
         "/drain": Route(drain, method="POST"),
@@ -45,21 +45,21 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
     }
 
 
-def probe(verdict: tuple[bool, str]) -> Answer:
+def probe(verdict: tuple[bool, str]) -> HttpResponse:
     """What ``/healthz`` and ``/readyz`` answer."""
     good, reason = verdict
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-    return json_answer({"ok": good, "reason": reason}, status)
+    return json_response({"ok": good, "reason": reason}, status)
 
 
-def show_topology(request: Request, view: InstanceView) -> Answer:
+def show_topology(request: HttpRequest, view: InstanceView) -> HttpResponse:
     """``GET /topology?format=text|mermaid|json``: what ``streamsapp describe`` prints, of what runs here."""
     asked = parse_qs(request.query, keep_blank_values=True).get("format", ["text"])[-1]
     if asked not in _TOPOLOGY:
         error = f"format: expected {', '.join(_TOPOLOGY)}, got {asked!r}"
-        return json_answer({"error": error}, HTTPStatus.BAD_REQUEST)
+        return json_response({"error": error}, HTTPStatus.BAD_REQUEST)
     write, content_type = _TOPOLOGY[asked]
-    return Answer(HTTPStatus.OK, write(view.describe()).encode(), content_type)
+    return HttpResponse(HTTPStatus.OK, write(view.describe()).encode(), content_type)
 
 
 class Drain:
@@ -72,33 +72,33 @@ class Drain:
         #: Set from the first request on.
         self.asked = threading.Event()
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: HttpRequest) -> HttpResponse:
         timeout = drain_timeout(request, self._timeout)
         if timeout is None:
-            return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+            return json_response({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
         self.asked.set()
         if self._drain(timeout):
-            return json_answer({"drained": True})
+            return json_response({"drained": True})
         error = f"not everything was taken over within {timeout:g} s; the rest was committed and left"
-        return json_answer({"drained": False, "error": error}, HTTPStatus.GATEWAY_TIMEOUT)
+        return json_response({"drained": False, "error": error}, HTTPStatus.GATEWAY_TIMEOUT)
 
 
-def take_snapshots(request: Request, view: InstanceView) -> Answer:
+def take_snapshots(request: HttpRequest, view: InstanceView) -> HttpResponse:
     """``POST /snapshot?timeout=SECONDS``: a snapshot of every active task, then the answer."""
     timeout = drain_timeout(request, SNAPSHOT_SECONDS)
     if timeout is None:
-        return json_answer({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
+        return json_response({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
     try:
         taken = view.snapshot(timeout)
     except StreamsError as error:
-        return json_answer({"error": str(error)}, HTTPStatus.CONFLICT)
+        return json_response({"error": str(error)}, HTTPStatus.CONFLICT)
     if taken:
-        return json_answer({"taken": True})
+        return json_response({"taken": True})
     error_text = f"not every task got a snapshot within {timeout:g} s; the log says why"
-    return json_answer({"taken": False, "error": error_text}, HTTPStatus.GATEWAY_TIMEOUT)
+    return json_response({"taken": False, "error": error_text}, HTTPStatus.GATEWAY_TIMEOUT)
 
 
-def drain_timeout(request: Request, default: float) -> float | None:
+def drain_timeout(request: HttpRequest, default: float) -> float | None:
     """The seconds a request may take; ``None`` if they cannot be read."""
     try:
         seconds = float(parse_qs(request.query).get("timeout", [str(default)])[-1])

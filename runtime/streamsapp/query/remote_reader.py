@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.query.api import Found, KeyRange, Page, Source, Staleness, StoreInfo
+from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo
 from streamsapp.query.tokens import TokenFile, bearer
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.states import TaskRole
@@ -30,7 +30,7 @@ PATIENCE = 5.0
 MOST_BYTES = 64 << 20
 
 
-class Reply(NamedTuple):
+class PeerResponse(NamedTuple):
     """What came back."""
 
     status: int
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
 class Fetch(Protocol):
     """Makes one HTTP request to ``host:port``; raises ``OSError`` or ``http.client.HTTPException``."""
 
-    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply: ...
+    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> PeerResponse: ...
 
 
 #: ``Authorization`` made of a token, for an endpoint and a target.
@@ -56,7 +56,7 @@ class HttpFetch:
         self._file = None if token_file is None else TokenFile(token_file)
         self._proof = proof
 
-    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> Reply:
+    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> PeerResponse:
         tokens = [] if self._file is None else self._file.tokens()
         proofs = [self._proof(token, endpoint, path) for token in tokens]
         reply = _request(endpoint, path, method, timeout, proofs[0] if proofs else None)
@@ -67,7 +67,7 @@ class HttpFetch:
         return reply
 
 
-def _request(endpoint: str, path: str, method: str, timeout: float, proof: bytes | None) -> Reply:
+def _request(endpoint: str, path: str, method: str, timeout: float, proof: bytes | None) -> PeerResponse:
     with closing(http.client.HTTPConnection(endpoint, timeout=timeout)) as connection:
         headers: dict[str, str | bytes] = {"Host": endpoint}
         if proof is not None:
@@ -77,7 +77,7 @@ def _request(endpoint: str, path: str, method: str, timeout: float, proof: bytes
         body = response.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
             raise http.client.HTTPException(f"the answer has more than {MOST_BYTES} bytes")
-        return Reply(response.status, dict(response.headers), body)
+        return PeerResponse(response.status, dict(response.headers), body)
 
 
 class RemoteReader:
@@ -88,11 +88,11 @@ class RemoteReader:
 
     def get(
         self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None, endpoints: Iterable[str]
-    ) -> tuple[Found, Source]:
+    ) -> tuple[Found, QuerySource]:
         """What a key has, from the first that answers."""
         parameters = _parameters(partition, staleness)
 
-        def read(document: Any) -> tuple[Found, Source]:
+        def read(document: Any) -> tuple[Found, QuerySource]:
             return _found(store, document), _source(document)
 
         return self._ask(store, partition, f"/{encode(key)}", parameters, endpoints, read)
@@ -177,5 +177,5 @@ def _found(store: StoreInfo, document: Mapping[str, Any]) -> Found:
     return Found(decode(document["key"]), value, raw)
 
 
-def _source(document: Mapping[str, Any]) -> Source:
-    return Source(document["partition"], TaskRole(document["role"]), document["lag"])
+def _source(document: Mapping[str, Any]) -> QuerySource:
+    return QuerySource(document["partition"], TaskRole(document["role"]), document["lag"])

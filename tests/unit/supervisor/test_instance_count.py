@@ -12,7 +12,7 @@ import pytest
 from streamsapp.config.memory import MIB, cgroup_limit
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
-from streamsapp.supervisor.division import cpu_limit, instances_of
+from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 
 
 def app(cpu: str | int | None = None) -> StreamsApp:

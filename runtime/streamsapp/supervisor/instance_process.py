@@ -14,14 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from streamsapp.supervisor.policy import Restarts
+from streamsapp.supervisor.restart_policy import RestartBackoff
 
 log = logging.getLogger(__name__)
 
 _LOOPBACK = "127.0.0.1"
 
 
-class Member(threading.Thread):
+class InstanceProcess(threading.Thread):
     """Looks after one instance."""
 
     def __init__(self, name: str, command: Sequence[str], refused: Callable[[int], None]) -> None:
@@ -49,13 +49,13 @@ class Member(threading.Thread):
         return None if process is None else process.pid
 
     def run(self) -> None:
-        restarts = Restarts()
+        restarts = RestartBackoff()
         while (delay := self._live_once(restarts)) is not None:
             self.settled.set()
             self._leaving.wait(delay)
         self.settled.set()
 
-    def _live_once(self, restarts: Restarts) -> float | None:
+    def _live_once(self, restarts: RestartBackoff) -> float | None:
         """From start to end of a process; how long to wait before the next, ``None`` when there is none."""
         began = time.monotonic()
         code = self._live()

@@ -16,7 +16,7 @@ from streamsapp.clock import Clock
 from streamsapp.query.tokens import PEER, TokenFile
 
 
-class Guard:
+class Authorization:
     """Of one port; ``endpoint`` is what peers know it by."""
 
     def __init__(self, file: TokenFile | None, clock: Clock) -> None:

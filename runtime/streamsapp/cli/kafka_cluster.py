@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaException, TopicPartition as KafkaPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported, not declared so
 
-from streamsapp.cli.reset_plan import Bounds
+from streamsapp.cli.reset_plan import InputOffsets
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
@@ -23,7 +23,7 @@ _TIMEOUT_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
 
 
-class Cluster:
+class KafkaCluster:
     """The cluster an application runs on."""
 
     def __init__(self, config: StreamsConfig) -> None:
@@ -45,14 +45,16 @@ class Cluster:
 
     def bounds(
         self, topics: Mapping[str, int], committed: Mapping[TopicPartition, int], at_time_ms: int | None
-    ) -> dict[TopicPartition, Bounds]:
+    ) -> dict[TopicPartition, InputOffsets]:
         """The offsets that every partition of ``topics`` holds, beside those that were committed."""
         partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
         earliest = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         latest = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         at_time = {} if at_time_ms is None else self._offsets(partitions, OffsetSpec.for_timestamp(at_time_ms))
         return {
-            partition: Bounds(earliest[partition], latest[partition], committed.get(partition), at_time.get(partition))
+            partition: InputOffsets(
+                earliest[partition], latest[partition], committed.get(partition), at_time.get(partition)
+            )
             for partition in partitions
             if partition in earliest and partition in latest
         }
