@@ -257,8 +257,8 @@ time.sleep(60)
 """
     supervisor = f"""
 import sys, time
-from streamsapp.supervisor.instance_process import Member
-member = Member("m", [sys.executable, "-c", {script!r}], print)
+from streamsapp.supervisor.instance_process import InstanceProcess
+member = InstanceProcess("m", [sys.executable, "-c", {script!r}], print)
 member.start()
 member.settled.wait(20)
 print(member.pid, flush=True)
