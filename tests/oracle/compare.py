@@ -81,7 +81,7 @@ class _DriverRun:
             {
                 "key": _encoded(record.key),
                 "value": _encoded(record.value),
-                "ts": record.timestamp,
+                "ts": record.timestamp if record.timestamp >= 0 else None,
                 "headers": [[name, _encoded(value)] for name, value in record.headers],
             }
             for record in self.driver.create_output_topic(topic, Serdes.bytes(), Serdes.bytes()).read_records()

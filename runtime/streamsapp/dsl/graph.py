@@ -25,6 +25,8 @@ class GraphNode(ABC):
     changes_key = False
     changes_value = False
     merges = False
+    #: Of an aggregation by window: how long after its end a window closes, in milliseconds.
+    closes_after_ms: int | None = None
 
     def __init__(self, name: str) -> None:
         #: The name under which children find what this node wrote.

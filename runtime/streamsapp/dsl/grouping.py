@@ -44,10 +44,14 @@ class Grouping:
         table: TableSupplier,
         key_serde: AnySerde | None,
         merge: Merge | None = None,
+        closes_after_ms: int | None = None,
     ) -> KTable[Any, Any]:
-        """The aggregated table, behind a repartition topic where the key was changed."""
+        """The aggregated table, behind a repartition topic where the key was changed. ``closes_after_ms`` says how long
+        after their end windows close."""
         place = self.repartitioned(store.name, merge)
-        place = place.then(ProcessorGraphNode(name, table), key_serde, store.value_serde, key_changed=False)
+        node = ProcessorGraphNode(name, table)
+        node.closes_after_ms = closes_after_ms
+        place = place.then(node, key_serde, store.value_serde, key_changed=False)
         return KTable(place, table)
 
     def repartitioned(self, default_name: str, merge: Merge | None = None) -> Place:

@@ -23,6 +23,8 @@ from streamsapp.dsl.operators.tables import (
 )
 from streamsapp.dsl.options import Grouped, Materialized, Named, name_of, table_options
 from streamsapp.dsl.stores import TableStore, table_store
+from streamsapp.dsl.suppressed import Suppressed
+from streamsapp.dsl.suppression import SuppressedTable
 from streamsapp.dsl.tables import DerivedTable, FilteredTable, TableSupplier
 from streamsapp.topology.java_names import JavaNames
 
@@ -118,6 +120,14 @@ class KTable(JavaNames, Generic[K, V]):
         )
         serde = None if materialized is None else materialized.value_serde
         return self._derived(ProcessorGraphNode(name, table, stores), table, store, serde)
+
+    def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
+        """Holds updates back: until their window closes, or for a time and as far as the buffer has room (KIP-328).
+
+        ``TopologyError`` where windows are to close and there is no windowed aggregation above.
+        """
+        table = SuppressedTable(self._place, self._table, suppressed)
+        return self._derived(table.node, table, None, self._place.value_serde)
 
     def to_stream(
         self, mapper: Callable[[K, V], KR] | Named | str | None = None, named: Named | str | None = None

@@ -116,7 +116,8 @@ class TimeWindowedKStream(Generic[K, V]):
         inner = store.key_serde
         key_serde = None if inner is None else time_windowed(inner, windows.size_ms)
         node = self._names.named(name, prefix)
-        return grouping.table(node, store, AggregatedTable(store, make), key_serde)
+        table = AggregatedTable(store, make)
+        return grouping.table(node, store, table, key_serde, closes_after_ms=windows.grace_ms)
 
 
 def windowed_by(grouping: Grouping, windows: TimeWindows | UnlimitedWindows) -> TimeWindowedKStream[Any, Any]:

@@ -34,6 +34,8 @@ TRANSACTION_REQUEST, TRANSACTION_PATIENCE = 10.0, 15.0
 
 #: librdkafka takes 0 for "not set" and would write the current time; one millisecond later is the nearest there is.
 _EARLIEST = 1
+#: For records whose time says nothing (buffers of ``suppress``); they carry a negative one, Kafka's for none.
+_NOW = 0
 
 #: Decides about a record that could not be written: returns to drop it, raises to fail.
 OnFailure = Callable[[KafkaError, str, bytes | None, bytes | None], None]
@@ -101,10 +103,10 @@ class RecordProducer:
         rest = iter(records)
         for record in rest:
             try:
-                if record[6]:
+                if record[6] > 0:
                     produce(*record)
                 else:
-                    produce(*record[:6], _EARLIEST, record[7])
+                    produce(*record[:6], _NOW if record[6] else _EARLIEST, record[7])
             except BufferError:
                 self._serve(0.005)
                 return [record, *rest]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from streamsapp.processor.api import ProcessorContext
-from streamsapp.record import Headers
+from streamsapp.record import Headers, InputRecord
 
 #: ``(key, value, timestamp_ms, headers)``; pushes a record into a node and everything below it.
 Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
@@ -23,6 +23,15 @@ Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
 
 def nowhere(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
     """Where a node without children leads. Who is bound to it may leave out what would be made for nobody."""
+
+
+class Tally:
+    """A number of a node that only grows, for whoever reads ``/metrics``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
 
 
 class NodeContext(Protocol):
@@ -53,7 +62,19 @@ class NodeContext(Protocol):
         ...
 
     def dropped(self, reason: str) -> None:
-        """Count a record that is skipped by rule (null key, expired window), and log it with its offset."""
+        """Tally a record that is skipped by rule (null key, expired window), and log it with its offset."""
+        ...
+
+    @property
+    def record(self) -> InputRecord | None:
+        """The record in process; ``None`` in a punctuator. Set while a result of an earlier record is sent."""
+        ...
+
+    @record.setter
+    def record(self, record: InputRecord | None) -> None: ...
+
+    def counter(self, metric: str) -> Tally:
+        """A number of this node for ``/metrics``, named in Kafka Streams' terms without ``-total``."""
         ...
 
     @property

@@ -236,6 +236,8 @@ def _task_samples(task: StreamTask) -> Iterator[Sample]:
     yield gauge(group, "uncommitted-bytes", task.stores.uncommitted_bytes, **tags)
     if task.input_lag is not None:
         yield gauge(group, "input-lag", task.input_lag, **tags)
+    for (node, metric), count in list(task.context.counts.items()):
+        yield counter("stream-processor-node-metrics", metric, count.value, **tags, processor_node_id=node)
 
 
 def _alive(parts: Parts | None) -> int:

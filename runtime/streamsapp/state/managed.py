@@ -134,6 +134,7 @@ class ManagedStore:
             "uncommitted_entries": layers.uncommitted_entries,
             "written_keys": layers.written_keys,
             **self.engine.statistics(),
+            **self.layout.statistics(),
         }
 
     def _attach(self, engine: StoreEngine | None) -> None:

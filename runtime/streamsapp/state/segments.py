@@ -6,7 +6,7 @@ One per store of a task. Written to on the processing thread that holds the task
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 
 from streamsapp.record import InputRecord
@@ -35,6 +35,11 @@ class Segments:
         self.appended = 0
         #: The first segment that was alive when expired ones were last taken to be deleted.
         self._deleted_to = 0
+
+    @staticmethod
+    def statistics() -> Mapping[str, int]:
+        """None that are not known above."""
+        return {}
 
     @property
     def expired_before(self) -> int:

@@ -71,6 +71,10 @@ class Layout(Protocol):
         """Know what was known then, and nothing of what came later."""
         ...
 
+    def statistics(self) -> Mapping[str, int]:
+        """Figures for metrics, on any thread."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoreParts:
@@ -154,3 +158,6 @@ class PlainLayout:
 
     def stand_at(self, facts: bytes | None) -> None:
         """There is nothing to know."""
+
+    def statistics(self) -> Mapping[str, int]:
+        return {}

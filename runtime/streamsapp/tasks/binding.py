@@ -11,8 +11,8 @@ from typing import Any
 
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms
-from streamsapp.processor.operator import Push, nowhere
-from streamsapp.record import Headers, Record, RecordMetadata, TaskId
+from streamsapp.processor.operator import Push, Tally, nowhere
+from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
@@ -94,6 +94,19 @@ class NodeBinding:
         """Count and log a record that is skipped by rule."""
         self.task.dropped_records += 1
         self._failures.log_dropped(self.node_name, reason)
+
+    @property
+    def record(self) -> InputRecord | None:
+        """The record in process."""
+        return self.task.message
+
+    @record.setter
+    def record(self, record: InputRecord | None) -> None:
+        self.task.message = record
+
+    def counter(self, metric: str) -> Tally:
+        """A number of this node for ``/metrics``."""
+        return self.task.counts.setdefault((self.node_name, metric), Tally())
 
     @property
     def processor_metadata(self) -> dict[str, int]:

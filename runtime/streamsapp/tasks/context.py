@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamsapp.clock import Clock
+from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.punctuation import PunctuationQueue
 
@@ -23,6 +24,7 @@ class TaskContext:
         "application_id",
         "clock",
         "commit_requested",
+        "counts",
         "dropped_records",
         "emit_interval_ms",
         "message",
@@ -43,6 +45,8 @@ class TaskContext:
         self.clock = clock
         self.emit_interval_ms = emit_interval_ms
         self.dropped_records = 0
+        #: What single nodes count, by node and metric.
+        self.counts: dict[tuple[str, str], Tally] = {}
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()

@@ -9,8 +9,8 @@ from streamsapp.dsl.operators.aggregate import Aggregate, Count, StoredTableOper
 from streamsapp.dsl.operators.combine import MAX_PARTIALS, Combine, Merge
 from streamsapp.dsl.operators.tables import StoredTableSource
 from streamsapp.processor.api import ProcessorContext
-from streamsapp.processor.operator import Operator, Push
-from streamsapp.record import Headers
+from streamsapp.processor.operator import Operator, Push, Tally
+from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.entries import Cell
 
@@ -76,6 +76,11 @@ class Context:
 
     def dropped(self, reason: str) -> None:
         self.drops.append(reason)
+
+    record: InputRecord | None = None
+
+    def counter(self, metric: str) -> Tally:
+        return Tally()
 
     @property
     def processor_metadata(self) -> dict[str, int]:

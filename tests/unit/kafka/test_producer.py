@@ -188,6 +188,12 @@ def test_the_time_zero_does_not_become_the_current_time(least: Producing) -> Non
     assert least.client.produced == [record(b"1", timestamp=1)]
 
 
+def test_a_record_without_a_time_gets_the_one_at_which_it_is_sent(least: Producing) -> None:
+    least.producer.send([record(b"1", timestamp=-1)])
+    # Nought is the client's word for none.
+    assert least.client.produced == [record(b"1", timestamp=0)]
+
+
 def test_a_full_queue_leaves_the_rest_in_its_order(least: Producing) -> None:
     least.client.room = 2
     records = [record(b"%d" % number) for number in range(5)]

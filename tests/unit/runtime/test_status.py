@@ -15,6 +15,7 @@ from streamsapp.config import RemoteStateConfig
 from streamsapp.errors import TaskCorruptedError
 from streamsapp.membership.api import Assignment, Peer
 from streamsapp.metrics.samples import Histogram
+from streamsapp.processor.operator import Tally
 from streamsapp.runtime import status
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.corruption import TIMES, Corruptions
@@ -276,6 +277,8 @@ def test_metrics_have_kafka_streams_names_and_the_tasks_figures() -> None:
     feed(task, [raw(0), raw(1)])
     task.process(task.control, 1)
     task.input_lag = 9
+    task.context.counts["KTABLE-SUPPRESS-0000000002", "suppression-emit"] = emitted = Tally()
+    emitted.value = 4
 
     found = {
         sample.name: sample.value
@@ -287,6 +290,7 @@ def test_metrics_have_kafka_streams_names_and_the_tasks_figures() -> None:
     assert found["kafka_stream_task_input_lag"] == 9
     assert found["kafka_stream_thread_poll_records_total"] == 12
     assert found["kafka_stream_state_read_misses"] == 3
+    assert found["kafka_stream_processor_node_suppression_emit_total"] == 4
 
 
 def test_an_input_lag_that_is_not_known_has_no_metric() -> None:

@@ -51,6 +51,7 @@ class EmitFinal:
         self._store = store
         self._size = size_ms
         self._grace = grace_ms
+        self._emitted = context.counter("emit-final-records")
         self._next_emit = 0
         #: Windows that ended by then were sent; kept with the committed offsets, as Kafka Streams keeps it.
         self._sent_until = self._metadata.get(store.name)
@@ -68,6 +69,7 @@ class EmitFinal:
         forward, from_stored = self._forward, self._store.from_stored
         for windowed, (stored, at) in self._store.between(first, last):
             forward(windowed, (from_stored(stored), None), at, headers)
+            self._emitted.value += 1
         self._sent_until = self._metadata[self._store.name] = closed_until
 
     def _due(self) -> bool:

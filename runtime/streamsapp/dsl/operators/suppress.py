@@ -1,0 +1,128 @@
+"""Holds the updates of a table back: until their window has closed, for a time, or until the buffer is full.
+
+Bound on the polling thread when a task is created; pushed on a processing thread. An update costs the serialisation of
+its key and values, and one read and one write of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamsapp.dsl.suppressed import BufferConfig
+from streamsapp.errors import StreamsError
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers, InputRecord, RawRecord
+from streamsapp.state.suppression import Buffered, SuppressionBuffer
+
+#: Topic, partition and offset of an update that came with no record.
+_NOWHERE: tuple[str | None, int, int] = (None, -1, -1)
+
+
+class BufferFullError(StreamsError):
+    """The buffer of a suppression that must not emit early holds more than its bound."""
+
+
+class Suppress(Operator):
+    """Buffers the last update of each key. One goes on ``wait_ms`` of stream time after its buffer time."""
+
+    def __init__(self, store_name: str, wait_ms: int, config: BufferConfig, *, final: bool) -> None:
+        """``final``: the buffer time is the end of the key's window, and what was deleted by then is not sent."""
+        self._store_name = store_name
+        self._wait = wait_ms
+        self._config = config
+        self._final = final
+
+    def bind(self, context: NodeContext) -> Push:
+        buffer: SuppressionBuffer = context.store(self._store_name)
+        wait_ms, final, on_error = self._wait, self._final, context.on_error
+        emit_first, enforce = self._emitting(context, buffer), self._bounds(buffer)
+        serialize, serialize_key = buffer.serialize, buffer.serialize_key
+        #: Of what came here since the task started: after a restart nothing goes on before the next update.
+        stream_time = -1
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            nonlocal stream_time
+            if timestamp > stream_time:
+                stream_time = timestamp
+            try:
+                new, old = (None if value is None else serialize(value) for value in change)
+                record = context.record
+                topic, partition, offset = _NOWHERE if record is None else _place(record)
+                time = key.end_ms if final else timestamp
+                update = Buffered(time, old, old, new, timestamp, topic, partition, offset, headers)
+                buffer.put(serialize_key(key), update)
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            due = stream_time - wait_ms
+            while (first := buffer.first_time) is not None and first <= due:
+                emit_first()
+            if enforce is not None:
+                try:
+                    enforce(emit_first)
+                except BufferFullError as error:
+                    on_error(error, key, change, timestamp, headers)
+
+        return push
+
+    def _emitting(self, context: NodeContext, buffer: SuppressionBuffer) -> Callable[[], None]:
+        """Sends the first update, as part of the record that it came with."""
+        forward, on_error, final = context.forward, context.on_error, self._final
+        deserialize, deserialize_key = buffer.deserialize, buffer.deserialize_key
+        emitted = context.counter("suppression-emit")
+
+        def emit_first() -> None:
+            key_bytes, update = buffer.first()
+            if update.new is not None or not final:
+                outer, context.record = context.record, _origin(update)
+                try:
+                    key = deserialize_key(key_bytes)
+                    change = tuple(None if each is None else deserialize(each) for each in (update.new, update.old))
+                except Exception as error:
+                    on_error(error, key_bytes, update.new, update.timestamp, update.headers)
+                else:
+                    forward(key, change, update.timestamp, update.headers)
+                    emitted.value += 1
+                context.record = outer
+            buffer.remove_first()
+
+        return emit_first
+
+    def _bounds(self, buffer: SuppressionBuffer) -> Callable[[Callable[[], None]], None] | None:
+        """Keeps the buffer within its bounds, if it has any."""
+        config = self._config
+        if config.records is None and config.bytes is None:
+            return None
+        records, size = config.records or float("inf"), config.bytes or float("inf")
+
+        def enforce(emit_first: Callable[[], None]) -> None:
+            while buffer.count > records or buffer.size > size:
+                if not config.emits_early:
+                    raise BufferFullError(_full(buffer, config))
+                emit_first()
+
+        return enforce
+
+
+def _place(record: InputRecord) -> tuple[str | None, int, int]:
+    return record.topic(), record.partition(), record.offset()
+
+
+def _origin(update: Buffered) -> RawRecord | None:
+    if update.topic is None:
+        return None
+    return RawRecord(update.topic, update.partition, update.offset, None, None, update.timestamp, update.headers)
+
+
+def _full(buffer: SuppressionBuffer, config: BufferConfig) -> str:
+    over = []
+    if config.records is not None:
+        over.append(f"{buffer.count} of {config.records} records (max_records)")
+    if config.bytes is not None:
+        over.append(f"{buffer.size} of {config.bytes} bytes (max_bytes)")
+    return (
+        f"the buffer {buffer.name} is full, with {' and '.join(over)}, and must not emit early. Raise the bound, make "
+        "windows or their grace shorter, spread the keys over more partitions, or choose emit_early_when_full() with "
+        "until_time_limit"
+    )

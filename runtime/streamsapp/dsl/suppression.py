@@ -1,0 +1,67 @@
+"""``KTable.suppress``: the node, its buffer, and the grace that it takes from the windows above it.
+
+Called by ``KTable`` while a program is built, on the user's thread.
+"""
+
+from __future__ import annotations
+
+from streamsapp.dsl.graph import GraphNode
+from streamsapp.dsl.handle import Place
+from streamsapp.dsl.nodes import ProcessorGraphNode
+from streamsapp.dsl.operators.suppress import Suppress
+from streamsapp.dsl.suppressed import Suppressed
+from streamsapp.dsl.tables import TableSupplier
+from streamsapp.errors import TopologyError
+from streamsapp.processor.operator import Operator
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.suppression import SUPPRESSION
+
+_PREFIX = "KTABLE-SUPPRESS-"
+
+
+class SuppressedTable(TableSupplier):
+    """A table whose updates go on later. Its changes always carry old values: the buffer needs the one before."""
+
+    def __init__(self, place: Place, parent: TableSupplier, suppressed: Suppressed) -> None:
+        """Uses up the names that Kafka Streams does."""
+        if not isinstance(suppressed, Suppressed):
+            raise TopologyError(f"suppress: {suppressed!r} is no Suppressed; write Suppressed.until_window_closes(...)")
+        limit, names, config = suppressed.time_limit_ms, place.graph.names, suppressed.buffer
+        self._wait = closes_after(place.node) if limit is None else limit
+        parent.enable_sending_old_values(force=True)
+        self._suppressed = suppressed
+        name = suppressed.name or names.processor(_PREFIX)
+        self._buffer = StoreBuilder(
+            name=f"{name}-store" if suppressed.name else names.store(_PREFIX),
+            type=SUPPRESSION,
+            engine=Engine.MEMORY,
+            key_serde=place.key_serde,
+            value_serde=place.value_serde,
+            logging=config.logging,
+            log_config=config.log_config,
+        )
+        self.node = ProcessorGraphNode(name, self)
+
+    def __call__(self) -> Operator:
+        final = self._suppressed.time_limit_ms is None
+        return Suppress(self._buffer.name, self._wait, self._suppressed.buffer, final=final)
+
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        return (self._buffer,)
+
+    def enable_sending_old_values(self, force: bool) -> bool:
+        return True
+
+
+def closes_after(node: GraphNode, below: str = "") -> int:
+    """The longest time after their end at which the windows above close, in milliseconds; every way up must lead to
+    windows, else ``TopologyError``."""
+    if node.closes_after_ms is not None:
+        return node.closes_after_ms
+    chain = f"{node.name} -> {below}" if below else node.name
+    if not node.parents:
+        raise TopologyError(
+            f"suppress: nothing above it has windows that close, in {chain}; put it below windowed_by(...) and an "
+            "aggregation, or use Suppressed.until_time_limit(...)"
+        )
+    return max(closes_after(parent, chain) for parent in node.parents)
