@@ -9,12 +9,23 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import random
 import threading
 import time
 from typing import NamedTuple
 
 from streamsapp_operator.apply import NameTakenError
-from streamsapp_operator.kube import ApiError, Conflict, Forbidden, Gone, Object, Refused, Rejected, Unavailable
+from streamsapp_operator.kube import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    Gone,
+    InternalError,
+    Object,
+    Refused,
+    Rejected,
+    Unavailable,
+)
 from streamsapp_operator.metrics import Figures
 from streamsapp_operator.model.observed import Trouble
 from streamsapp_operator.pace import PERIOD, Pace, motion
@@ -28,7 +39,7 @@ SHORTEST = 0.2
 #: Loops that turn at the same time: a turn waits for pods that do not answer.
 THREADS = 32
 #: The longest wait after an error of the application's own, and after one of the API server's; seconds.
-LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF = 30.0, 5.0
+LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF = 300.0, 5.0
 
 
 class Key(NamedTuple):
@@ -144,7 +155,8 @@ class Loop:
             expected = isinstance(error, ApiError)
             log.error("%s: %s", self.key, said, exc_info=None if expected else error, extra={"app": str(self.key)})
             self._tell(Trouble(_reason(error), said))
-        return min(LONGEST_BACKOFF, 2.0 ** min(self._failures - 1, 10))
+        # At different times, as one cause may make many applications fail at once.
+        return min(LONGEST_BACKOFF, 2.0 ** min(self._failures - 1, 10)) * random.uniform(0.5, 1.0)
 
     def _tell(self, trouble: Trouble) -> None:
         """As a condition and an event of this application: whatever is wrong with it is no other's business."""
@@ -168,7 +180,12 @@ class Loop:
 
 def _reason(error: Exception) -> str:
     """Of the condition; stable."""
-    reasons: dict[type[Exception], str] = {NameTakenError: "NameTaken", Rejected: "Rejected", Forbidden: "MissingRight"}
+    reasons: dict[type[Exception], str] = {
+        NameTakenError: "NameTaken",
+        Rejected: "Rejected",
+        Forbidden: "MissingRight",
+        InternalError: "WriteFailed",
+    }
     return reasons.get(type(error), "OperatorError")
 
 

@@ -253,7 +253,8 @@ class Client:
             if verb in {"create", "patch"} and subresource is None:
                 self.learned(answer)
             return answer
-        raise error_of(code, answer, doing, evicting=subresource == "eviction")
+        evicting, writing = subresource == "eviction", verb not in {"get", "list"}
+        raise error_of(code, answer, doing, evicting=evicting, writing=writing)
 
     def _exchange(
         self,

@@ -5,6 +5,7 @@
     ├── Gone          it is not there (any more)
     ├── Forbidden     the operator's role lacks a right; the message names it
     ├── Refused       an eviction that a budget does not allow now
+    ├── InternalError what was to be written made the API server fail (a webhook that is away): this object's trouble
     ├── Rejected      the document is wrong, or a policy or quota of the namespace is against it: the user's to mend
     └── Unavailable   not reached, no answer in time, or too busy: try again
 
@@ -46,11 +47,17 @@ class Rejected(ApiError):
     """What was sent cannot be taken, now or later."""
 
 
+class InternalError(ApiError):
+    """The API server, or a webhook that it asks, failed over what was written."""
+
+
 class Unavailable(ApiError):
     """The API server was not reached, or could not do it now."""
 
 
-def error_of(code: int, status: dict[str, Any], doing: str, *, evicting: bool = False) -> ApiError:
+def error_of(
+    code: int, status: dict[str, Any], doing: str, *, evicting: bool = False, writing: bool = False
+) -> ApiError:
     """The error of an answer; ``doing`` says what was asked for, and ``status`` is its body."""
     said = str(status.get("message") or status.get("reason") or f"HTTP {code}")
     if code == 401:
@@ -63,5 +70,7 @@ def error_of(code: int, status: dict[str, Any], doing: str, *, evicting: bool = 
         return Refused(said)
     if code == 500 and _UNTYPED in said:
         return Rejected(f"{doing}: {said}")
+    if code == 500 and writing:
+        return InternalError(f"{doing}: {said}")
     kind = {404: Gone, 409: Conflict, 410: Gone, 400: Rejected, 403: Rejected, 413: Rejected, 422: Rejected}
     return kind.get(code, Unavailable)(f"{doing}: {said}")

@@ -178,6 +178,34 @@ def test_leaves_alone_what_is_not_its_own_and_says_so(world: World) -> None:
     assert "ownerReferences" not in found["metadata"]
 
 
+def test_a_webhook_that_is_away_holds_up_only_the_application_whose_children_it_judges(world: World) -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["statefulsets"]}
+    hook = {
+        "name": "away.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:9/judge"},
+        "rules": [rule],
+        "objectSelector": {"matchLabels": {"streamsapp.dev/name": APP}},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    name = f"away-{world.namespace}"
+    webhook = json.dumps(kind | {"metadata": {"name": name}, "webhooks": [hook]})
+    world.api.kubectl("apply", "-f", "-", stdin=webhook)
+    try:
+        world.apply()
+        until(lambda: world.condition("Degraded").get("reason") == "WriteFailed", "it is told")
+        assert "failed calling webhook" in world.condition("Degraded")["message"]
+        assert world.client.get(STATEFUL_SET, world.namespace, APP) is None
+        world.apply("other", replicas=1)
+        until(lambda: world.client.get(STATEFUL_SET, world.namespace, "other") is not None, "the other one goes on")
+    finally:
+        world.api.kubectl("delete", "validatingwebhookconfiguration", name)
+    until(lambda: world.client.get(STATEFUL_SET, world.namespace, APP) is not None, "it is tried again", 60)
+    until(lambda: world.condition("Degraded").get("status") == "False", "it is over")
+
+
 def test_writes_nobody_elses_secret_names_it_and_goes_on_when_it_is_gone(world: World) -> None:
     name = f"{APP}-http"
     world.api.kubectl("create", "secret", "generic", name, "-n", world.namespace, "--from-literal=password=theirs")

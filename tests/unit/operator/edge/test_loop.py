@@ -14,7 +14,7 @@ from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.groups import Groups
-from streamsapp_operator.kube import ApiError, Conflict, Rejected, Unavailable
+from streamsapp_operator.kube import ApiError, Conflict, InternalError, Rejected, Unavailable
 from streamsapp_operator.kube.documents import read_json
 from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, Key, Loop, Loops
 from streamsapp_operator.metrics import Figures
@@ -136,7 +136,7 @@ def test_an_error_is_told_once_until_it_is_another_one_or_gone(stage: Stage, cap
     waits = [stage.turn() for _ in range(3)]
     stage.planned = KeyError("at offset 18")
     waits += [stage.turn() for _ in range(4)]
-    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_BACKOFF, LONGEST_BACKOFF]
+    assert_backs_off(waits)
     assert stage.events() == ["OperatorError"]
     assert sum(record.exc_info is not None for record in caplog.records) == 1
     stage.planned = ValueError("something else")
@@ -158,6 +158,27 @@ def test_an_api_server_that_is_away_is_no_event_and_waited_for_not_too_long(
     stage.api.fails = lambda call: None
     assert stage.turn() == PERIOD
     assert stage.events() == []
+
+
+def test_an_application_whose_writes_make_the_api_server_fail_is_tried_ever_more_seldom(stage: Stage) -> None:
+    stage.planned = Plan(AppStatus(), (SetBudget(0),))
+    stage.api.fails = lambda call: InternalError("webhook is away") if call.startswith("apply Pod") else None
+    assert_backs_off([stage.turn() for _ in range(20)])
+    assert stage.events() == ["OperatorError"]
+    told = stage.seen[-1].trouble
+    assert told is not None
+    assert (told.reason, told.message) == ("WriteFailed", "webhook is away")
+    stage.api.fails = lambda call: None
+    assert stage.turn() == PERIOD
+
+
+def assert_backs_off(waits: list[float | None]) -> None:
+    """Twice as long each time up to the longest, and at a moment that nobody else shares."""
+    for failures, wait in enumerate(waits):
+        longest = min(2.0**failures, LONGEST_BACKOFF)
+        assert wait is not None
+        assert longest / 2 <= wait <= longest
+    assert len(set(waits)) > len(waits) / 2
 
 
 def test_half_a_look_is_none(stage: Stage) -> None:
@@ -274,7 +295,7 @@ def test_a_turn_that_fails_for_a_reason_of_the_applications_own_is_told_in_its_c
 def test_what_could_not_be_told_ends_no_loop(stage: Stage) -> None:
     stage.planned = KeyError("x")
     stage.api.fails = lambda call: KeyError("as bad") if call.startswith("create Event") else None  # type: ignore[assignment,return-value]
-    assert stage.turn() == 1.0
+    assert_backs_off([stage.turn()])
 
 
 def test_the_next_plan_knows_what_the_last_turn_could_not_do_and_the_one_after_a_good_turn_does_not(

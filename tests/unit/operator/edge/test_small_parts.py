@@ -15,6 +15,7 @@ from streamsapp_operator.kube.errors import (
     Conflict,
     Forbidden,
     Gone,
+    InternalError,
     Refused,
     Rejected,
     Unavailable,
@@ -69,6 +70,12 @@ def test_answers_of_the_api_server_become_few_errors(code: int, kind: type[ApiEr
     error = error_of(code, {"message": "said so"}, "patch pods")
     assert type(error) is kind
     assert "said so" in str(error)
+
+
+def test_a_write_that_makes_the_api_server_fail_is_no_outage() -> None:
+    said = {"message": "failed calling webhook"}
+    assert type(error_of(500, said, "patch secrets", writing=True)) is InternalError
+    assert type(error_of(503, said, "patch secrets", writing=True)) is Unavailable
 
 
 def test_a_budget_that_is_against_an_eviction_is_told_apart() -> None:
