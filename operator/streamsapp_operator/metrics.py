@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,23 +20,10 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from streamsapp_operator.model.status import AppStatus
+from streamsapp_operator.model.status import AppStatus, Phase
 
 # They would be a series for each series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
-
-_PHASES = (
-    "Checking",
-    "Bootstrapping",
-    "Rolling",
-    "Paused",
-    "Blocked",
-    "Complete",
-    "TimedOut",
-    "RollingBack",
-    "RolledBack",
-    "Refused",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +139,7 @@ def _samples(seen: _Seen) -> Iterator[tuple[str, tuple[str, ...], float]]:
     rollout = status.rollout
     if rollout is None:
         return
-    for phase in _PHASES:
+    for phase in get_args(Phase):
         yield "rollout_phase", (phase,), float(rollout.phase == phase)
     yield "rollout_pods_updated", (), float(rollout.updated)
     if rollout.predicted_seconds is not None:
