@@ -29,6 +29,9 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
@@ -131,8 +134,25 @@ _OWN = f"{Path(__file__).resolve().parent}{os.sep}"
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 
 
+#: What is built now for somebody who wrote no code: a field of a manifest.
+_written_at: ContextVar[str] = ContextVar("written_at", default="")
+
+
+@contextmanager
+def written_at(field: str) -> Iterator[None]:
+    """What is added meanwhile was written in a field of a manifest."""
+    token = _written_at.set(field)
+    try:
+        yield
+    finally:
+        _written_at.reset(token)
+
+
 def place_of_caller() -> str:
-    """``file:line`` of the code outside this package that is running now; empty where there is none."""
+    """``file:line`` of the code outside this package that is running now, or the field of the manifest that is being
+    built; empty where there is neither."""
+    if field := _written_at.get():
+        return field
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back

@@ -24,7 +24,7 @@ from streamsapp.declared.roles import (
     role_of,
 )
 from streamsapp.dsl.arity import require_arity, takes_key
-from streamsapp.errors import ManifestError, TopologyError
+from streamsapp.errors import ManifestError, TopologyError, written_at
 from streamsapp.serdes.api import Serde
 from streamsapp.topology.suppliers import check_supplier
 
@@ -115,7 +115,8 @@ def built(function: Callable[[], T], path: str, code: Code) -> T:
 
     def build() -> T:
         try:
-            return function()
+            with written_at(path):
+                return function()
         except TopologyError as error:
             raise ManifestError([f"{path}: {error}"]) from error
 

@@ -107,7 +107,7 @@ def test_all_faults_of_code_are_told_at_once(tmp_path: Path, code: str) -> None:
     )
     assert lines[3].startswith("steps[2].mapValues.mapper: the runtime calls its function with (key, value)")
     assert "has no attribute 'tow'" in lines[4]
-    assert lines[5].startswith(f"steps[4].process.supplier: making a processor with {code}:one raised TypeError")
+    assert lines[5].startswith(f"steps[4].process.supplier: processor {code}:one: the supplier is called without arg")
     assert lines[6].startswith(f"steps[5].process.supplier: processor {code}:broken: the supplier must be a class")
     assert lines[7].startswith("steps[6].process.supplier: making a processor")
     assert lines[8].startswith("steps[7].split.branches[0].predicate: the runtime calls")
