@@ -17,6 +17,8 @@ import random
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future, TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
 from streamsapp.errors import StreamsError
@@ -32,8 +34,7 @@ REMEDY = f"install kafka-python=={PINNED}, which the group membership is built o
 #: What is used of the private parts: module, name, parameters.
 _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.selector", "NetworkSelector.__init__", ("self", "configs")),
-    ("kafka.net.selector", "NetworkSelector.start", ("self",)),
-    ("kafka.net.selector", "NetworkSelector.stop", ("self", "timeout_ms")),
+    ("kafka.net.selector", "NetworkSelector.run_forever", ("self",)),
     ("kafka.net.selector", "NetworkSelector.close", ("self",)),
     ("kafka.net.selector", "NetworkSelector.drain", ("self", "scheduled")),
     ("kafka.net.selector", "NetworkSelector.sleep", ("self", "delay")),
@@ -113,17 +114,17 @@ class Connection:
         settings = {**_SETTINGS, **settings}
         self._loop = NetworkSelector(**settings)
         self._manager = ConnectionManager(self._loop, **settings)
+        self._thread = Thread(target=self._serve, name=f"kafka-io-{self._loop.config['client_id']}", daemon=True)
         self._closed = False
 
     def start(self) -> None:
         """Begin the thread."""
-        self._loop.start()
+        self._thread.start()
 
     @property
     def alive(self) -> bool:
         """Whether the thread runs."""
-        thread = self._loop._io_thread
-        return thread is not None and thread.is_alive()
+        return self._thread.is_alive()
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Run a coroutine on the thread; it handles its own errors. Does nothing once the connection is closed."""
@@ -209,21 +210,30 @@ class Connection:
         self._manager.close(node_id=node)
 
     def close(self, timeout: float) -> None:
-        """Close all connections and end the thread, waiting for it up to ``timeout`` seconds."""
+        """Close all connections and end the thread, waiting for it up to ``timeout`` seconds; it ends later where it
+        is busy for longer."""
         if self._closed:
             return
         self._closed = True
 
         async def hang_up() -> None:
             self._manager.close()
+            self._loop._stop = True
 
-        self._loop.call_soon_threadsafe(hang_up)
-        self._loop.stop(timeout_ms=timeout * 1000)
-        # Of connections that were just being made or had something left to send.
-        sockets = [key.fileobj for key in self._loop._selector.get_map().values()]
-        self._loop.close()
-        for each in sockets:
-            each.close()
+        with suppress(Exception):  # the thread has failed, and has closed what it had
+            self._loop.call_soon_threadsafe(hang_up)
+        self._thread.join(timeout)
+
+    def _serve(self) -> None:
+        """The thread closes what is its own: while an assignor keeps it busy, nobody else may."""
+        try:
+            self._loop.run_forever()
+        finally:
+            # Of connections that were just being made or had something left to send.
+            sockets = [key.fileobj for key in self._loop._selector.get_map().values()]
+            self._loop.close()
+            for each in sockets:
+                each.close()
 
 
 class Bell:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kafka_cluster import Kafka
-from members import Members, tasks_of
+from members import PATIENCE, Dealer, Members, tasks_of
 from secured_broker import SecuredBroker
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError
 from streamsapp.local.broker import EmbeddedBroker
+from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
 
 ANNA = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "anna", "sasl.password": "secret"}
 
@@ -160,3 +163,35 @@ def test_an_idle_member_takes_next_to_no_time(kafka: Kafka, members: Members) ->
     time.sleep(4.0)
 
     assert (time.process_time() - used) / (time.monotonic() - began) < 0.015
+
+
+class Busy(Dealer):
+    """An assignor that takes until it is released."""
+
+    def __init__(self) -> None:
+        self.asked, self.released = Event(), Event()
+
+    def assign(self, members: Mapping[str, MemberState], settings: AssignorSettings) -> Plan:
+        self.asked.set()
+        self.released.wait(PATIENCE)
+        return super().assign(members, settings)
+
+
+def test_a_member_that_leaves_while_its_assignor_is_busy_hangs_up_as_soon_as_that_is_done(
+    kafka: Kafka, members: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamsapp.membership.member.LEAVE", 0.1)
+    monkeypatch.setattr("streamsapp.membership.member.END", 0.1)
+    busy = Busy()
+    one = members.join(kafka.unique("app"), tasks_of(kafka.create_topic(), 1), busy)
+    connection = one.member._connection
+    assert connection is not None
+    members.until(busy.asked.is_set, "the assignment")
+
+    one.member.leave()
+    assert connection.alive
+    busy.released.set()
+
+    connection._thread.join(PATIENCE)
+    assert not connection.alive
+    assert connection._loop._closed
