@@ -29,17 +29,24 @@ def require_arity(operation: str, function: Callable[..., Any], *arguments: str)
         return
 
 
-def takes_key(operation: str, function: Callable[..., Any]) -> bool:
-    """Whether a mapper of values wants ``(key, value)``: it must be given two arguments. Else it gets ``(value)``."""
+def takes_key(operation: str, function: Callable[..., Any], *values: str) -> bool:
+    """Whether a function of values wants the key first: it must be given one argument more than there are values.
+
+    ``values`` names them; of a mapper there is one.
+    """
+    values = values or ("value",)
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return False
     except TypeError:
-        raise TopologyError(f"{operation} needs a function of (value) or (key, value), not {function!r}") from None
+        listed = ", ".join(values)
+        raise TopologyError(
+            f"{operation} needs a function of ({listed}) or (key, {listed}), not {function!r}"
+        ) from None
     required = [p for p in parameters if p.kind in _POSITIONAL and p.default is inspect.Parameter.empty]
-    wants_key = len(required) >= 2
-    require_arity(operation, function, *(("key", "value") if wants_key else ("value",)))
+    wants_key = len(required) > len(values)
+    require_arity(operation, function, *(("key", *values) if wants_key else values))
     return wants_key
 
 

@@ -27,6 +27,10 @@ class GraphNode(ABC):
     merges = False
     #: Of an aggregation by window: how long after its end a window closes, in milliseconds.
     closes_after_ms: int | None = None
+    #: Names of the sources that this node writes: where records of its own topics come in.
+    sources: tuple[str, ...] = ()
+    #: Whether it also takes records without a key (the left stream of a left join, KIP-962).
+    takes_null_keys = False
 
     def __init__(self, name: str) -> None:
         #: The name under which children find what this node wrote.
@@ -78,6 +82,7 @@ class LogicalGraph:
         self.names = NameGenerator()
         self._next_priority = 0
         self._nodes: dict[GraphNode, None] = {}
+        self._copartitioned: list[tuple[GraphNode, ...]] = []
 
     def add(self, node: GraphNode, *parents: GraphNode) -> None:
         """Append a node; one that is added again under the same parent moves back in the order of writing."""
@@ -92,6 +97,10 @@ class LogicalGraph:
     def nodes(self) -> list[GraphNode]:
         """Every node that was ever added, in the order in which it was added first."""
         return list(self._nodes)
+
+    def copartition(self, *nodes: GraphNode) -> None:
+        """What comes to these nodes is joined by key: all topics that it is read from need equally many partitions."""
+        self._copartitioned.append(nodes)
 
     def write(self, topology: Topology) -> None:
         """Write every node, parents first, among those that are ready the one that was added first."""
@@ -108,6 +117,8 @@ class LogicalGraph:
             for child in node.children:
                 sequence += 1
                 heapq.heappush(queue, (child.priority, sequence, child))
+        for nodes in self._copartitioned:
+            topology.copartition_sources(dict.fromkeys(name for node in nodes for name in _sources_of(node)).keys())
 
 
 def _write(node: GraphNode, topology: Topology) -> None:
@@ -119,6 +130,20 @@ def _write(node: GraphNode, topology: Topology) -> None:
         raise TopologyError(f"{error} (added at {node.place})") from error
     finally:
         topology.place = ""
+
+
+def _sources_of(node: GraphNode) -> tuple[str, ...]:
+    """The sources whose records come to a node."""
+    return node.sources or tuple(name for parent in node.parents for name in _sources_of(parent))
+
+
+def find_downstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
+    """The first match below ``start``."""
+    for child in start.children:
+        found = child if matches(child) else find_downstream(child, matches)
+        if found is not None:
+            return found
+    return None
 
 
 def find_upstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:

@@ -8,11 +8,13 @@ they must be given two arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.branched import BranchedKStream
+from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.handle import Place
+from streamsapp.dsl.joins import JoinSide
 from streamsapp.dsl.kgroupedstream import KGroupedStream
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.names import repartition_names
@@ -38,6 +40,7 @@ from streamsapp.dsl.operators.stateless import (
 )
 from streamsapp.dsl.options import (
     Grouped,
+    Joined,
     Materialized,
     Named,
     Printed,
@@ -47,6 +50,7 @@ from streamsapp.dsl.options import (
     table_options,
 )
 from streamsapp.dsl.stores import table_store
+from streamsapp.dsl.stream_table_join import JoinType, join_with_global_table, join_with_table
 from streamsapp.dsl.tables import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor, TopicNameExtractor
@@ -56,6 +60,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 KR = TypeVar("KR")
 VR = TypeVar("VR")
+KO = TypeVar("KO")
+VO = TypeVar("VO")
 
 
 class KStream(JavaNames, Generic[K, V]):
@@ -64,6 +70,7 @@ class KStream(JavaNames, Generic[K, V]):
     def __init__(self, place: Place) -> None:
         self._place = place
         self._names = place.graph.names
+        self._side = JoinSide(place)
 
     # ---- records in, records out -------------------------------------------------------------------------------
 
@@ -220,6 +227,51 @@ class KStream(JavaNames, Generic[K, V]):
         place = place.then(ProcessorGraphNode(name, table), store.key_serde, store.value_serde, key_changed=False)
         return KTable(place, table)
 
+    # ---- joins -------------------------------------------------------------------------------------------------
+
+    @overload
+    def join(
+        self, other: KTable[K, VO], joiner: Callable[..., VR], joined: Joined[K, V, VO] | None = None
+    ) -> KStream[K, VR]: ...
+
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_selector: Callable[[K, V], KO | None],
+        joiner: Callable[..., VR],
+        named: Named | str | None = None,
+    ) -> KStream[K, VR]: ...
+
+    def join(self, other: Any, *arguments: Any, **options: Any) -> KStream[K, Any]:
+        """Joins each record with the row that a table has for its key, or a global table for the key that
+        ``key_selector(key, value)`` gives.
+
+        ``joiner`` is given ``(value, row)``, or ``(key, value, row)`` where it must be given three arguments. Records
+        without value, without key to look up, and those for which there is no row have no result.
+
+        Raises ``TopologyError`` for what cannot be joined.
+        """
+        return self._join("join", other, arguments, options)
+
+    @overload
+    def left_join(
+        self, other: KTable[K, VO], joiner: Callable[..., VR], joined: Joined[K, V, VO] | None = None
+    ) -> KStream[K, VR]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[KO, VO],
+        key_selector: Callable[[K, V], KO | None],
+        joiner: Callable[..., VR],
+        named: Named | str | None = None,
+    ) -> KStream[K, VR]: ...
+
+    def left_join(self, other: Any, *arguments: Any, **options: Any) -> KStream[K, Any]:
+        """Joins as :meth:`join` does; where there is no row, or no key to look up (KIP-962), the row is ``None``."""
+        return self._join("left_join", other, arguments, options)
+
     # ---- groups ------------------------------------------------------------------------------------------------
 
     def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
@@ -235,6 +287,14 @@ class KStream(JavaNames, Generic[K, V]):
         return KGroupedStream(self._place.then(node, None, self._place.value_serde, key_changed=True), options)
 
     # ---- helpers -----------------------------------------------------------------------------------------------
+
+    def _join(self, join: JoinType, other: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> KStream[K, Any]:
+        if isinstance(other, KTable):
+            return KStream(join_with_table(self._side, join, other._place, other._table, *arguments, **options))
+        if isinstance(other, GlobalKTable):
+            store = other.queryable_store_name
+            return KStream(join_with_global_table(self._side, join, store, *arguments, **options))
+        raise TopologyError(f"{join}: a stream is joined with a KTable or a GlobalKTable, not {type(other).__name__}")
 
     def _filter(
         self, operation: str, predicate: Callable[[K, V], Any], named: Named | str | None, *, negate: bool

@@ -14,9 +14,11 @@ from streamsapp.dsl.handle import Place
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import ToStream
 from streamsapp.dsl.operators.table_groups import RegroupTable
+from streamsapp.dsl.operators.table_views import ComputedView
 from streamsapp.dsl.operators.tables import (
     StoredTableTransformValues,
     StoredTableValues,
+    TransformedView,
     UnstoredTableTransformValues,
     UnstoredTableValues,
     ValueTransformer,
@@ -89,6 +91,7 @@ class KTable(JavaNames, Generic[K, V]):
             store,
             partial(StoredTableValues, compute, False),
             partial(UnstoredTableValues, compute, False),
+            partial(ComputedView, compute=compute),
         )
         return self._derived(ProcessorGraphNode(name, table), table, store, None)
 
@@ -117,6 +120,7 @@ class KTable(JavaNames, Generic[K, V]):
             store,
             lambda *stored_in: StoredTableTransformValues(supplier(), *stored_in),
             lambda send_old_values: UnstoredTableTransformValues(supplier(), send_old_values),
+            lambda parent: TransformedView(parent, supplier()),
         )
         serde = None if materialized is None else materialized.value_serde
         return self._derived(ProcessorGraphNode(name, table, stores), table, store, serde)
@@ -180,6 +184,7 @@ class KTable(JavaNames, Generic[K, V]):
             store,
             partial(StoredTableValues, compute, True),
             partial(UnstoredTableValues, compute, True),
+            partial(ComputedView, compute=compute),
         )
         return self._derived(ProcessorGraphNode(name, table), table, store, self._place.value_serde)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from streamsapp.dsl.graph import GraphNode
+from streamsapp.dsl.graph import GraphNode, find_downstream
 from streamsapp.dsl.names import RepartitionNames
 from streamsapp.dsl.operators.combine import Combine, Merge
-from streamsapp.dsl.operators.stateless import DropNullKeys
+from streamsapp.dsl.operators.stateless import DropNullKeys, PassThrough
 from streamsapp.dsl.options import Consumed, Produced
 from streamsapp.dsl.tables import TableSource
 from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
@@ -32,6 +32,7 @@ class StreamSourceNode(GraphNode):
 
     def __init__(self, name: str, topics: tuple[str, ...] | re.Pattern[str], consumed: Consumed[Any, Any]) -> None:
         super().__init__(name)
+        self.sources = (name,)
         self.topics = topics
         self.consumed = consumed
 
@@ -105,6 +106,7 @@ class TableSourceNode(GraphNode):
         self, source_name: str, name: str, topic: str, consumed: Consumed[Any, Any], table: TableSource
     ) -> None:
         super().__init__(name)
+        self.sources = (source_name,)
         self._source_name = source_name
         self._topic = topic
         self._consumed = consumed
@@ -146,6 +148,7 @@ class RepartitionNode(GraphNode):
         merge: Merge | None = None,
     ) -> None:
         super().__init__(names.source)
+        self.sources = (names.source,)
         self.names = names
         self.key_serde = key_serde
         self.value_serde = value_serde
@@ -171,7 +174,7 @@ class RepartitionNode(GraphNode):
     def _filter(self) -> OperatorSupplier:
         merge, key_serde, topic = self.merge, self.key_serde, self.names.topic
         if merge is None:
-            return DropNullKeys
+            return PassThrough if find_downstream(self, lambda node: node.takes_null_keys) else DropNullKeys
         return lambda: Combine(merge, (key_serde or Serdes.bytes()).bind(topic, is_key=True))
 
 
@@ -182,6 +185,7 @@ class TableRepartitionNode(GraphNode):
         self, sink: str, source: str, topic: str, key_serde: AnySerde | None, value_serde: AnySerde | None
     ) -> None:
         super().__init__(source)
+        self.sources = (source,)
         self._sink = sink
         self._topic = topic
         self._key_serde = key_serde

@@ -8,7 +8,8 @@ from __future__ import annotations
 from streamsapp.dsl.graph import GraphNode
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.nodes import ProcessorGraphNode
-from streamsapp.dsl.operators.suppress import Suppress
+from streamsapp.dsl.operators.suppress import Suppress, SuppressedView
+from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.dsl.suppressed import Suppressed
 from streamsapp.dsl.tables import TableSupplier
 from streamsapp.errors import TopologyError
@@ -30,6 +31,7 @@ class SuppressedTable(TableSupplier):
         self._wait = closes_after(place.node) if limit is None else limit
         parent.enable_sending_old_values(force=True)
         self._suppressed = suppressed
+        self._parent = parent
         name = suppressed.name or names.processor(_PREFIX)
         self._buffer = StoreBuilder(
             name=f"{name}-store" if suppressed.name else names.store(_PREFIX),
@@ -51,6 +53,9 @@ class SuppressedTable(TableSupplier):
 
     def enable_sending_old_values(self, force: bool) -> bool:
         return True
+
+    def view(self) -> TableView:
+        return SuppressedView(self._buffer.name, self._parent.view())
 
 
 def closes_after(node: GraphNode, below: str = "") -> int:

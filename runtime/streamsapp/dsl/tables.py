@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias
 
+from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
 from streamsapp.dsl.stores import TableStore
 from streamsapp.processor.operator import Operator
@@ -22,6 +23,10 @@ MakeStored: TypeAlias = Callable[[str, bool, bool], Operator]
 
 #: ``(send_old_values)``: makes the operator of a table without one.
 MakeUnstored: TypeAlias = Callable[[bool], Operator]
+
+#: Makes the view of a table: of its store, or of the table it is computed from.
+MakeStoredView: TypeAlias = Callable[[str], TableView]
+MakeComputedView: TypeAlias = Callable[[TableView], TableView]
 
 
 class TableSupplier(ABC):
@@ -43,6 +48,11 @@ class TableSupplier(ABC):
 
         Returns whether they do from now on.
         """
+
+    @abstractmethod
+    def view(self) -> TableView:
+        """A new view of the table's rows. Asked for while the program is built, it makes sure that there is a store to
+        look into."""
 
 
 class TableSource(TableSupplier):
@@ -67,13 +77,18 @@ class TableSource(TableSupplier):
         self.send_old_values = True
         return True
 
+    def view(self) -> TableView:
+        self._stored = True
+        return StoredView(self._store.name)
+
 
 class AggregatedTable(TableSupplier):
     """The result of an aggregation; it always has a store."""
 
-    def __init__(self, store: TableStore, make: MakeStored) -> None:
+    def __init__(self, store: TableStore, make: MakeStored, view: MakeStoredView = StoredView) -> None:
         self._store = store
         self._make = make
+        self._view = view
 
     def __call__(self) -> Operator:
         return self._make(self._store.name, self._store.emit_at_commit, self.send_old_values)
@@ -85,14 +100,23 @@ class AggregatedTable(TableSupplier):
         self.send_old_values = True
         return True
 
+    def view(self) -> TableView:
+        return self._view(self._store.name)
+
 
 class DerivedTable(TableSupplier):
     """A table computed from another one, row by row. It has a store only when one is wanted."""
 
     def __init__(
-        self, parent: TableSupplier, store: TableStore | None, make_stored: MakeStored, make_unstored: MakeUnstored
+        self,
+        parent: TableSupplier,
+        store: TableStore | None,
+        make_stored: MakeStored,
+        make_unstored: MakeUnstored,
+        view: MakeComputedView,
     ) -> None:
         self._parent = parent
+        self._view = view
         self._store = store if store is not None and store.wanted else None
         self._make_stored = make_stored
         self._make_unstored = make_unstored
@@ -110,13 +134,21 @@ class DerivedTable(TableSupplier):
             self.send_old_values = True
         return self.send_old_values
 
+    def view(self) -> TableView:
+        return self._view(self._parent.view()) if self._store is None else StoredView(self._store.name)
+
 
 class FilteredTable(DerivedTable):
     """A filtered table. It uses old values where its parent can give them: without, every value that is filtered out
     would have to be sent as a deletion."""
 
     def __init__(
-        self, parent: TableSupplier, store: TableStore | None, make_stored: MakeStored, make_unstored: MakeUnstored
+        self,
+        parent: TableSupplier,
+        store: TableStore | None,
+        make_stored: MakeStored,
+        make_unstored: MakeUnstored,
+        view: MakeComputedView,
     ) -> None:
-        super().__init__(parent, store, make_stored, make_unstored)
+        super().__init__(parent, store, make_stored, make_unstored, view)
         self.send_old_values = parent.enable_sending_old_values(force=False)

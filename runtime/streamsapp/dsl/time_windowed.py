@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.operators.table_views import WindowedView
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.stores import window_store
@@ -116,7 +117,7 @@ class TimeWindowedKStream(Generic[K, V]):
         inner = store.key_serde
         key_serde = None if inner is None else time_windowed(inner, windows.size_ms)
         node = self._names.named(name, prefix)
-        table = AggregatedTable(store, make)
+        table = AggregatedTable(store, make, WindowedView)
         return grouping.table(node, store, table, key_serde, closes_after_ms=windows.grace_ms)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamsapp.dsl.operators.table_views import Get, TableView
 from streamsapp.dsl.suppressed import BufferConfig
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
@@ -103,6 +104,30 @@ class Suppress(Operator):
                 emit_first()
 
         return enforce
+
+
+class SuppressedView(TableView):
+    """A suppressed table: of a key that waits the value before, which is what went on, without its time."""
+
+    def __init__(self, store_name: str, parent: TableView) -> None:
+        self.store_names = (*parent.store_names, store_name)
+        self._store_name = store_name
+        self._parent = parent
+
+    def bind(self, context: NodeContext) -> Get:
+        buffer: SuppressionBuffer = context.store(self._store_name)
+        get_parent = self._parent.bind(context)
+
+        def get(key: Any) -> tuple[Any, int]:
+            waiting = buffer.get(buffer.serialize_key(key))
+            if waiting is None:
+                return get_parent(key)
+            return (None if waiting.prior is None else buffer.deserialize(waiting.prior)), -1
+
+        return get
+
+    def close(self) -> None:
+        self._parent.close()
 
 
 def _place(record: InputRecord) -> tuple[str | None, int, int]:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.table_views import ComputedView, Get, TableView
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
@@ -180,3 +181,19 @@ class StoredTableTransformValues(StoredTableValues):
 
     def close(self) -> None:
         self._transformer.close()
+
+
+class TransformedView(ComputedView):
+    """A table whose values are transformed, by a transformer of this view's own."""
+
+    def __init__(self, parent: TableView, transformer: ValueTransformer) -> None:
+        super().__init__(parent, transformer.transform)
+        self._transformer = transformer
+
+    def bind(self, context: NodeContext) -> Get:
+        self._transformer.init(context.processor_context)
+        return super().bind(context)
+
+    def close(self) -> None:
+        self._transformer.close()
+        super().close()

@@ -1,0 +1,131 @@
+"""How a join looks up a row of a table: in the table's store, or computed from the tables that it is derived of.
+
+A view is made for one operator of one task, bound with it on the polling thread, and called on a processing thread.
+User code runs in what :meth:`TableView.bind` gives: the operator calls it inside ``try``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from streamsapp.processor.operator import NodeContext
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.entries import ABSENT, identity
+
+#: The value of a key, not ``None``, and its timestamp; ``(None, -1)`` where the table has no such row.
+Get: TypeAlias = Callable[[Any], tuple[Any, int]]
+
+
+class TableView(ABC):
+    """Looks up rows of one table."""
+
+    #: The stores that the operator must be connected to.
+    store_names: tuple[str, ...] = ()
+
+    @abstractmethod
+    def bind(self, context: NodeContext) -> Get:
+        """The look-up, for the operator that is bound to ``context``."""
+
+    def close(self) -> None:  # noqa: B027 - most views own nothing
+        """Called once after the last look-up."""
+
+
+class StoredView(TableView):
+    """A table in a store."""
+
+    def __init__(self, store_name: str) -> None:
+        self.store_names = (store_name,)
+
+    def bind(self, context: NodeContext) -> Get:
+        store = context.store(self.store_names[0])
+        key_bytes, read, from_stored = store.key_bytes, store.read, store.from_stored
+
+        def get_as_stored(key: Any) -> tuple[Any, int]:
+            entry: tuple[Any, int] = read(key_bytes(key))
+            return entry
+
+        def get(key: Any) -> tuple[Any, int]:
+            stored, timestamp = read(key_bytes(key))
+            return from_stored(stored), timestamp
+
+        return get_as_stored if from_stored is identity else get
+
+
+class WindowedView(TableView):
+    """A windowed table, whose rows have :class:`Windowed` keys."""
+
+    def __init__(self, store_name: str) -> None:
+        self.store_names = (store_name,)
+
+    def bind(self, context: NodeContext) -> Get:
+        store = context.store(self.store_names[0])
+        key_bytes, read, from_stored = store.key_bytes, store.read, store.from_stored
+
+        def get(windowed: Windowed[Any]) -> tuple[Any, int]:
+            stored, timestamp = read(key_bytes(windowed.key), windowed.start_ms)
+            return (None, -1) if stored is None else (from_stored(stored), timestamp)
+
+        return get
+
+
+class ComputedView(TableView):
+    """A table derived from another one, row by row: ``compute(key, value)`` gives the row, or ``None`` for none."""
+
+    def __init__(self, parent: TableView, compute: Callable[[Any, Any], Any]) -> None:
+        self.store_names = parent.store_names
+        self._parent = parent
+        self._compute = compute
+
+    def bind(self, context: NodeContext) -> Get:
+        get_parent, compute = self._parent.bind(context), self._compute
+
+        def get(key: Any) -> tuple[Any, int]:
+            value, timestamp = get_parent(key)
+            value = compute(key, value)
+            return ABSENT if value is None else (value, timestamp)
+
+        return get
+
+    def close(self) -> None:
+        self._parent.close()
+
+
+class JoinedView(TableView):
+    """Two joined tables. A row that is required on a side makes the joined row; without, the other side's does."""
+
+    def __init__(
+        self,
+        left: TableView,
+        right: TableView,
+        joiner: Callable[[Any, Any], Any],
+        left_required: bool,
+        right_required: bool,
+    ) -> None:
+        self.store_names = tuple(dict.fromkeys((*left.store_names, *right.store_names)))
+        self._left = left
+        self._right = right
+        self._joiner = joiner
+        self._left_required = left_required
+        self._right_required = right_required
+
+    def bind(self, context: NodeContext) -> Get:
+        get_left, get_right, joiner = self._left.bind(context), self._right.bind(context), self._joiner
+        left_required, right_required = self._left_required, self._right_required
+
+        def get(key: Any) -> tuple[Any, int]:
+            left, left_at = get_left(key)
+            if left is None and left_required:
+                return ABSENT
+            right, right_at = get_right(key)
+            if right is None and (right_required or left is None):
+                return ABSENT
+            joined = joiner(left, right)
+            return ABSENT if joined is None else (joined, max(left_at, right_at))
+
+        return get
+
+    def close(self) -> None:
+        self._left.close()
+        self._right.close()
