@@ -14,6 +14,7 @@ import msgspec
 from streamsapp import StreamsConfig
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
+from streamsapp.deadline import Deadline
 from streamsapp.membership import protocol, wire
 from streamsapp.membership.connection import Connection
 from streamsapp.membership.group import GroupMembership
@@ -93,7 +94,7 @@ class Stranger:
             self._connection.spawn(work)
 
     def leave(self) -> None:
-        self._connection.run(lambda: self._group.leave("enough"), PATIENCE)
+        self._connection.run(lambda: self._group.leave("enough"), PATIENCE, Deadline(SystemClock()))
         self._connection.close(5.0)
 
     async def prepare(self) -> None:

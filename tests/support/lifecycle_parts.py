@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from streamsapp import TaskId, TopicPartition, UncaughtExceptionResponse
 from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.deadline import ClosingTime
 from streamsapp.membership.api import News
 from streamsapp.runtime.client_state import StateHolder
 from streamsapp.runtime.failures import ThreadFailure
@@ -31,7 +32,7 @@ REPLACE, SHUT_DOWN = UncaughtExceptionResponse.REPLACE_THREAD, UncaughtException
 class FakeProducer:
     """Remembers whether it was started and closed."""
 
-    def __init__(self, *_: object, reports: bool = True) -> None:
+    def __init__(self, *_: object, reports: bool = True, deadline: object = None) -> None:
         self.reports = reports
         self.started = self.closed = False
 
@@ -162,6 +163,7 @@ class Life:
             self.collector,
             self.state,
             self.clock,
+            ClosingTime(self.clock),
             lambda: self._handler,
         )
 

@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from typing import Any, cast
 
 from streamsapp import Processor, Record, TaskId, TopicPartition, Topology
+from streamsapp.deadline import ClosingTime, Deadline
 from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.layout import Layout
 from streamsapp.runtime.tasks_life import TasksLife
@@ -74,7 +75,7 @@ class FakeRestoration:
             task.transition(TaskState.CLOSED)
             (task.stores.wipe if wipe else task.stores.close)()
 
-    def settle(self, timeout: float) -> bool:
+    def settle(self, timeout: float, deadline: Deadline) -> bool:
         return self.settles
 
     def promote(self, task: StreamTask) -> None:
@@ -141,6 +142,7 @@ class Owned:
             self.tasks,
             cast(Any, self.restoration),
             self.clock,
+            ClosingTime(self.clock),
             {},
         )
 

@@ -20,7 +20,7 @@ from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.http import HttpServer
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.query.remote_reader import HttpFetch
-from streamsapp.supervisor.pod_supervisor import PodSupervisor
+from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def _command(options: argparse.Namespace, settings: PodSettings, seat: InstanceI
         "--state-dir": settings.state_dir / settings.application_id / f"instance-{settings.seats.index(seat)}",
         "--http-host": LOOPBACK,
         "--http-port": 0,
-        "--shutdown-timeout": options.shutdown_timeout,
+        "--shutdown-timeout": time_of_instances(options.shutdown_timeout),
         "--application-server": endpoint,
         "--client-id": seat.name,
         "--host-id": seat.host_id,

@@ -37,9 +37,6 @@ from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
 
-#: Of the time a signal leaves, what is kept for the last commit after draining.
-_CLOSING_SHARE = 0.2
-
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = new_command(
@@ -117,11 +114,11 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
     gone = threading.Event()
 
     def leave() -> None:
-        reserve = shutdown_timeout * _CLOSING_SHARE
         # Who is in no generation of the group, such as one that still looks for a broker, has nothing to hand over.
         if runtime.state is not ClientState.CREATED and runtime.status()["generation"] is not None:
-            runtime.drain(shutdown_timeout - reserve)
-        runtime.close(reserve, leave_group=True)
+            runtime.drain(shutdown_timeout)
+        else:
+            runtime.close(shutdown_timeout, leave_group=True)
         gone.set()
 
     server.start(instance_routes(runtime, runtime.queries, drain), config.application_server)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import methodcaller
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -23,13 +23,17 @@ from confluent_kafka import (
 )
 
 from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import offsets
 from streamsapp.kafka.log import client_log
+from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, TopicPartition
 
 log = client_log(__name__)
+
+T = TypeVar("T")
 
 #: Start positions that the broker resolves.
 BEGINNING: int = OFFSET_BEGINNING
@@ -64,7 +68,10 @@ class Fetched:
 class PartitionConsumer:
     """Fetches from explicitly assigned partitions."""
 
-    def __init__(self, properties: ClientProperties) -> None:
+    def __init__(self, properties: ClientProperties, deadline: Deadline | None = None) -> None:
+        """After the ``deadline`` requests are given up with ``NoAnswerError``."""
+        self._deadline = deadline
+        self._requests = Requests(deadline)
         self._description = str(properties.get("client.id", "consumer"))
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
@@ -158,7 +165,7 @@ class PartitionConsumer:
         if not partitions:
             return {}
         try:
-            return repeated(
+            return self._repeated(
                 lambda: offsets.committed(self._consumer, partitions, REQUEST_TIMEOUT), "reading the committed offsets"
             )
         except KafkaException as error:
@@ -183,7 +190,7 @@ class PartitionConsumer:
     def watermarks(self, partition: TopicPartition, *, cached: bool) -> tuple[int, int] | None:
         """First offset the broker has and the one the next record gets; ``None`` if cached and not known yet."""
         asked = KafkaPartition(*partition)
-        low, high = repeated(
+        low, high = self._repeated(
             lambda: self._consumer.get_watermark_offsets(asked, timeout=REQUEST_TIMEOUT, cached=cached),
             f"looking up where {partition} begins and ends",
         )
@@ -202,7 +209,7 @@ class PartitionConsumer:
 
         return {
             TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else END
-            for each in repeated(request, "looking up offsets by time")
+            for each in self._repeated(request, "looking up offsets by time")
         }
 
     def group_metadata(self) -> Any:
@@ -210,8 +217,12 @@ class PartitionConsumer:
         return self._consumer.consumer_group_metadata()
 
     def close(self) -> None:
-        """Leave the broker."""
-        self._consumer.close()
+        """Leave the broker. A client whose request was given up is left to that request's thread."""
+        if not self._requests.under_way:
+            self._consumer.close()
+
+    def _repeated(self, request: Callable[[], T], what: str) -> T:
+        return self._requests.ask(lambda: repeated(request, what, self._deadline))
 
     def _on_error(self, error: KafkaError) -> None:
         log.warning("%s: %s", self._description, error.str())

@@ -6,18 +6,18 @@ are committed, atomically under exactly once (KIP-98, KIP-447).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.deadline import Deadline
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
 from streamsapp.kafka.log import client_log
 from streamsapp.kafka.offsets import send_to_transaction
+from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 from streamsapp.tasks.output import OutputRecord
@@ -178,7 +178,7 @@ class AtLeastOnceProducer(RecordProducer):
     def start(self) -> None:
         """Nothing to begin."""
 
-    def abort(self) -> None:
+    def abort(self, within: float = TRANSACTION_PATIENCE) -> None:
         """Nothing to end."""
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -206,9 +206,21 @@ class ExactlyOnceProducer(RecordProducer):
 
     transactional = True
 
-    def __init__(self, properties: ClientProperties, on_failure: OnFailure, clock: Clock, *, reports: bool) -> None:
-        """Without ``reports`` a record that cannot be written loses the transaction and does not say why."""
+    def __init__(
+        self,
+        properties: ClientProperties,
+        on_failure: OnFailure,
+        clock: Clock,
+        *,
+        reports: bool,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """Without ``reports`` a record that cannot be written loses the transaction and does not say why. After the
+        ``deadline`` no request is waited for."""
         super().__init__(properties, on_failure, reports=reports)
+        self._deadline = deadline or Deadline(clock)
+        self._requests = Requests(self._deadline)
+        self._last_request = Requests(Deadline(clock))
         self._clock = clock
         self._times_out_after = float(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
         self._open = False
@@ -218,18 +230,24 @@ class ExactlyOnceProducer(RecordProducer):
     def start(self) -> None:
         """Fence whoever used this transactional id before and abort what it left open."""
         try:
-            repeated(lambda: self._producer.init_transactions(REQUEST_TIMEOUT), "starting a transactional producer")
+            self._requests.ask(
+                lambda: repeated(
+                    lambda: self._producer.init_transactions(REQUEST_TIMEOUT),
+                    "starting a transactional producer",
+                    self._deadline,
+                )
+            )
         except KafkaException as error:
             raise _classified(error, "cannot start a transactional producer") from error
 
-    def abort(self) -> None:
+    def abort(self, within: float = TRANSACTION_PATIENCE) -> None:
         """Give up what was not committed: a transaction left open would hold up whoever reads the results until the
-        broker aborts it."""
+        broker aborts it. ``within``: seconds to wait for the answer, also after the deadline."""
         if not self._open:
             return
         try:
-            _bounded(lambda: self._producer.abort_transaction(TRANSACTION_REQUEST))
-        except (KafkaException, AbortableError) as error:
+            self._last_request.ask(lambda: self._producer.abort_transaction(TRANSACTION_REQUEST), within)
+        except (KafkaException, NoAnswerError) as error:
             log.warning("the transaction was left to the broker's time-out: %s", error)
         self._open = self._offsets_sent = False
 
@@ -249,13 +267,24 @@ class ExactlyOnceProducer(RecordProducer):
         try:
             if offsets and not self._offsets_sent:
                 metadata = group.metadata()
-                _bounded(lambda: send_to_transaction(self._producer, offsets, metadata, TRANSACTION_REQUEST))
+                self._bounded(lambda: send_to_transaction(self._producer, offsets, metadata, TRANSACTION_REQUEST))
                 self._offsets_sent = True
-            _bounded(lambda: self._producer.commit_transaction(TRANSACTION_REQUEST))
+            self._bounded(lambda: self._producer.commit_transaction(TRANSACTION_REQUEST))
         except KafkaException as error:
             self._raise_failure()
             raise self._classified(error, "cannot commit the transaction") from error
         self._open = self._offsets_sent = False
+
+    def _bounded(self, request: Callable[[], object]) -> None:
+        """Make a transactional request that ends, one way or the other.
+
+        After a broker's restart librdkafka has been seen not to return from them, whatever time-out they were given.
+        Then the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
+        """
+        try:
+            self._requests.ask(request, TRANSACTION_PATIENCE)
+        except NoAnswerError as error:
+            raise AbortableError(f"the transaction did not end: {error}") from error
 
     def _classified(self, error: KafkaException, what: str) -> Exception:
         """A broker that gave up on a transaction fences its producer just as a second instance does."""
@@ -293,31 +322,6 @@ class ExactlyOnceProducer(RecordProducer):
                 raise self._classified(error, "cannot begin a transaction") from error
             self._open = True
             self._began = self._clock.monotonic()
-
-
-def _bounded(request: Callable[[], object]) -> None:
-    """Make a transactional request that ends, one way or the other.
-
-    After a broker's restart librdkafka has been seen not to return from them, whatever time-out they were given. Then
-    the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
-    """
-    outcome: SimpleQueue[BaseException | None] = SimpleQueue()
-
-    def ask() -> None:
-        try:
-            request()
-        except BaseException as error:
-            outcome.put(error)
-        else:
-            outcome.put(None)
-
-    threading.Thread(target=ask, name="transaction", daemon=True).start()
-    try:
-        failure = outcome.get(timeout=TRANSACTION_PATIENCE)
-    except Empty:
-        raise AbortableError(f"the broker did not end the transaction within {TRANSACTION_PATIENCE:.0f} s") from None
-    if failure is not None:
-        raise failure
 
 
 def _classified(error: KafkaException, what: str) -> Exception:

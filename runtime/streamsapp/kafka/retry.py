@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from streamsapp.deadline import Deadline
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -44,8 +46,9 @@ _PASSING = frozenset(
 )
 
 
-def repeated(request: Callable[[], T], what: str) -> T:
-    """The result of ``request``; what still fails after ``GIVE_UP_AFTER`` seconds, or for good, is raised.
+def repeated(request: Callable[[], T], what: str, deadline: Deadline | None = None) -> T:
+    """The result of ``request``; what still fails after ``GIVE_UP_AFTER`` seconds, or for good, is raised. It is not
+    repeated after the ``deadline``.
 
     ``what`` tells the operator who reads the log what is being waited for: "reading the committed offsets".
     """
@@ -55,7 +58,8 @@ def repeated(request: Callable[[], T], what: str) -> T:
         try:
             return request()
         except KafkaException as error:
-            if error.args[0].code() not in _PASSING or time.monotonic() > give_up:
+            over = time.monotonic() > give_up or (deadline is not None and deadline.passed)
+            if error.args[0].code() not in _PASSING or over:
                 raise
             log.info("%s: %s; trying again in %.2f s", what, error.args[0].str(), pause)
         time.sleep(pause)

@@ -16,8 +16,10 @@ from confluent_kafka.admin import ConfigResource, ListOffsetsResultInfo, OffsetS
 from confluent_kafka.cimpl import NewTopic
 
 from streamsapp.config.client_properties import ClientProperties, client_error
+from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
+from streamsapp.kafka.requests import Requests
 from streamsapp.record import TopicPartition
 from streamsapp.topology.internal_topics import InternalTopic
 
@@ -32,7 +34,9 @@ ATTEMPTS, ATTEMPT_TIMEOUT, REMINDER = 60, 2.0, 5
 class TopicAdmin:
     """The instance's admin client."""
 
-    def __init__(self, properties: ClientProperties) -> None:
+    def __init__(self, properties: ClientProperties, deadline: Deadline | None = None) -> None:
+        """After the ``deadline`` requests are given up with ``NoAnswerError``."""
+        self._requests = Requests(deadline)
         try:
             # What it meets while it connects is told by ``wait_for_broker``, in words and not ten times a second.
             settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": self._on_error}
@@ -46,7 +50,7 @@ class TopicAdmin:
         """Return when a broker answers, or when ``given_up()``; ``StreamsError`` when none does for a long time."""
         for attempt in range(ATTEMPTS):
             try:
-                self._admin.list_topics("__none", timeout=ATTEMPT_TIMEOUT)
+                self._requests.ask(lambda: self._admin.list_topics("__none", timeout=ATTEMPT_TIMEOUT))
             except KafkaException:
                 self._admin.poll(0)
             else:
@@ -70,7 +74,7 @@ class TopicAdmin:
     def partition_counts(self) -> dict[str, int]:
         """Every topic that this application may see, with its number of partitions."""
         try:
-            metadata = self._admin.list_topics(timeout=TIMEOUT)
+            metadata = self._requests.ask(lambda: self._admin.list_topics(timeout=TIMEOUT))
         except KafkaException as error:
             raise TopicError(
                 f"cannot read the list of topics: {error.args[0].str()}; check bootstrap_servers, the network and "
@@ -81,7 +85,7 @@ class TopicAdmin:
     def why_missing(self, topic: str) -> str:
         """Why a topic cannot be seen, as a sentence that says what to do."""
         try:
-            error = self._admin.list_topics(topic, timeout=TIMEOUT).topics[topic].error
+            error = self._requests.ask(lambda: self._admin.list_topics(topic, timeout=TIMEOUT)).topics[topic].error
         except KafkaException as failure:
             error = failure.args[0]
         if error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -95,19 +99,22 @@ class TopicAdmin:
         log.info("creating internal topics: %s", ", ".join(topic.name for topic in topics))
         new = [NewTopic(each.name, each.partitions, replication_factor, config=dict(each.config)) for each in topics]
         for name, future in self._admin.create_topics(new, operation_timeout=TIMEOUT).items():
-            _await_created(name, future)
+            self._requests.ask(partial(_await_created, name, future))
 
     def request_offsets(self, partitions: Collection[TopicPartition], *, earliest: bool = False) -> OffsetRequest:
         """Ask where partitions begin or end, with one request per broker. An end counts records of open transactions:
         whoever stands there misses nothing."""
         spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
         asked = {KafkaPartition(*partition): spec() for partition in partitions}
-        return OffsetRequest(self._admin.list_offsets(asked, request_timeout=TIMEOUT))
+        asking = self._requests.ask(lambda: self._admin.list_offsets(asked, request_timeout=TIMEOUT))
+        return OffsetRequest(asking, self._requests)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The id of each topic, by which one that was deleted and created again differs from what it was."""
         asked = self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=TIMEOUT)
-        return {topic: str(future.result(2 * TIMEOUT).topic_id) for topic, future in asked.items()}
+        return self._requests.ask(
+            lambda: {topic: str(future.result(2 * TIMEOUT).topic_id) for topic, future in asked.items()}
+        )
 
     def only_compacts(self, topic: str) -> bool:
         """Whether the broker keeps the last record of each key for good, so that one that is missing was lost."""
@@ -124,28 +131,30 @@ class TopicAdmin:
     def _setting(self, topic: str, name: str) -> str:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         (future,) = self._admin.describe_configs([resource], request_timeout=TIMEOUT).values()
-        value: str = future.result(2 * TIMEOUT)[name].value
+        value: str = self._requests.ask(lambda: future.result(2 * TIMEOUT))[name].value
         return value
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> list[Future[Any]]:
         """Let the broker drop consumed records of repartition topics; failures only cost disk and are logged, so that
         nobody has to look at the futures."""
         asked = [KafkaPartition(*partition, offset) for partition, offset in before.items()]
-        deleted = self._admin.delete_records(asked)
+        deleted = self._requests.ask(lambda: self._admin.delete_records(asked))
         for partition, future in deleted.items():
             future.add_done_callback(partial(_log_failure, partition))
         return list(deleted.values())
 
     def close(self) -> None:
-        """To be called when no thread uses it any more."""
-        self._admin.close()
+        """To be called when no thread uses it any more. A client whose request was given up stays open."""
+        if not self._requests.under_way:
+            self._admin.close()
 
 
 class OffsetRequest:
     """Offsets that were asked for."""
 
-    def __init__(self, futures: Mapping[KafkaPartition, Future[ListOffsetsResultInfo]]) -> None:
+    def __init__(self, futures: Mapping[KafkaPartition, Future[ListOffsetsResultInfo]], requests: Requests) -> None:
         self._futures = futures
+        self._requests = requests
 
     @property
     def done(self) -> bool:
@@ -154,6 +163,9 @@ class OffsetRequest:
 
     def result(self) -> dict[TopicPartition, int]:
         """Offset per partition; raises ``KafkaException`` if any is not to be had."""
+        return self._requests.ask(self._result)
+
+    def _result(self) -> dict[TopicPartition, int]:
         return {
             TopicPartition(asked.topic, asked.partition): _known(future.result(2 * TIMEOUT).offset)
             for asked, future in self._futures.items()

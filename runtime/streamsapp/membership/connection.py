@@ -16,11 +16,12 @@ import logging
 import random
 import socket
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future, TimeoutError as FutureTimeoutError
+from concurrent.futures import Future
 from contextlib import suppress
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
+from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 
 log = logging.getLogger(__name__)
@@ -134,9 +135,12 @@ class Connection:
             if not self._closed:
                 raise
 
-    def run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float) -> T:
-        """The result of a coroutine, for another thread; raises ``UnreachableError`` when it takes longer."""
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]], timeout: float, deadline: Deadline) -> T:
+        """The result of a coroutine, for another thread; raises ``UnreachableError`` when it takes longer, or when the
+        deadline passes."""
         outcome: Future[T] = Future()
+        ended = Event()
+        outcome.add_done_callback(lambda _: ended.set())
 
         async def carried() -> None:
             try:
@@ -147,10 +151,9 @@ class Connection:
         if self._closed:
             raise UnreachableError("the membership has ended")
         self.spawn(carried)
-        try:
-            return outcome.result(timeout)
-        except FutureTimeoutError:
-            raise UnreachableError(f"no answer within {timeout:g} s") from None
+        if not deadline.wait(ended.wait, timeout):
+            raise UnreachableError(f"no answer within {timeout:g} s, or before the end")
+        return outcome.result()
 
     def bell(self) -> Bell:
         """Something a coroutine can wait for."""

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp.clock import Clock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StreamsError
 from streamsapp.membership import fencing, wire
 from streamsapp.membership.api import Holdings, News, TaskInfo
@@ -55,9 +56,15 @@ class GroupMember:
     """One instance's place in the group; what ``api.Membership`` says."""
 
     def __init__(
-        self, config: StreamsConfig, clock: Clock, assignor: TaskAssignor, own_directory: Path | None = None
+        self,
+        config: StreamsConfig,
+        clock: Clock,
+        assignor: TaskAssignor,
+        own_directory: Path | None = None,
+        closing: ClosingTime | None = None,
     ) -> None:
         """``own_directory``: where this process alone writes when it starts, and only one at a time did before."""
+        self._closing = closing or ClosingTime(clock)
         self._config = config
         self._clock = clock
         self._assignor = assignor
@@ -133,7 +140,7 @@ class GroupMember:
         assert self._rebalance is not None
         group = self._rebalance.group
         try:
-            answer = self._connection.run(lambda: group.request(request, COMMIT), COMMIT)
+            answer = self._connection.run(lambda: group.request(request, COMMIT), COMMIT, self._closing.remote)
         except UnreachableError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"offsets: {error}", False, True)) from error
         for partition, code in wire.commit_errors(answer).items():
@@ -162,10 +169,12 @@ class GroupMember:
         self._left = True
         group = self._rebalance.group
         try:
-            self._connection.run(lambda: group.leave("the instance stops", stay=stay), LEAVE)
+            # What comes after has the other half of the time that is left.
+            patience = self._closing.end.left(LEAVE, part=0.5)
+            self._connection.run(lambda: group.leave("the instance stops", stay=stay), patience, self._closing.end)
         except UnreachableError as error:
             log.warning("the others learn later that this instance left their group: %s", error)
-        self._connection.close(END)
+        self._connection.close(self._closing.end.left(END, part=0.5))
 
     def _committing(self) -> Identity:
         identity = self._handover.committing

@@ -49,9 +49,6 @@ from streamsapp.topology.description import TopologyDescription
 
 log = logging.getLogger(__name__)
 
-#: What ending may take after draining has ended, in seconds.
-DRAIN_END = 10.0
-
 
 class StreamsRuntime:
     """Runs a topology until it is closed or fails for good."""
@@ -141,17 +138,17 @@ class StreamsRuntime:
         return self._state.wait_for(lambda state: state.ended, seconds)
 
     def drain(self, timeout: float | timedelta = 60.0) -> bool:
-        """Let the other instances take over every task, each as soon as somebody has caught up with it, and end.
+        """Let the other instances take over every task, each as soon as somebody has caught up with it, and end; all
+        of it within ``timeout`` (seconds), of which the last part is kept for the last commit and for closing.
 
-        Returns whether all were taken over within ``timeout`` (seconds); what was not is committed and left to whoever
-        gets it.
+        Returns whether all were taken over; what was not is committed and left to whoever gets it.
 
         Tasks are processed until the moment they are handed over. The only instance of an application ends at once.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         parts = self._started()
         parts.polling.drain(seconds)
-        self._state.wait_for(lambda state: state.ended, seconds + DRAIN_END)
+        self._state.wait_for(lambda state: state.ended, seconds)
         return parts.polling.drained
 
     def snapshot(self, timeout: float | timedelta = 60.0) -> bool:

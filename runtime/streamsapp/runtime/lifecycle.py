@@ -13,6 +13,7 @@ from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import ClosingTime
 from streamsapp.errors import (
     FencedError,
     ProcessorHangsError,
@@ -22,6 +23,7 @@ from streamsapp.errors import (
     UserInputError,
 )
 from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, DeliveryTimeoutError, ExactlyOnceProducer
+from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import Assignment, Holdings, Lost, Membership, ShutdownRequested
 from streamsapp.record import TopicPartition
@@ -48,6 +50,8 @@ log = logging.getLogger(__name__)
 
 #: How long to wait for the threads to let go of their tasks before reviving them, in seconds.
 STANDSTILL = 30.0
+#: How long the broker may take to abort the last transaction, in seconds.
+ABORT = 15.0
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 PURGE_PERIOD = 30.0
 
@@ -76,6 +80,7 @@ class Lifecycle:
         collector: RecordCollector,
         state: StateHolder,
         clock: Clock,
+        closing: ClosingTime,
         handler: Callable[[], UncaughtExceptionHandler],
     ) -> None:
         self._topology = topology
@@ -89,6 +94,7 @@ class Lifecycle:
         self._collector = collector
         self._state = state
         self._clock = clock
+        self._closing = closing
         self._handler = handler
         self._production = ProductionFailures(config, collector, clock)
         self._delivery_timeout = config.session_timeout_ms / 1000 - DELIVERY_MARGIN
@@ -298,6 +304,9 @@ class Lifecycle:
         if self.ended:
             log.error("%s failed too: %s", failure.thread, failure.error)
             return
+        if isinstance(failure.error, NoAnswerError):
+            log.info("%s: %s", failure.thread, failure.error)
+            return
         task = None if failure.task_id is None else self._life.all.get(failure.task_id)
         if isinstance(failure.error, SnapshotFencedError):
             if task is not None and task.role is TaskRole.ACTIVE:
@@ -378,23 +387,22 @@ class Lifecycle:
         """The broker no longer has what a task was to read next."""
         self._life.out_of_range(partitions)
 
-    def close(self, error: BaseException | None, *, leave_group: bool, patience: float) -> None:
-        """Close the tasks and leave; the caller has committed what could be committed. Last snapshots may take
-        ``patience`` seconds."""
+    def close(self, error: BaseException | None, *, leave_group: bool) -> None:
+        """Close the tasks and leave; the caller has committed what could be committed."""
         if error is not None:
             # A message that names topic and remedy says it all; where our own code noticed it is of no use to anybody.
             told = isinstance(error, (UserInputError, TopicError, UnfitObjectStoreError))
             log.error("%s ends: %s", self._config.application_id, error, exc_info=None if told else error)
             self._end(error)
         clean = self.error is None and not self._all_to_revive
-        if clean and patience > 0:
-            self._life.last_snapshots(patience)
+        if clean:
+            self._life.last_snapshots()
         try:
             self._life.close_all(clean=clean)
         except Exception as failure:
             log.exception("closing tasks failed")
             self.error = self.error or failure
-        self.producer.abort()
+        self.producer.abort(self._closing.end.left(ABORT, part=0.5))
         self.producer.close()
         self._membership.leave(stay=not leave_group)
 
@@ -407,4 +415,5 @@ class Lifecycle:
             return AtLeastOnceProducer(properties, on_failure)
         transactional_id = self._membership.transactional_id
         properties = client_properties.producer(self._config, transactional_id)
-        return ExactlyOnceProducer(properties, on_failure, self._clock, reports=reports)
+        deadline = self._closing.remote
+        return ExactlyOnceProducer(properties, on_failure, self._clock, reports=reports, deadline=deadline)

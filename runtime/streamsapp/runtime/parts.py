@@ -14,6 +14,7 @@ from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.member import GroupMember
@@ -65,15 +66,16 @@ class Parts:
     ) -> None:
         self.state = state
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
-        self._admin = admin = TopicAdmin(client_properties.admin(config))
+        self.closing = closing = ClosingTime(clock)
+        self._admin = admin = TopicAdmin(client_properties.admin(config), closing.remote)
         self.stores = StateParts(
             topology, config, clock, plugins, admin, self.failures,
-            lambda: clock.monotonic() < self.membership.safe_until,
+            lambda: clock.monotonic() < self.membership.safe_until, closing,
         )  # fmt: skip
-        self.membership = GroupMember(config, clock, plugins.assignor, self.stores.locked_directory)
+        self.membership = GroupMember(config, clock, plugins.assignor, self.stores.locked_directory, closing)
         self.restoration, self.global_thread = self.stores.restoration, self.stores.global_thread
-        self.consumer = PartitionConsumer(client_properties.main_consumer(config))
-        self.tasks = TaskManager(plugins.scheduler)
+        self.consumer = PartitionConsumer(client_properties.main_consumer(config), closing.remote)
+        self.tasks = TaskManager(plugins.scheduler, closing.end)
         self.collector = RecordCollector(_output_capacity(config))
         self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
         self.owned = self._tasks_life(config, clock)
@@ -89,6 +91,7 @@ class Parts:
             self.collector,
             state,
             clock,
+            closing,
             lambda: plugins.uncaught_exception_handler,
         )
         self.watch = HangWatch(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
@@ -113,6 +116,7 @@ class Parts:
             self.tasks,
             self.restoration,
             clock,
+            self.closing,
             {} if self.global_thread is None else self.global_thread.stores,
             None if self.stores.remote is None else self.stores.remote.snapshots,
         )
@@ -128,6 +132,7 @@ class Parts:
             self.failures,
             self.watch,
             clock,
+            self.closing,
             self.end,
         )
 
@@ -157,17 +162,17 @@ class Parts:
         """Called on the polling thread as its last act: stop the others, close the clients, say that it is over."""
         self.tasks.close()
         if self.stores.remote is not None:
-            self.stores.remote.stop()
+            self.stores.remote.stop(self.closing.end)
         others: list[ProcessingThread | RestorationThread | PeriodicThread]
         others = [*self.processing, self.restoration, *self.periodic]
         for thread in others:
             thread.stop()
         for thread in others:
-            _join(thread)
+            self._join(thread)
         # Last: processing threads may read global stores to their end.
         if self.global_thread is not None:
             self.global_thread.stop()
-            _join(self.global_thread)
+            self._join(self.global_thread)
         self.consumer.close()
         if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
             self._admin.close()
@@ -180,11 +185,13 @@ class Parts:
             self.state.to(ClientState.PENDING_ERROR)
             self.state.to(ClientState.ERROR)
 
+    def _join(self, thread: threading.Thread) -> None:
+        def ended(within: float) -> bool:
+            thread.join(within)
+            return not thread.is_alive()
 
-def _join(thread: threading.Thread) -> None:
-    thread.join(_JOIN)
-    if thread.is_alive():
-        log.error("%s does not end; it is left behind", thread.name)
+        if not self.closing.end.wait(ended, _JOIN):
+            log.error("%s does not end; it is left behind", thread.name)
 
 
 def _output_capacity(config: StreamsConfig) -> int:

@@ -22,8 +22,10 @@ from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.deadline import ClosingTime, reserve
 from streamsapp.errors import FencedError, StreamsError
 from streamsapp.kafka.producer import AbortableError
+from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime.commit import Commit, CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
@@ -41,10 +43,6 @@ BUSY_WAIT, IDLE_WAIT = 0.002, 0.05
 IDLE_AFTER = 1.0
 #: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
 COMMIT_SLICE = 0.01
-#: What is left for the last commit when draining has used up its time, in seconds.
-CLOSE_AFTER_DRAIN = 5.0
-#: What is left for closing the stores when last snapshots have used up their time, in seconds.
-CLOSING = 3.0
 #: How often due callbacks are looked for, in seconds.
 TICK = 0.01
 
@@ -63,6 +61,7 @@ class PollingThread(threading.Thread):
         failures: SimpleQueue[ThreadFailure],
         watch: HangWatch,
         clock: Clock,
+        closing: ClosingTime,
         on_end: Callable[[], None],
     ) -> None:
         super().__init__(name=name, daemon=True)
@@ -74,14 +73,15 @@ class PollingThread(threading.Thread):
         self._failures = failures
         self._watch = watch
         self._clock = clock
+        self._closing = closing
         self._on_end = on_end
         self._commit: Commit | None = None
         self._next_tick = 0.0
         self._last_activity = 0.0
-        self._close_within: float | None = None
+        self._close_wanted = False
         self._leave_group = True
-        self._drain_within: float | None = None
-        self._drain_until: float | None = None
+        self._hand_over_until: float | None = None
+        self._draining = False
         #: Set at the end: whether others had taken over everything before.
         self.drained = False
         self._pause_wanted = False
@@ -92,18 +92,20 @@ class PollingThread(threading.Thread):
     # ---- any thread --------------------------------------------------------------------------------------------
 
     def close(self, within: float, *, leave_group: bool) -> None:
-        """End after a last commit, or without one when that takes longer than ``within`` seconds."""
+        """End within so many seconds: after a last commit, or without one when that takes too long."""
         self._leave_group = leave_group
-        self._close_within = within
+        self._closing.begin(within)
+        self._close_wanted = True
 
     def drain(self, within: float) -> None:
-        """Hand all tasks over, then end; after ``within`` seconds end in any case."""
-        self._drain_within = within
+        """Hand all tasks over, then commit and end, all within so many seconds."""
+        self._closing.begin(within)
+        self._hand_over_until = self._clock.monotonic() + within - 2 * reserve(within)
 
     @property
     def leaving(self) -> bool:
         """Whether it was asked to drain or to close."""
-        return self._drain_within is not None or self._close_within is not None
+        return self._hand_over_until is not None or self._close_wanted
 
     def pause(self, *, paused: bool) -> None:
         """Stop or resume processing; commits go on."""
@@ -113,19 +115,18 @@ class PollingThread(threading.Thread):
 
     def run(self) -> None:
         error: BaseException | None = None
-        deadline = 0.0
         try:
             self._life.start()
-            while self._close_within is None and not self._life.ended:
+            while not (self._close_wanted or self._life.ended):
                 self._pass()
             if not self._life.ended:
-                deadline = self._clock.monotonic() + (self._close_within or 0.0)
-                self._finish(deadline)
+                self._finish()
+        except NoAnswerError as given_up:
+            log.info("%s", given_up)
         except BaseException as failure:
             error = failure
         try:
-            patience = deadline - self._clock.monotonic() - CLOSING
-            self._life.close(error, leave_group=self._leave_group, patience=patience)
+            self._life.close(error, leave_group=self._leave_group)
             self._take_failures()  # a store that could not be flushed when it was closed
         finally:
             self._on_end()
@@ -168,15 +169,14 @@ class PollingThread(threading.Thread):
         self._life.pause(paused=self._paused)
 
     def _take_drain(self) -> None:
-        if self._drain_within is None:
+        if self._hand_over_until is None:
             return
-        now = self._clock.monotonic()
-        if self._drain_until is None:
-            self._drain_until = now + self._drain_within
+        if not self._draining:
+            self._draining = True
             self._life.drain()
         self.drained = self._life.drained and self._commit is None
-        if self.drained or now >= self._drain_until:
-            self._close_within = max(CLOSE_AFTER_DRAIN, self._drain_until - now)
+        if self.drained or self._clock.monotonic() >= self._hand_over_until:
+            self._close_wanted = True
 
     def _feed(self) -> None:
         if self._feeder.full:
@@ -244,19 +244,19 @@ class PollingThread(threading.Thread):
         self._watch.look(now)
         self._feeder.observe_lag(now)
 
-    def _finish(self, deadline: float) -> None:
+    def _finish(self) -> None:
         """Commit what was processed, then end; records that are buffered and not processed stay for the next start."""
         try:
-            self._commit_rest(deadline)
+            self._commit_rest()
         except (AbortableError, FencedError) as error:
             log.warning("%s; what was not committed is processed again by whoever gets the tasks", error)
 
-    def _commit_rest(self, deadline: float) -> None:
+    def _commit_rest(self) -> None:
         """A commit under way when closing began leaves out what was processed meanwhile: that takes one more, and
         processing has to stop for it to be the last."""
         self._tasks.pause()
         last = False
-        while self._clock.monotonic() < deadline and not self._life.ended:
+        while not (self._closing.remote.passed or self._life.ended):
             self._take_failures()
             self._life.take_leave()
             if self._commit is None:

@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
+from streamsapp.deadline import Deadline
 from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
@@ -120,11 +121,11 @@ class RestorationThread(threading.Thread):
         self.corruptions.note(task.id, error)
         self._preparer.damaged(task, error)
 
-    def settle(self, timeout: float) -> bool:
-        """Wait until everything that was asked for is done; whether it was in time."""
+    def settle(self, timeout: float, deadline: Deadline) -> bool:
+        """Wait until everything that was asked for is done; whether it was in time, and before the deadline."""
         done = threading.Event()
         self._requests.put(done.set)
-        return done.wait(timeout) or not self.is_alive()
+        return deadline.wait(done.wait, timeout) or not self.is_alive()
 
     def lag(self, task: StreamTask) -> int | None:
         """Records that a replica is behind, over all its stores; ``None`` if not known yet. Any thread."""

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from streamsapp.clock import Clock
 from streamsapp.config import client_properties
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.remote.transfer_rates import MeasuredRate
@@ -42,6 +43,7 @@ class StateParts:
         admin: TopicAdmin,
         failures: SimpleQueue[ThreadFailure],
         permitted: Callable[[], bool],
+        closing: ClosingTime,
     ) -> None:
         """``permitted`` tells whether this instance is a member of its group for sure."""
         self.directory = config.state_dir / config.application_id
@@ -59,7 +61,7 @@ class StateParts:
             if config.remote_state is None
             else RemoteState(config, config.remote_state, admin, replay, failures, clock, self.directory, permitted)
         )
-        consumer = PartitionConsumer(client_properties.restore_consumer(config))
+        consumer = PartitionConsumer(client_properties.restore_consumer(config), closing.remote)
         self.restoration = RestorationThread(
             f"{config.client_id}-restoration",
             consumer,
@@ -70,7 +72,7 @@ class StateParts:
             NOTHING_TO_PREPARE if self.remote is None else self.remote.restores,
             replay,
         )
-        self.global_thread = self._global_thread(topology, config, clock, plugins, admin, failures)
+        self.global_thread = self._global_thread(topology, config, clock, plugins, admin, failures, closing)
 
     def _global_thread(
         self,
@@ -80,12 +82,13 @@ class StateParts:
         plugins: Plugins,
         admin: TopicAdmin,
         failures: SimpleQueue[ThreadFailure],
+        closing: ClosingTime,
     ) -> GlobalThread | None:
         stores = topology.global_stores()
         if not stores:
             return None
         task = GlobalTask(stores, config, clock, self.resources, self.directory)
-        consumer = PartitionConsumer(client_properties.global_consumer(config))
+        consumer = PartitionConsumer(client_properties.global_consumer(config), closing.remote)
         name = f"{config.client_id}-global"
         return GlobalThread(name, task, consumer, admin, config, clock, failures, lambda: plugins.restore_listener)
 

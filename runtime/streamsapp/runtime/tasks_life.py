@@ -16,6 +16,7 @@ from queue import Empty
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.record import TaskId, TopicPartition
@@ -52,9 +53,11 @@ class TasksLife:
         tasks: TaskManager,
         restoration: RestorationThread,
         clock: Clock,
+        closing: ClosingTime,
         global_stores: Mapping[str, KeyValueStoreImpl],
         snapshots: Snapshots | None = None,
     ) -> None:
+        self._closing = closing
         self._config = config
         self._consumer = consumer
         self._feeder = feeder
@@ -222,15 +225,16 @@ class TasksLife:
         if self._snapshots is not None:
             self._snapshots.ask()
 
-    def last_snapshots(self, timeout: float) -> None:
+    def last_snapshots(self) -> None:
         """The instance is about to end, in good order: the object store gets what the last commit left."""
-        if self._snapshots is not None and not self._snapshots.take_all(min(timeout, LAST_SNAPSHOTS)):
+        timeout = self._closing.remote.left(LAST_SNAPSHOTS)
+        if self._snapshots is not None and timeout > 0 and not self._snapshots.take_all(timeout):
             log.warning("not every task got a last snapshot; what is missing is read from the changelogs")
 
     def close_all(self, *, clean: bool) -> None:
         """The instance ends, in good order or not: returns when every store is closed."""
         self.close(self.all.values(), clean=clean)
-        if not self._restoration.settle(LET_GO):
+        if not self._restoration.settle(self._closing.end.left(LET_GO, part=0.5), self._closing.end):
             raise StateStoreError("the restoration thread does not come to an end; stores may be open")
 
     def _detach(self, tasks: Collection[StreamTask]) -> None:
@@ -238,7 +242,7 @@ class TasksLife:
         for task in tasks:
             if self._snapshots is not None:
                 self._snapshots.release(task)
-            self._tasks.remove(task.id, LET_GO)
+            self._tasks.remove(task.id, self._closing.end.left(LET_GO, part=0.5))
             self._close_user_code(task)
         self._feeder.remove(tasks)
 

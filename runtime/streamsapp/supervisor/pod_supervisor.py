@@ -23,8 +23,9 @@ log = logging.getLogger(__name__)
 HEALTH_PERIOD = 5.0
 #: How long an instance may take to answer, in seconds. It may have to ask another one first.
 PATIENCE = 10.0
-#: What an instance may take on top of the time it was given to leave, in seconds.
-_GRACE = 2.0
+#: Of the time that a pod has to end, what is kept for ending its processes: so many seconds, or that share of the whole
+#: where it is less.
+_RESERVE, _RESERVE_SHARE = 2.0, 0.2
 
 #: Done, or asked to end before it had anything to do.
 _GOOD_ENDS = (0, -signal.SIGTERM)
@@ -34,7 +35,7 @@ class PodSupervisor:
     """Several instances of one application."""
 
     def __init__(self, commands: Mapping[str, Sequence[str]], fetch: Fetch, shutdown_timeout: float) -> None:
-        """``commands`` starts each instance, by name."""
+        """``commands`` starts each instance, by name; each is to end within ``time_of_instances(shutdown_timeout)``."""
         self._fetch = fetch
         self._shutdown_timeout = shutdown_timeout
         self.members = [InstanceProcess(name, command, self._refuse) for name, command in commands.items()]
@@ -65,7 +66,7 @@ class PodSupervisor:
         with self._stopping:
             for member in self.members:
                 member.leave()
-            give_up = time.monotonic() + self._shutdown_timeout + _GRACE
+            give_up = time.monotonic() + self._shutdown_timeout
             for member in self._started():
                 member.join(max(0.0, give_up - time.monotonic()))
             for member in self._started():
@@ -119,6 +120,11 @@ class PodSupervisor:
                 if health[member.instance].heard(None if reply is None else reply.status == 200):
                     log.error("%s is not healthy: %s; it is killed", member.instance, _text(reply))
                     member.kill()
+
+
+def time_of_instances(shutdown_timeout: float) -> float:
+    """The seconds that the instances of a pod have to end, so that the pod ends within ``shutdown_timeout``."""
+    return shutdown_timeout - min(_RESERVE, _RESERVE_SHARE * shutdown_timeout)
 
 
 def _text(reply: PeerResponse | None) -> str:

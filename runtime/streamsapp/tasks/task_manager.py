@@ -11,8 +11,11 @@ take a task, run it, and give it back. One lock and one condition guard everythi
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
+from streamsapp.clock import SystemClock
+from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
 from streamsapp.tasks.scheduler import TaskScheduler
@@ -37,7 +40,9 @@ class EpochEnd:
 class TaskManager:
     """Hands tasks to processing threads, one thread per task at a time."""
 
-    def __init__(self, scheduler: TaskScheduler) -> None:
+    def __init__(self, scheduler: TaskScheduler, deadline: Deadline | None = None) -> None:
+        """After the ``deadline`` nobody waits for a processing thread to let go of a task."""
+        self._deadline = deadline or Deadline(SystemClock())
         self._scheduler = scheduler
         self._condition = threading.Condition()
         self._tasks: dict[TaskId, StreamTask] = {}
@@ -100,7 +105,7 @@ class TaskManager:
             if task is None:
                 return None
             task.control.stop = True
-            if not self._condition.wait_for(lambda: task_id not in self._held, timeout):
+            if not self._wait(lambda: task_id not in self._held, timeout):
                 raise StreamsError(f"task {task_id} hangs in user code and cannot be taken away; restart the process")
             self._leave_commit(task_id)
             return task
@@ -173,7 +178,7 @@ class TaskManager:
         with self._condition:
             self._standing_still = True
             self._stop_held()
-            return self._condition.wait_for(lambda: not self._held, timeout)
+            return self._wait(lambda: not self._held, timeout)
 
     def go_on(self) -> None:
         """End ``stand_still``."""
@@ -235,6 +240,9 @@ class TaskManager:
             self._leave_commit(task.id)
 
     # ---- under the lock ----------------------------------------------------------------------------------------
+
+    def _wait(self, holds: Callable[[], bool], timeout: float) -> bool:
+        return self._deadline.wait(partial(self._condition.wait_for, holds), timeout)
 
     def _takeable(self) -> Collection[StreamTask]:
         if self._closed or self._standing_still:

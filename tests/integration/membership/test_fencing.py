@@ -13,6 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from kafka_cluster import Kafka
 from members import Dealer, Instance, Members, tasks_of
 from streamsapp import TopicPartition
+from streamsapp.clock import SystemClock
+from streamsapp.deadline import Deadline
 from streamsapp.membership import fencing, wire
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
 from streamsapp.membership.wire import Identity
@@ -296,7 +298,7 @@ def test_a_member_that_was_lost_writes_under_a_new_id(kafka: Kafka, members: Mem
     assert two.member._connection is not None
     assert two.member._rebalance is not None
     group = two.member._rebalance.group
-    two.member._connection.run(lambda: group.request(farewell, 5), 5)
+    two.member._connection.run(lambda: group.request(farewell, 5), 5, Deadline(SystemClock()))
 
     members.until(lambda: one.losses, "the loss")
     assert one.member.transactional_id != before

@@ -10,6 +10,7 @@ import pytest
 
 from streamsapp import TaskId, TopicPartition
 from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.deadline import ClosingTime
 from streamsapp.errors import ProcessingError, StateStoreError, StreamsError
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.kafka.producer import AbortableError
@@ -99,7 +100,7 @@ class FakeLife:
     def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
         self.asked += [f"out of range: {partition}" for partition in partitions]
 
-    def close(self, error: BaseException | None, *, leave_group: bool, patience: float) -> None:
+    def close(self, error: BaseException | None, *, leave_group: bool) -> None:
         self.closed_with.append(error)
         self.on_close()
 
@@ -139,6 +140,7 @@ class Loop:
             self.failures,
             HangWatch(self.tasks, self.failures, 300.0),
             self.clock,
+            ClosingTime(self.clock),
             lambda: self.over.append(True),
         )
 

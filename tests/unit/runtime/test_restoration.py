@@ -9,6 +9,8 @@ import pytest
 
 from restoring import Restoring, keys
 from streamsapp import TaskId, TopicPartition
+from streamsapp.clock import SystemClock
+from streamsapp.deadline import Deadline
 from streamsapp.errors import StateStoreError, StreamsError, TopicError
 from streamsapp.runtime import restoration
 from streamsapp.state.api import Engine
@@ -399,7 +401,7 @@ def test_the_thread_gives_a_task_back_on_request_and_closes_its_consumer_at_the_
     it.thread.add(task)
 
     it.thread.close([task])
-    assert it.thread.settle(10)
+    assert it.thread.settle(10, Deadline(SystemClock()))
     it.thread.stop()
     it.thread.join(10)
 

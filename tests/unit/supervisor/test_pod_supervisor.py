@@ -18,7 +18,7 @@ import pytest
 from streamsapp.http import HttpServer
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.supervisor import pod_supervisor as pod_module
-from streamsapp.supervisor.pod_supervisor import PodSupervisor
+from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
 
 #: An instance without an application: answers as its arguments say.
@@ -213,8 +213,12 @@ def test_stopping_ends_all_instances_in_good_order(run: Callable[..., Running]) 
     assert not any(alive(pid) for pid in pids if pid is not None)
 
 
-def test_an_instance_that_does_not_stop_is_killed(run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_module, "_GRACE", 0.1)
+@pytest.mark.parametrize(("of_the_pod", "of_each"), [(25.0, 23.0), (5.0, 4.0), (0.0, 0.0)])
+def test_instances_end_before_their_pod_has_to(of_the_pod: float, of_each: float) -> None:
+    assert time_of_instances(of_the_pod) == of_each
+
+
+def test_an_instance_that_does_not_stop_is_killed(run: Callable[..., Running]) -> None:
     running = run("well", "deaf", shutdown_timeout=0.3)
     running.pod.stop()
     assert running.pod.wait() == 1

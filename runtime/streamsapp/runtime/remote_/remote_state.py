@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from streamsapp.clock import Clock
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import Deadline
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.remote.object_store import unobserved
 from streamsapp.remote.object_store_factory import open_store
@@ -70,11 +71,11 @@ class RemoteState:
         """All of them."""
         return [*self.snapshots.threads, *self.restores.workers.threads]
 
-    def stop(self) -> None:
+    def stop(self, deadline: Deadline) -> None:
         """Transfers break off, and the threads return. One that hangs is not waited for: it holds nothing up."""
         self._stopped.set()
         self.snapshots.stop()
         self.restores.workers.stop()
-        until = time.monotonic() + _END
+        until = time.monotonic() + deadline.left(_END, part=0.5)
         for thread in self.threads:
             thread.join(max(0.0, until - time.monotonic()))

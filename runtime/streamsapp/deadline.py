@@ -1,0 +1,74 @@
+"""The one deadline of an instance that closes: every wait on the way to its end is bounded by it.
+
+It is set by whichever thread closes the instance, and asked by every thread that waits for something. A wait that is
+under way when the deadline is set ends with it, too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from streamsapp.clock import Clock
+
+#: Seconds between two looks whether the deadline was set meanwhile.
+LOOK = 0.05
+#: The end of the time for closing belongs to the instance's own stores and threads: so many seconds, or that share of
+#: the whole where it is less. Brokers and the object store are not waited for any more by then.
+RESERVE, RESERVE_SHARE = 3.0, 0.2
+
+
+class Deadline:
+    """A point in time that is not known yet, or until which something is waited for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._at = math.inf
+
+    def set(self, at: float) -> None:
+        """Wait no longer than until ``at`` (monotonic seconds); a deadline that was set may become earlier only."""
+        self._at = min(self._at, at)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is to be waited for any more."""
+        return self._clock.monotonic() >= self._at
+
+    def left(self, most: float, part: float = 1.0) -> float:
+        """Seconds that a wait may take: ``most`` of them, and no more than this ``part`` of what is left until the
+        deadline, so that what comes after it has time, too."""
+        return max(0.0, min(most, part * (self._at - self._clock.monotonic())))
+
+    def wait(self, once: Callable[[float], bool], most: float) -> bool:
+        """Whether ``once``, which waits for as many seconds as it is told, is true within ``most`` seconds and before
+        the deadline, also if that is set meanwhile."""
+        give_up = time.monotonic() + most  # whoever is waited for lives in the machine's time
+        while True:
+            step = self.left(min(LOOK, give_up - time.monotonic()))
+            if once(step):
+                return True
+            if step == 0.0:
+                return False
+
+
+class ClosingTime:
+    """The deadline of closing, and the earlier one of all that other machines are waited for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        #: For brokers and the object store.
+        self.remote = Deadline(clock)
+        #: For everything.
+        self.end = Deadline(clock)
+
+    def begin(self, within: float) -> None:
+        """The instance has to end within so many seconds."""
+        at = self._clock.monotonic() + within
+        self.end.set(at)
+        self.remote.set(at - reserve(within))
+
+
+def reserve(within: float) -> float:
+    """How many of the seconds for closing are kept for what comes after the last commit."""
+    return min(RESERVE, RESERVE_SHARE * within)
