@@ -101,8 +101,13 @@ class _DriverRun:
                 {"key": key.key, "start": key.start_ms, "end": key.end_ms} if isinstance(key, Windowed) else key,
                 {"value": value.value, "timestamp": value.timestamp} if isinstance(value, ValueAndTimestamp) else value,
             ]
-            for key, value in self.driver.get_state_store(name).all()
+            for key, value in _all(self.driver.get_state_store(name))
         ]
+
+
+def _all(store: Any) -> Iterator[tuple[Any, Any]]:
+    found: Iterator[tuple[Any, Any]] = store.all() if hasattr(store, "all") else store.fetch_range(None, None)
+    return found
 
 
 def run_here(program: Program) -> Outcome:

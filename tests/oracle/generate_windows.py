@@ -20,7 +20,7 @@ _FOLDS = [
 ]
 #: How many programs have a cogroup.
 COGROUPED = 0.0
-KINDS = ("time", "unlimited")
+KINDS = ("time", "sliding", "session", "unlimited")
 
 
 class WindowGenerator(Generator):

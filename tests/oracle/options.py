@@ -104,6 +104,7 @@ def _builder(step: Step) -> Callable[..., StoreBuilder]:
         "timestamped": Stores.timestamped_key_value_store_builder,
         "window": Stores.window_store_builder,
         "timestamped_window": Stores.timestamped_window_store_builder,
+        "session": Stores.session_store_builder,
     }
     return builders[step.get("kind", "kv")]
 
@@ -113,4 +114,7 @@ def _supplier(step: Step) -> Any:
     if "window" in step.get("kind", ""):
         make_windows = Stores.in_memory_window_store if in_memory else Stores.persistent_window_store
         return make_windows(name, step["retention"], step["size"], step.get("duplicates", False))
+    if step.get("kind") == "session":
+        make_sessions = Stores.in_memory_session_store if in_memory else Stores.persistent_session_store
+        return make_sessions(name, step["retention"])
     return Stores.in_memory_key_value_store(name) if in_memory else Stores.persistent_key_value_store(name)

@@ -68,6 +68,8 @@ def _program(windows: dict[str, Any], aggregation: dict[str, Any], **windowed_by
         {"kind": "time", "size": 10},
         {"kind": "time", "size": 30, "grace": 40},
         {"kind": "unlimited", "start": 10},
+        {"kind": "sliding", "size": 10},
+        {"kind": "sliding", "size": 5, "grace": 30},
     ],
     ids=str,
 )
@@ -95,6 +97,58 @@ def test_no_final_result_is_lost_where_the_retention_is_the_least_that_is_possib
     """Kafka Streams 4.3.1 sends one of these ten: it expires the others first."""
     sent = run_here(_program(_HOPPING, _SUM, emit="close"))["outputs"]["out"]
     assert len(sent) == 10
+
+
+_MERGED_SUM = {**_SUM, "merge": "sum"}
+
+
+@pytest.mark.parametrize("emit", ["update", "close"])
+@pytest.mark.parametrize(
+    "aggregation",
+    [
+        _MERGED_SUM,
+        {"op": "count", "materialized": {"key": "string"}},
+        {"op": "count", "name": "counts", "materialized": {"name": "st", "engine": "memory"}},
+        {"op": "reduce", "fn": "null_if_odd_sum", "materialized": {"name": "st", "engine": "memory"}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("windows", [{"gap": 5}, {"gap": 10, "grace": 2}, {"gap": 3, "grace": 40}], ids=str)
+def test_sessions_are_those_of_kafka_streams(
+    oracle: Oracle, windows: dict[str, Any], aggregation: dict[str, Any], emit: str
+) -> None:
+    kept = deepcopy(aggregation)
+    kept.setdefault("materialized", {})["retention"] = 10_000
+    program = _program({"kind": "session", **windows}, kept, emit=emit)
+    program["steps"][-1]["produced"]["key"] = "session_windowed(string)"
+    assert description_difference(oracle, program) is None
+    assert outcome_difference(oracle, program) is None
+
+
+@pytest.mark.parametrize(
+    ("windows", "aggregation", "key"),
+    [
+        ({"kind": "session", "gap": 5, "grace": 0}, _MERGED_SUM, "session_windowed(string)"),
+        ({"kind": "sliding", "size": 10, "grace": 2}, _SUM, "time_windowed(string,10)"),
+    ],
+    ids=["session", "sliding"],
+)
+@pytest.mark.parametrize("engine", ["rocksdb", "memory"])
+def test_no_final_result_of_other_windows_is_lost(
+    oracle: Oracle, windows: dict[str, Any], aggregation: dict[str, Any], key: str, engine: str
+) -> None:
+    """The least retention sends what a long one sends, and that is what Kafka Streams sends with a long one."""
+    least, long = deepcopy(aggregation), deepcopy(aggregation)
+    least["materialized"]["engine"] = long["materialized"]["engine"] = engine
+    long["materialized"]["retention"] = 10_000
+    outputs = []
+    for each in (least, long):
+        program = _program(windows, each, emit="close")
+        program["steps"][-1]["produced"]["key"] = key
+        outputs.append(run_here(program)["outputs"]["out"])
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) > 3
+    assert outcome_difference(oracle, program) is None
 
 
 @pytest.mark.seeds(25)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import add
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.grouping import Grouping
@@ -17,10 +17,11 @@ from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, Reduce
 from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
+from streamsapp.dsl.session_windowed import SessionWindowedKStream
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.tables import AggregatedTable, MakeStored
-from streamsapp.dsl.time_windowed import TimeWindowedKStream, windowed_by
-from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
+from streamsapp.dsl.time_windowed import TimeWindowedKStream
+from streamsapp.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, require_windows
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.topology.java_names import JavaNames
@@ -95,9 +96,20 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         name = self._names.named(name, _AGGREGATE)
         return self._aggregated(name, store, partial(Aggregate, initializer, aggregator))
 
-    def windowed_by(self, windows: TimeWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]:
-        """The same records, to be aggregated per key and window."""
-        return windowed_by(self._grouping, windows)
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+
+    @overload
+    def windowed_by(self, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> TimeWindowedKStream[K, V]: ...
+
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """The same records, to be aggregated per key and window. ``TopologyError`` for what is no window definition."""
+        require_windows(windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(self._grouping, windows)
+        return TimeWindowedKStream(self._grouping, windows)
 
     def _aggregated(self, name: str, store: TableStore, make: MakeStored, merge: Merge | None = None) -> KTable[K, Any]:
         return self._grouping.table(name, store, AggregatedTable(store, make), store.key_serde, merge)

@@ -10,13 +10,14 @@ from typing import Any
 
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.options import Materialized
-from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
+from streamsapp.dsl.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
+from streamsapp.state.session import SessionType
 from streamsapp.state.store_type import StoreType
 from streamsapp.state.window import WindowType
 
@@ -72,26 +73,48 @@ def window_store(
     materialized: Materialized[Any, Any] | None,
     key_serde: AnySerde | None,
     value_serde: AnySerde | None,
-    windows: TimeWindows | UnlimitedWindows,
+    windows: TimeWindows | SlidingWindows | UnlimitedWindows,
     emit: EmitStrategy,
 ) -> TableStore:
     """The store of an aggregation by time window. It keeps a window as long as its results may change, or longer where
     ``materialized`` says so; ``TopologyError`` for less."""
-    least = min(windows.size_ms + windows.grace_ms, MAX_TIMESTAMP)
-    retention = materialized.retention if materialized is not None else None
-    kept = least if retention is None else duration_ms(retention)
-    if kept < least:
-        raise TopologyError(
-            f"Materialized(retention={kept} ms): the windows need at least their size and grace, {least} ms"
-        )
+    if isinstance(windows, SlidingWindows):
+        size, least, needs = windows.difference_ms, 2 * windows.difference_ms, "twice their time difference"
+    else:
+        size, least, needs = windows.size_ms, windows.size_ms, "their size"
+    kept = _retention(materialized, min(least + windows.grace_ms, MAX_TIMESTAMP), f"the windows need at least {needs}")
     kind = WindowType(
         kept,
-        windows.size_ms,
+        size,
         keeps_timestamps=True,
         time_ordered=emit is EmitStrategy.WINDOW_CLOSE,
         in_memory=materialized is not None and materialized.store == "memory",
     )
     return _store(names, prefix, materialized, key_serde, value_serde, kind)
+
+
+def session_store(
+    names: NameGenerator,
+    prefix: str,
+    materialized: Materialized[Any, Any] | None,
+    key_serde: AnySerde | None,
+    value_serde: AnySerde | None,
+    windows: SessionWindows,
+    emit: EmitStrategy,
+) -> TableStore:
+    """The store of an aggregation by session."""
+    kept = _retention(materialized, windows.gap_ms + windows.grace_ms, "sessions need at least their gap")
+    in_memory = materialized is not None and materialized.store == "memory"
+    kind = SessionType(kept, by_time=emit is EmitStrategy.WINDOW_CLOSE, in_memory=in_memory)
+    return _store(names, prefix, materialized, key_serde, value_serde, kind)
+
+
+def _retention(materialized: Materialized[Any, Any] | None, least: int, needs: str) -> int:
+    retention = materialized.retention if materialized is not None else None
+    kept = least if retention is None else duration_ms(retention)
+    if kept < least:
+        raise TopologyError(f"Materialized(retention={kept} ms): {needs} and grace, {least} ms")
+    return kept
 
 
 def _store(

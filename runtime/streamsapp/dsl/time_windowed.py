@@ -12,12 +12,13 @@ from typing import Any, Generic, TypeVar
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.operators.sliding_aggregate import SlidingAggregate
 from streamsapp.dsl.operators.table_views import WindowedView
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.options import Materialized, Named, table_options
-from streamsapp.dsl.stores import window_store
-from streamsapp.dsl.tables import AggregatedTable
-from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
+from streamsapp.dsl.stores import TableStore, window_store
+from streamsapp.dsl.tables import AggregatedTable, MakeStored
+from streamsapp.dsl.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
@@ -41,7 +42,7 @@ class TimeWindowedKStream(Generic[K, V]):
     def __init__(
         self,
         grouping: Grouping,
-        windows: TimeWindows | UnlimitedWindows,
+        windows: TimeWindows | SlidingWindows | UnlimitedWindows,
         emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
     ) -> None:
         self._grouping = grouping
@@ -63,9 +64,10 @@ class TimeWindowedKStream(Generic[K, V]):
     ) -> KTable[Windowed[K], int]:
         """Counts the records of each key and window."""
         name, materialized = table_options("count", options, named, materialized)
-        if materialized is not None and materialized.store_name is None:
+        sliding = isinstance(self._windows, SlidingWindows)
+        if materialized is not None and materialized.store_name is None and not sliding:
             self._names.store(_AGGREGATE)  # Kafka Streams uses up one number more here
-        return self._table(_AGGREGATE, name, materialized, lambda: 0, _add_one, Serdes.long())
+        return self._table(_AGGREGATE, name, materialized, lambda: 0, add_one, Serdes.long())
 
     def reduce(
         self,
@@ -80,7 +82,7 @@ class TimeWindowedKStream(Generic[K, V]):
         """
         require_arity("reduce", reducer, "aggregate", "value")
         name, materialized = table_options("reduce", options, named, materialized)
-        fold = partial(_reduce, reducer)
+        fold = partial(reducing, reducer)
         return self._table(_REDUCE, name, materialized, lambda: None, fold, self._grouping.value_serde)
 
     def aggregate(
@@ -113,27 +115,35 @@ class TimeWindowedKStream(Generic[K, V]):
         if grouping.combines:
             raise TopologyError("windowed aggregations cannot combine before the repartition topic; use combine=False")
         store = window_store(self._names, prefix, materialized, grouping.key_serde, value_serde, windows, emit)
-        make = partial(WindowAggregate, windows, emit, initializer, fold)
-        inner = store.key_serde
-        key_serde = None if inner is None else time_windowed(inner, windows.size_ms)
+        make = time_aggregate(windows, emit, initializer, fold)
         node = self._names.named(name, prefix)
         table = AggregatedTable(store, make, WindowedView)
-        return grouping.table(node, store, table, key_serde, closes_after_ms=windows.grace_ms)
+        return grouping.table(node, store, table, time_key_serde(store, windows), closes_after_ms=windows.grace_ms)
 
 
-def windowed_by(grouping: Grouping, windows: TimeWindows | UnlimitedWindows) -> TimeWindowedKStream[Any, Any]:
-    """A grouped stream in windows; raises ``TopologyError`` for what are none."""
-    if not isinstance(windows, (TimeWindows, UnlimitedWindows)):
-        raise TopologyError(
-            f"windowed_by: {windows!r} is no window definition; use TimeWindows.of(...), SlidingWindows.of(...), "
-            "SessionWindows.of(...) or UnlimitedWindows.of()"
-        )
-    return TimeWindowedKStream(grouping, windows)
+def time_aggregate(
+    windows: TimeWindows | SlidingWindows | UnlimitedWindows,
+    emit: EmitStrategy,
+    initializer: Callable[[], Any],
+    fold: Callable[[Any, Any, Any], Any],
+) -> MakeStored:
+    """What makes the operator of an aggregation."""
+    if isinstance(windows, SlidingWindows):
+        return partial(SlidingAggregate, windows, emit, initializer, fold)
+    return partial(WindowAggregate, windows, emit, initializer, fold)
 
 
-def _add_one(key: Any, value: Any, count: int) -> int:
+def time_key_serde(store: TableStore, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> AnySerde | None:
+    """The serde of the result's keys, as far as that of the store's keys is known."""
+    size_ms = windows.difference_ms if isinstance(windows, SlidingWindows) else windows.size_ms
+    return None if store.key_serde is None else time_windowed(store.key_serde, max(1, size_ms))
+
+
+def add_one(key: Any, value: Any, count: int) -> int:
+    """Counts."""
     return count + 1
 
 
-def _reduce(reducer: Callable[[Any, Any], Any], key: Any, value: Any, aggregate: Any) -> Any:
+def reducing(reducer: Callable[[Any, Any], Any], key: Any, value: Any, aggregate: Any) -> Any:
+    """Combines, beginning with the first value."""
     return value if aggregate is None else reducer(aggregate, value)

@@ -168,3 +168,13 @@ class EmitStrategy(Enum):
     def on_window_close(cls) -> EmitStrategy:
         """Only the final result, once stream time has passed the window's end and grace."""
         return cls.WINDOW_CLOSE
+
+
+def require_windows(windows: object) -> None:
+    """``TopologyError`` for what is no definition of windows."""
+    if isinstance(windows, (TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows)):
+        return
+    raise TopologyError(
+        f"windowed_by: {windows!r} is no window definition; use TimeWindows.of(...), SlidingWindows.of(...), "
+        "SessionWindows.of(...) or UnlimitedWindows.of()"
+    )

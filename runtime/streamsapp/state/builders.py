@@ -9,6 +9,7 @@ from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.session import SessionType
 from streamsapp.state.store_type import StoreType
 from streamsapp.state.window import WindowType
 
@@ -55,6 +56,23 @@ class WindowStoreSupplier:
         return WindowType(
             self.retention_ms, self.window_size_ms, self.retain_duplicates, keeps_timestamps, in_memory=in_memory
         )
+
+
+@dataclass(frozen=True)
+class SessionStoreSupplier:
+    """The same of a session store."""
+
+    name: str
+    engine: Engine
+    retention_ms: int
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise TopologyError("a state store needs a name; give a non-empty string")
+        if self.retention_ms < 0:
+            raise TopologyError(
+                f"session store {self.name}: the retention must not be negative, got {self.retention_ms} ms"
+            )
 
 
 class Stores:
@@ -107,6 +125,22 @@ class Stores:
     ) -> StoreBuilder:
         """A store of :class:`~streamsapp.state.api.ValueAndTimestamp` by key and window start."""
         kind = supplier.type(keeps_timestamps=True)
+        return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
+
+    @staticmethod
+    def persistent_session_store(name: str, retention: Duration) -> SessionStoreSupplier:
+        return SessionStoreSupplier(name, Engine.ROCKSDB, duration_ms(retention))
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention: Duration) -> SessionStoreSupplier:
+        return SessionStoreSupplier(name, Engine.MEMORY, duration_ms(retention))
+
+    @staticmethod
+    def session_store_builder(
+        supplier: SessionStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    ) -> StoreBuilder:
+        """A store of plain values by key and session."""
+        kind = SessionType(supplier.retention_ms, in_memory=supplier.engine is Engine.MEMORY)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
     @staticmethod

@@ -50,6 +50,11 @@ class Segments:
         """The same at another stream time."""
         return max(0, stream_time - self._retention + 1)
 
+    @property
+    def deleted_before(self) -> int:
+        """Of an earlier time there is nothing left, or will be nothing after the next commit."""
+        return self.expired_before // self._interval * self._interval
+
     def observe(self, timestamp: int) -> bool:
         """Something is written at this time; whether it lives."""
         if timestamp > self.stream_time:

@@ -47,6 +47,16 @@ def _start_of(logical: bytes) -> int:
     return start
 
 
+def segment_interval_ms(retention_ms: int) -> int:
+    """How long the segments of a store are, as in Kafka Streams."""
+    return max(retention_ms // 2, _MIN_INTERVAL_MS)
+
+
+def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
+    """How the changelog topics of stores with a retention differ from compacted ones."""
+    return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + _ADDITIONAL_RETENTION_MS)}
+
+
 class WindowStoreImpl:
     """Values by key and window start."""
 
@@ -241,7 +251,7 @@ class WindowType:
     @property
     def interval_ms(self) -> int:
         """How long a segment is."""
-        return 1 if self.time_ordered else max(self.retention_ms // 2, _MIN_INTERVAL_MS)
+        return 1 if self.time_ordered else segment_interval_ms(self.retention_ms)
 
     @property
     def name(self) -> str:
@@ -250,8 +260,7 @@ class WindowType:
 
     @property
     def changelog_settings(self) -> Mapping[str, str]:
-        kept = self.retention_ms + _ADDITIONAL_RETENTION_MS
-        return {"cleanup.policy": "compact,delete", "retention.ms": str(kept)}
+        return windowed_changelog_settings(self.retention_ms)
 
     def format(self, value_serde: AnySerde) -> EntryFormat:
         return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)

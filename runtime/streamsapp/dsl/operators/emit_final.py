@@ -5,10 +5,10 @@ Called on a processing thread, once per record of a windowed aggregation whose r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol
 
-from streamsapp.processor.operator import NodeContext
+from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.entries import Entry
@@ -36,6 +36,10 @@ class TimedStore(Protocol):
         ...
 
 
+def later(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+    """An update whose result is sent when its window closes."""
+
+
 class EmitFinal:
     """Follows stream time, and sends every window of a store once, after it has closed.
 
@@ -57,7 +61,19 @@ class EmitFinal:
         self._sent_until = self._metadata.get(store.name)
         self._stream_time = store.stream_time
 
-    def advance(self, timestamp: int, headers: Headers | None) -> None:
+    def before(self, add: Push, *, takes_null: bool = True) -> Push:
+        """``add``, after what a record closes was sent: results go out before the record expires them. A record that is
+        skipped closes nothing: one without key, and unless ``takes_null`` one without value."""
+        advance = self._advance
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is not None and (takes_null or value is not None):
+                advance(timestamp, headers)
+            add(key, value, timestamp, headers)
+
+        return push
+
+    def _advance(self, timestamp: int, headers: Headers | None) -> None:
         """A record is about to be added: send what its time closes."""
         if timestamp > self._stream_time:
             self._stream_time = timestamp

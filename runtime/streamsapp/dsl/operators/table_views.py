@@ -70,6 +70,23 @@ class WindowedView(TableView):
         return get
 
 
+class SessionView(TableView):
+    """A table by sessions. A row's timestamp is the end of its session."""
+
+    def __init__(self, store_name: str) -> None:
+        self.store_names = (store_name,)
+
+    def bind(self, context: NodeContext) -> Get:
+        store = context.store(self.store_names[0])
+        key_bytes, read, from_stored = store.key_bytes, store.read, store.from_stored
+
+        def get(windowed: Windowed[Any]) -> tuple[Any, int]:
+            stored = read(key_bytes(windowed.key), windowed.start_ms, windowed.end_ms)
+            return ABSENT if stored is None else (from_stored(stored), windowed.end_ms)
+
+        return get
+
+
 class ComputedView(TableView):
     """A table derived from another one, row by row: ``compute(key, value)`` gives the row, or ``None`` for none."""
 

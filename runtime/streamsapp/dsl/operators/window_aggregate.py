@@ -7,11 +7,11 @@ counts, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.emit_final import EmitFinal
+from streamsapp.dsl.operators.emit_final import EmitFinal, later
 from streamsapp.dsl.operators.output import Update
 from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push
@@ -43,18 +43,10 @@ class WindowAggregate(StoredTableOperator):
         self._fold = fold
 
     def bind_to_store(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        add = self._add(context, store, update if self._emit is EmitStrategy.WINDOW_UPDATE else _later)
         if self._emit is EmitStrategy.WINDOW_UPDATE:
-            return add
+            return self._add(context, store, update)
         final = EmitFinal(context, store, self._windows.size_ms, self._windows.grace_ms)
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            # Results go out before the record is added, so that what it expires has been sent.
-            if key is not None:
-                final.advance(timestamp, headers)
-            add(key, value, timestamp, headers)
-
-        return push
+        return final.before(self._add(context, store, later))
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
         initializer, fold, windows = self._initializer, self._fold, self._windows
@@ -96,7 +88,3 @@ class WindowAggregate(StoredTableOperator):
                 update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push
-
-
-def _later(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-    """Results are sent when their window closes."""

@@ -1,0 +1,169 @@
+"""Aggregations of a grouped stream by sliding window (KIP-450, Kafka Streams' ``KStreamSlidingWindowAggregate``).
+
+Bound on the polling thread when a task is created; pushed on a processing thread. A window begins at each record less
+the time difference (its left window), and one millisecond after each record that another one follows within the
+difference (its right window). A record costs a range read of the windows of two time differences, and a write for
+each that it belongs to. Aggregates have the timestamp of the latest record in them: so a window
+tells whether anything lies in the window beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE, StoredTableOperator
+from streamsapp.dsl.operators.emit_final import EmitFinal, later
+from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.window_aggregate import EXPIRED_WINDOW
+from streamsapp.dsl.windows import EmitStrategy, SlidingWindows
+from streamsapp.processor.operator import NodeContext, Push
+from streamsapp.record import Headers
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.entries import ABSENT, Entry
+from streamsapp.state.window import WindowStoreImpl
+
+
+class _Touched(NamedTuple):
+    """A window that a record changes: from which aggregate on, and whether the record itself belongs to it."""
+
+    start: int
+    base: Entry
+    folds: bool = True
+
+
+class SlidingAggregate(StoredTableOperator):
+    """Folds a record into the windows around it, and makes those that it gives rise to."""
+
+    def __init__(
+        self,
+        windows: SlidingWindows,
+        emit: EmitStrategy,
+        initializer: Callable[[], Any],
+        fold: Callable[[Any, Any, Any], Any],
+        store_name: str,
+        emit_at_commit: bool,
+        send_old_values: bool,
+    ) -> None:
+        super().__init__(store_name, emit_at_commit, send_old_values)
+        self._windows = windows
+        self._emit = emit
+        self._initializer = initializer
+        self._fold = fold
+
+    def bind_to_store(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
+        if self._emit is EmitStrategy.WINDOW_UPDATE:
+            return self._add(context, store, update)
+        # The end of a window belongs to it.
+        final = EmitFinal(context, store, self._windows.difference_ms + 1, self._windows.grace_ms)
+        return final.before(self._add(context, store, later), takes_null=False)
+
+    def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
+        initializer, fold, difference = self._initializer, self._fold, self._windows.difference_ms
+        key_bytes_of, scan, write = store.key_bytes, store.scan, store.write
+        from_stored, to_stored = store.from_stored, store.to_stored
+        on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
+        #: The highest timestamp that came here; after a restart at least that of what the store has.
+        stream_time = store.stream_time - 1  # the window right of a record starts after it
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            nonlocal stream_time
+            if key is None or value is None:
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            if timestamp > stream_time:
+                stream_time = timestamp
+            closed_until = stream_time - grace_ms
+            if timestamp + difference < closed_until:
+                dropped(EXPIRED_WINDOW)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if timestamp < difference:
+                touched = _early(scan(key_bytes, 0, timestamp + 1), timestamp)
+            else:
+                first = max(0, timestamp - 2 * difference)
+                touched = _around(scan(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
+            for start, (stored, stored_at), folds in touched:
+                end = start + difference
+                if folds and end < closed_until:
+                    dropped(EXPIRED_WINDOW)
+                    continue
+                try:
+                    old = initializer() if stored is None else from_stored(stored)
+                    new = fold(key, value, old) if folds else old
+                    new_stored = None if new is None else to_stored(key, new)
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+                changed_at = max(timestamp, stored_at) if folds else stored_at
+                write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
+                window = Windowed(key, start, end)
+                update(window, (key_bytes, start), new, old if folds else None, changed_at, headers)
+
+        return push
+
+
+def _around(found: Iterator[tuple[int, Entry]], timestamp: int, difference: int) -> list[_Touched]:
+    """The windows that a record touches, from those of its key that start up to two differences before it, the latest
+    first."""
+    touched: list[_Touched] = []
+    starts = set()
+    left = right = ABSENT
+    left_exists = right_exists = False
+    previous = None
+    for start, entry in found:
+        starts.add(start)
+        if start == timestamp + 1:
+            right_exists = True
+        elif start + difference > timestamp:
+            right = entry if right is ABSENT else right
+            touched.append(_Touched(start, entry))
+        elif start + difference == timestamp:
+            left_exists = True
+            touched.append(_Touched(start, entry))
+            if entry[1] >= timestamp:
+                return touched  # a record of this time was here before: all windows exist
+            previous = entry[1]
+        else:
+            left, previous = entry, entry[1]
+            break
+    if previous is not None and previous + 1 not in starts and previous + 1 + difference >= timestamp:
+        touched.append(_Touched(previous + 1, ABSENT))
+    if not left_exists:
+        holds_previous = previous is not None and timestamp - difference <= previous
+        touched.append(_Touched(timestamp - difference, left if holds_previous else ABSENT))
+    if not right_exists and right[1] > timestamp:
+        touched.append(_Touched(timestamp + 1, right, folds=False))
+    return touched
+
+
+def _early(found: Iterator[tuple[int, Entry]], timestamp: int) -> list[_Touched]:
+    """The same for a record whose left window would begin before 0: all of these share the window that begins at 0.
+    Windows come in order of time."""
+    touched: list[_Touched] = []
+    starts = set()
+    combined = right = ABSENT
+    right_exists = False
+    previous = None
+    for start, entry in found:
+        starts.add(start)
+        if start == 0:
+            combined = entry
+            previous = entry[1] if entry[1] < timestamp else None
+        elif start <= timestamp:
+            right = entry
+            touched.append(_Touched(start, entry))
+        else:
+            right_exists = True
+    if right is ABSENT:
+        right = combined
+    if not right_exists and right[1] > timestamp:
+        touched.append(_Touched(timestamp + 1, right, folds=False))
+    if previous is not None and previous + 1 not in starts:
+        touched.append(_Touched(previous + 1, ABSENT))
+    touched.append(_Touched(0, combined))
+    return touched

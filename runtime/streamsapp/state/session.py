@@ -1,0 +1,349 @@
+"""Session stores: values by key and session, kept for as long as the store's retention says.
+
+Made with the task; called on the processing thread that holds it. Keys in the changelog are Kafka Streams':
+``key ‖ end (8 bytes) ‖ start (8 bytes)``; in the engine the segment of the end comes before it (:mod:`.segments`).
+Sessions that ended before the stream time of the store less its retention are not read.
+
+A store whose sessions are asked for by time, too, has every entry twice: ``segment ‖ 00 ‖ changelog key`` and
+``segment ‖ 01 ‖ end ‖ start ‖ key``. The changelog has it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from struct import Struct
+from typing import Any
+
+from streamsapp.errors import StateStoreError
+from streamsapp.record import InputRecord
+from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
+from streamsapp.state.engine import Placed
+from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, storing
+from streamsapp.state.epoch import Epoch
+from streamsapp.state.segments import Segments
+from streamsapp.state.store_type import StoreParts
+from streamsapp.state.views import Readers, StoreView
+from streamsapp.state.window import segment_interval_ms, windowed_changelog_settings
+from streamsapp.state.write_back import WriteBack
+
+_BOUNDS = Struct(">qq")
+_BY_KEY, _BY_TIME = b"\x00", b"\x01"
+_MARK = 8
+
+
+def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
+    """The changelog's key of a session."""
+    return key + _BOUNDS.pack(end_ms, start_ms)
+
+
+def _bounds(logical: bytes) -> tuple[int, int]:
+    """The end and the start of a session."""
+    end, start = _BOUNDS.unpack_from(logical, len(logical) - _BOUNDS.size)
+    return end, start
+
+
+def _end_of(logical: bytes) -> int:
+    return _bounds(logical)[0]
+
+
+class IndexedSegments(Segments):
+    """Keys of sessions that are found by key and by time."""
+
+    def physical(self, key: bytes, timestamp: int) -> bytes:
+        return self.prefix(timestamp // self._interval) + _BY_KEY + key
+
+    def by_time(self, logical: bytes, end_ms: int) -> bytes:
+        """The other key of the same entry."""
+        at = len(logical) - _BOUNDS.size
+        return self.prefix(end_ms // self._interval) + _BY_TIME + logical[at:] + logical[:at]
+
+    @staticmethod
+    def logical(physical: bytes) -> bytes:
+        return physical[_MARK + 1 :]
+
+    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
+        placed = super().placed(records)
+        logical = ((self.logical(key), record) for key, record in placed)
+        return [*placed, *((self.by_time(key, _end_of(key)), record) for key, record in logical)]
+
+    def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
+        mark = _BY_KEY[0]
+        return ((key[_MARK + 1 :], entry) for key, entry in writes.items() if key[_MARK] == mark)
+
+
+class SessionStoreImpl:
+    """Values by key and session."""
+
+    def __init__(self, parts: StoreParts, segments: Segments, kind: SessionType) -> None:
+        self._name = parts.name
+        self._segments = segments
+        self._type = kind
+        self._context_timestamp = parts.context_timestamp
+        self._deserialize_key = parts.key_serde.deserialize
+        self._layers = parts.layers
+        self._write = parts.layers.write
+        #: Fast protocol: the bytes of a key.
+        self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
+        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
+        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
+        self.from_stored: Callable[[Any], Any] = parts.format.from_stored
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
+
+    def read(self, key: bytes, start_ms: int, end_ms: int) -> Any:
+        """What is stored for a session, ``None`` where there is nothing."""
+        if end_ms < self._readable_from:
+            return None
+        logical = session_key(key, start_ms, end_ms)
+        return self._layers.read(self._segments.physical(logical, end_ms))[0]
+
+    def write(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
+        """Put or delete a session."""
+        segments = self._segments
+        segments.observe(end_ms)
+        if end_ms < segments.deleted_before:
+            return
+        logical = session_key(key, start_ms, end_ms)
+        self._write(segments.physical(logical, end_ms), stored, timestamp)
+        if isinstance(segments, IndexedSegments):
+            self._write(segments.by_time(logical, end_ms), stored, timestamp)
+
+    def scan(self, key: bytes, from_end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, int, Any]]:
+        """``(start, end, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
+        segments, layers = self._segments, self._layers
+        first, size = max(from_end_ms, self._readable_from, 0), None
+        for segment in _directed(segments.between(first, MAX_TIMESTAMP), reverse):
+            prefix = self._prefix(segment) + key
+            size = len(prefix) + _BOUNDS.size
+            low, high = prefix + _BOUNDS.pack(first, 0), prefix + b"\xff"
+            for physical, (stored, _) in layers.scan(low, high, reverse=reverse):
+                # Of another key, which continues as this one's sessions do.
+                if len(physical) == size:
+                    end, start = _bounds(physical)
+                    yield start, end, stored
+
+    @property
+    def stream_time(self) -> int:
+        """The latest end of all sessions that were ever written, -1 if none was."""
+        return self._segments.stream_time
+
+    def expired_at(self, stream_time: int) -> int:
+        """The earliest end that is still kept once a session that ends at ``stream_time`` was written."""
+        return self._segments.expired_at(stream_time)
+
+    def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
+        """All sessions that end between, both inclusive, by end, start and key (in memory by end, key and start
+        backward); each with its end as timestamp. For stores that are indexed by time."""
+        found = self._by_time(from_ms, to_ms)
+        if self._type.in_memory:
+            found = _sorted(found, lambda each: each[0][0], _memory_order, reverse=False)
+        for (end, key, start), stored in found:
+            yield Windowed(self._deserialize_key(key), start, end), (stored, end)
+
+    # ---- for users -----------------------------------------------------------------------------------------------
+
+    def put(self, session: Windowed[Any], value: Any) -> None:
+        """The value of a session; ``None`` deletes it."""
+        key, start, end = self._checked(session)
+        stored = None if value is None else self.to_stored(session.key, value)
+        self.write(key, start, end, stored, self._context_timestamp())
+
+    def remove(self, session: Windowed[Any]) -> None:
+        """Delete a session."""
+        self.put(session, None)
+
+    def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
+        """The value of a session with these bounds, ``None`` if there is none."""
+        return self.from_stored(self.read(self._key(key), start_ms, end_ms))
+
+    def find_sessions(
+        self, key: Any, earliest_end_ms: int, latest_start_ms: int
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """A key's sessions that end at ``earliest_end_ms`` or later and start at ``latest_start_ms`` or earlier."""
+        return self._found(key, earliest_end_ms, latest_start_ms, reverse=False)
+
+    def backward_find_sessions(
+        self, key: Any, earliest_end_ms: int, latest_start_ms: int
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, the latest session first."""
+        return self._found(key, earliest_end_ms, latest_start_ms, reverse=True)
+
+    def find_sessions_range(
+        self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is open)."""
+        return self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=False)
+
+    def backward_find_sessions_range(
+        self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, backward."""
+        return self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=True)
+
+    def fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """All sessions of a key, by end."""
+        return self._found(key, 0, MAX_TIMESTAMP, reverse=False)
+
+    def backward_fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, the latest session first."""
+        return self._found(key, 0, MAX_TIMESTAMP, reverse=True)
+
+    def fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """All sessions of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is open); segment by segment,
+        in a segment by key and end; of a store in memory by end and key."""
+        return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=False)
+
+    def backward_fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+        """The same, backward."""
+        return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=True)
+
+    def open(self) -> None:
+        """Writes are taken again."""
+        self._write = self._layers.write
+
+    def close(self) -> None:
+        """Writes raise from here on."""
+        self._write = self._refuse_write
+
+    @property
+    def _readable_from(self) -> int:
+        return self._segments.stream_time - self._type.retention_ms + 1
+
+    def _prefix(self, segment: int) -> bytes:
+        prefix = self._segments.prefix(segment)
+        return prefix + _BY_KEY if self._type.by_time else prefix
+
+    def _found(
+        self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        found = self.scan(self._key(key), earliest_end_ms, reverse=reverse)
+        value = self.from_stored
+        return ((Windowed(key, start, end), value(stored)) for start, end, stored in found if start <= latest_start_ms)
+
+    def _ranged(
+        self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        low = b"" if from_key is None else self._key(from_key)
+        high = None if to_key is None else self._key(to_key)
+        first = max(earliest_end_ms, self._readable_from, 0)
+        found: Iterable[_Found] = self._by_key(low, first, reverse)
+        if self._type.in_memory:
+            interval = self._type.interval_ms
+            found = _sorted(found, lambda each: each[0][0] // interval, _memory_order, reverse=reverse)
+        for (end, key, start), stored in found:
+            if low <= key and (high is None or key <= high) and end >= first and start <= latest_start_ms:
+                yield Windowed(self._deserialize_key(key), start, end), self.from_stored(stored)
+
+    def _by_key(self, low: bytes, from_ms: int, reverse: bool) -> Iterator[_Found]:
+        """Sessions of keys from ``low`` on; segment by segment, in a segment by key and end."""
+        logical_of = self._segments.logical
+        for segment in _directed(self._segments.between(from_ms, MAX_TIMESTAMP), reverse):
+            prefix = self._prefix(segment)
+            last = (
+                self._segments.prefix(segment) + _BY_TIME if self._type.by_time else self._segments.prefix(segment + 1)
+            )
+            for physical, (stored, _) in self._layers.scan(prefix + low, last, reverse=reverse):
+                logical = logical_of(physical)
+                end, start = _bounds(logical)
+                yield (end, logical[: -_BOUNDS.size], start), stored
+
+    def _by_time(self, from_ms: int, to_ms: int) -> Iterator[_Found]:
+        """Sessions that end between, by end, start and key."""
+        for segment in self._segments.between(from_ms, to_ms):
+            prefix = self._segments.prefix(segment) + _BY_TIME
+            low, high = prefix + _BOUNDS.pack(from_ms, 0), prefix + _BOUNDS.pack(to_ms + 1, 0)
+            for physical, (stored, _) in self._layers.scan(low, high, reverse=False):
+                end, start = _BOUNDS.unpack_from(physical, len(prefix))
+                yield (end, physical[len(prefix) + _BOUNDS.size :], start), stored
+
+    def _checked(self, session: Windowed[Any]) -> tuple[bytes, int, int]:
+        if not isinstance(session, Windowed):
+            raise StateStoreError(
+                f"session store {self._name!r} keeps values by Windowed(key, start_ms, end_ms), got "
+                f"{type(session).__name__}"
+            )
+        if not 0 <= session.start_ms <= session.end_ms:
+            raise StateStoreError(
+                f"session store {self._name!r}: a session from {session.start_ms} to {session.end_ms} does not exist; "
+                "give milliseconds since the epoch, the end not before the start"
+            )
+        return self._key(session.key), session.start_ms, session.end_ms
+
+    def _key(self, key: Any) -> bytes:
+        if key is None:
+            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
+        return self.key_bytes(key)
+
+    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
+
+
+@dataclass(frozen=True)
+class SessionType:
+    """Stores of sessions."""
+
+    retention_ms: int
+    #: Sessions are found by their end, too, for whoever asks for all that ended in a range of time.
+    by_time: bool = False
+    #: Whoever reads the sessions of many keys gets them by end and key, not by segment and key.
+    in_memory: bool = False
+
+    #: The changelog has the raw aggregate, with the timestamp of the record in process.
+    keeps_timestamps = False
+
+    @property
+    def interval_ms(self) -> int:
+        """How long a segment is."""
+        return segment_interval_ms(self.retention_ms)
+
+    @property
+    def name(self) -> str:
+        """With the interval, as the keys of another one are different."""
+        return f"session{'_by_time' if self.by_time else ''}-{self.interval_ms}"
+
+    @property
+    def changelog_settings(self) -> Mapping[str, str]:
+        return windowed_changelog_settings(self.retention_ms)
+
+    def format(self, value_serde: Any) -> EntryFormat:
+        return PlainFormat(value_serde)
+
+    def layout(self) -> Segments:
+        # A session closes one millisecond after the least retention has passed: until then its result can be sent.
+        if self.by_time:
+            return IndexedSegments(self.retention_ms + 1, self.interval_ms, _end_of)
+        return Segments(self.retention_ms, self.interval_ms, _end_of)
+
+    def facade(self, parts: StoreParts) -> SessionStoreImpl:
+        assert isinstance(parts.layout, Segments)
+        return SessionStoreImpl(parts, parts.layout, self)
+
+    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
+        return None
+
+
+#: ``((end, key, start), stored)``
+_Found = tuple[tuple[int, bytes, int], Any]
+
+
+def _memory_order(found: _Found) -> tuple[int, bytes, int]:
+    end, key, start = found[0]
+    return end, key, -start
+
+
+def _sorted(
+    found: Iterable[_Found], group: Callable[[_Found], int], order: Callable[[_Found], Any], *, reverse: bool
+) -> Iterator[_Found]:
+    """In another order within each group; groups follow each other in order of time."""
+    for _, each in groupby(found, group):
+        yield from sorted(each, key=order, reverse=reverse)
+
+
+def _directed(segments: range, reverse: bool) -> range:
+    return segments[::-1] if reverse else segments
