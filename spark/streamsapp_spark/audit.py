@@ -18,19 +18,19 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, HistoryRange
 from streamsapp.runtime.layout import Layout, lay_out
-from streamsapp_spark.audit_plan import AuditPlan, Known, Planner
+from streamsapp_spark.audit_plan import AuditFacts, AuditPlan, AuditPlanner
 from streamsapp_spark.audit_report import AuditReport
 from streamsapp_spark.audit_task import AuditWork, Message, audited_stores, auditing, decoded
 from streamsapp_spark.command import Command
-from streamsapp_spark.end_offsets import Bounds
-from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
+from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.history import KafkaHistory
-from streamsapp_spark.job import Job
 from streamsapp_spark.progress import Progress
-from streamsapp_spark.reports import Address, Listener
-from streamsapp_spark.rows import NOBODY
+from streamsapp_spark.replay_job import ReplayJob
 from streamsapp_spark.session import session
+from streamsapp_spark.stage_frames import StageFrames, cancelled_when_hopeless, compute, spark_partitions_of
+from streamsapp_spark.stage_rows import NOBODY
 from streamsapp_spark.stages import Stages
+from streamsapp_spark.worker_reports import Address, Listener
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ class _Audit(Command):
         layout, _ = lay_out(self._topology, self._config, self._partitions, _missing)
         stages = Stages(layout)
         self._refuse_unknown_store(stages)
-        plan = Planner(stages, self._known(layout), self._options.store).plan()
+        plan = AuditPlanner(stages, self._known(layout), self._options.store).plan()
         report = AuditReport(plan, stages, as_json=self._options.output == "json")
         if plan.parts:
             with session(self._java) as spark:
@@ -64,14 +64,14 @@ class _Audit(Command):
             known = ", ".join(stores) or "none"
             raise ManifestError([f"--store: no snapshot holds a store {self._options.store!r}; those that do: {known}"])
 
-    def _known(self, layout: Layout) -> Known:
+    def _known(self, layout: Layout) -> AuditFacts:
         bootstrap = Bootstraps(self._objects, self._id).newest()
         done = None if bootstrap is None or not bootstrap.is_done else bootstrap.done()
-        return Known(
+        return AuditFacts(
             self._config,
             self._objects,
             GroupAdmin(self._config).committed(),
-            Bounds(self._config, {each for plan in layout.plans.values() for each in plan.inputs}),
+            PartitionOffsets(self._config, {each for plan in layout.plans.values() for each in plan.inputs}),
             None if bootstrap is None else bootstrap.begun(),
             done,
         )
@@ -84,14 +84,14 @@ class _Audit(Command):
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
             work = self._work(listener.address, stages, plan)
-            frames = Frames(spark, KafkaHistory(), stages, work, auditing(work))
+            frames = StageFrames(spark, KafkaHistory(), stages, work, auditing(work))
             for number in plan.parts:
                 if report.failed_above(number):
                     report.skip(number)
                     continue
                 frames.make(number)
                 frame = frames.keep(number)
-                act(frame, progress)
+                compute(frame, progress)
                 for message in _messages(frame):
                     report.take(message)
 
@@ -100,13 +100,13 @@ class _Audit(Command):
         partitions = {
             TopicPartition(topic, number) for topic in shared for number in range(stages.layout.sources[topic])
         }
-        bounds = Bounds(self._config, partitions)
+        bounds = PartitionOffsets(self._config, partitions)
         of_globals = [HistoryRange(*each, bounds.lows[each], bounds.highs[each]) for each in sorted(partitions)]
         return AuditWork(
-            Job.of(self._app, self._options.file.parent, self._partitions, report_to),
+            ReplayJob.of(self._app, self._options.file.parent, self._partitions, report_to),
             (*plan.ranges, *of_globals),
             tuple(plan.internal),
-            slots_of(stages),
+            spark_partitions_of(stages),
             tasks=frozenset(map(str, plan.tasks)),
             snapshots=plan.snapshots,
             store=self._options.store,

@@ -18,22 +18,22 @@ from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp_spark.audit_task import audited_stores
-from streamsapp_spark.end_offsets import Bounds
-from streamsapp_spark.feeds import from_kafka
+from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.snapshots import NoSnapshotError, newest
 from streamsapp_spark.stages import Stages
+from streamsapp_spark.task_inputs import from_kafka
 
 _STOP = "stop the application, whose last snapshots are taken then, and audit it again"
 
 
 @dataclass(frozen=True)
-class Known:
+class AuditFacts:
     """What the cluster and the object store say of an application."""
 
     config: StreamsConfig
     objects: ObjectStore
     committed: Mapping[TopicPartition, int]
-    bounds: Bounds
+    bounds: PartitionOffsets
     begun: BootstrapBegun | None
     done: BootstrapDone | None
 
@@ -55,10 +55,10 @@ class AuditPlan:
     notes: list[str] = field(default_factory=list)
 
 
-class Planner:
+class AuditPlanner:
     """Makes one plan. A task that cannot be compared keeps only those from being compared that read what it wrote."""
 
-    def __init__(self, stages: Stages, known: Known, store: str | None) -> None:
+    def __init__(self, stages: Stages, known: AuditFacts, store: str | None) -> None:
         self._stages = stages
         self._known = known
         self._store = store

@@ -9,7 +9,7 @@ import orjson
 
 from streamsapp.record import TaskId
 from streamsapp_spark.audit_plan import AuditPlan
-from streamsapp_spark.audit_task import Audited, Failed, Finding, Message, Observed
+from streamsapp_spark.audit_task import Audited, Failed, Finding, Message, OffsetsUsed
 from streamsapp_spark.stages import Stages
 
 
@@ -49,7 +49,7 @@ class AuditReport:
             case Failed():
                 self._failed.add(TaskId.parse(message.task))
                 self._plan.faults.append(message.error)
-            case Observed():
+            case OffsetsUsed():
                 self._observed[TaskId.parse(message.task)] = message.topics
             case Audited():
                 self._add(message)

@@ -19,9 +19,9 @@ from streamsapp.errors import StreamsError
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.task_stores import TaskStores
-from streamsapp_spark.comparing import Comparison, Words
-from streamsapp_spark.rows import InputRows, message_batch
+from streamsapp_spark.database_comparison import Comparison, EntryText
 from streamsapp_spark.snapshots import bring, database_of, numbered
+from streamsapp_spark.stage_rows import InputRows, message_batch
 from streamsapp_spark.task_run import HOPELESS, Batches, TaskRun, Work, is_last_try, run_task
 
 _BATCH = 1_000
@@ -67,7 +67,7 @@ class Failed(Struct, frozen=True, tag="failed"):
     error: str
 
 
-class Observed(Struct, frozen=True, tag="observed"):
+class OffsetsUsed(Struct, frozen=True, tag="observed"):
     """A task whose code asks for the offsets of repartition topics, told before its differences: an offset there is
     the network's doing, so the replay has others, and what is made of them differs without being wrong."""
 
@@ -76,7 +76,7 @@ class Observed(Struct, frozen=True, tag="observed"):
 
 
 #: What a task tells the driver.
-Message: TypeAlias = Finding | Audited | Failed | Observed
+Message: TypeAlias = Finding | Audited | Failed | OffsetsUsed
 
 _decoder = msgspec.json.Decoder(Message)
 
@@ -117,7 +117,7 @@ def _replayed(work: AuditWork, run: TaskRun, rows: InputRows) -> Batches:
         observed = replay.observed(run.app.layout.repartition_topics)
         if observed:
             topics = sorted({each.topic for each in observed})
-            yield message_batch([msgspec.json.encode(Observed(str(run.plan.id), topics))])
+            yield message_batch([msgspec.json.encode(OffsetsUsed(str(run.plan.id), topics))])
         if snapshot is not None:
             yield from _in_batches(_compared(work, run, replay.stores, snapshot))
 
@@ -141,7 +141,7 @@ def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snaps
         for store in audited_stores(run.plan.sub_topology.stores, work.store):
             family = families[store.name]
             comparison = Comparison(expected.scan(family, b"", None, False), found.scan(family, b"", None, False))
-            words = Words(store, run.plan.changelog_topics.get(store.name, store.name), run.config)
+            words = EntryText(store, run.plan.changelog_topics.get(store.name, store.name), run.config)
             offset = snapshot.stores[store.name].offset if store.name in snapshot.stores else -1
             differences = 0
             for differences, (key, was, is_) in enumerate(comparison, 1):  # noqa: B007 - counted

@@ -36,15 +36,15 @@ from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.layout import Layout, fingerprint, make_layout
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
-from streamsapp_spark.end_offsets import Bounds, refuse_other
-from streamsapp_spark.frames import Frames, act, cancelled_when_hopeless, slots_of
+from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, ParquetHistory, check_source
-from streamsapp_spark.job import Job
 from streamsapp_spark.preconditions import INSTEAD, has_gone_on, refuse_running, refuse_used
 from streamsapp_spark.progress import Progress
-from streamsapp_spark.reports import Address, Listener
+from streamsapp_spark.replay_job import ReplayJob
 from streamsapp_spark.session import session
+from streamsapp_spark.stage_frames import StageFrames, cancelled_when_hopeless, compute, spark_partitions_of
 from streamsapp_spark.stages import Stages
+from streamsapp_spark.worker_reports import Address, Listener
 
 log = logging.getLogger(__name__)
 
@@ -123,13 +123,13 @@ class _Bootstrap(Command):
 
     def _refuse_used(self, layout: Layout) -> None:
         changelogs = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
-        bounds = Bounds(self._config, changelogs)
+        bounds = PartitionOffsets(self._config, changelogs)
         records = {each: bounds.highs[each] - bounds.lows[each] for each in changelogs}
         records |= {each.of: each.until - each.start for each in self._internal(layout)}
         refuse_used(self._group, self._id, self._objects, records)
 
     def _ranges(self, history: History, layout: Layout) -> tuple[HistoryRange, ...]:
-        return history.ranges(Bounds(self._config, self._inputs(layout)), self._options.until)
+        return history.ranges(PartitionOffsets(self._config, self._inputs(layout)), self._options.until)
 
     def _begin(self, layout: Layout, history: History, of: tuple[HistoryRange, ...]) -> _Begun:
         begun = BootstrapBegun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
@@ -171,7 +171,7 @@ class _Bootstrap(Command):
     def _internal(self, layout: Layout) -> tuple[HistoryRange, ...]:
         """Repartition topics: what is in there is nobody's, and where readers go on is their end."""
         inputs = {each for plan in layout.plans.values() for each in plan.inputs}
-        bounds = Bounds(self._config, {each for each in inputs if each.topic in layout.repartition_topics})
+        bounds = PartitionOffsets(self._config, {each for each in inputs if each.topic in layout.repartition_topics})
         return tuple(HistoryRange(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
 
     # ---- replaying ---------------------------------------------------------------------------------------------
@@ -185,17 +185,17 @@ class _Bootstrap(Command):
         with Listener(host, progress.heard) as listener, progress:
             if needed:
                 bootstrap_work = self._work(listener.address, history, stages, work)
-                frames = Frames(spark, history, stages, bootstrap_work, bootstrapping(bootstrap_work))
+                frames = StageFrames(spark, history, stages, bootstrap_work, bootstrapping(bootstrap_work))
                 with cancelled_when_hopeless(spark, progress):
                     _replay_all(stages, frames, needed, progress)
         self._finish(stages, work, progress)
 
     def _work(self, report_to: Address, history: History, stages: Stages, work: _Begun) -> BootstrapWork:
         return BootstrapWork(
-            Job.of(self._app, self._options.file.parent, self._admin.partition_counts(), report_to),
+            ReplayJob.of(self._app, self._options.file.parent, self._admin.partition_counts(), report_to),
             work.begun.ranges,
             work.internal,
-            slots_of(stages),
+            spark_partitions_of(stages),
             rows_only=not isinstance(history, KafkaHistory),
             number=work.bootstrap.number,
             emit=self._options.emit,
@@ -247,7 +247,7 @@ class _Bootstrap(Command):
             consumer.close()
 
 
-def _replay_all(stages: Stages, frames: Frames, needed: list[int], progress: Progress) -> None:
+def _replay_all(stages: Stages, frames: StageFrames, needed: list[int], progress: Progress) -> None:
     """One action for all that nobody reads, and one for each that several read, which is kept."""
     last = []
     for number in needed:
@@ -256,8 +256,8 @@ def _replay_all(stages: Stages, frames: Frames, needed: list[int], progress: Pro
         if not readers:
             last.append(frame)
         elif len(readers) > 1:
-            act(frames.keep(number), progress)
-    act(reduce(DataFrame.union, last), progress)
+            compute(frames.keep(number), progress)
+    compute(reduce(DataFrame.union, last), progress)
 
 
 def _fingerprints(layout: Layout) -> dict[str, str]:

@@ -16,11 +16,11 @@ import pyarrow as pa
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Bootstraps, TaskDone
 from streamsapp.tasks.output import OutputRecord
-from streamsapp_spark.output import Output
-from streamsapp_spark.publishing import Publisher, has_snapshot, input_points
+from streamsapp_spark.kafka_output import KafkaOutput
 from streamsapp_spark.repartition_offsets import moved_on
 from streamsapp_spark.replay import Replay
-from streamsapp_spark.rows import InputRows
+from streamsapp_spark.snapshot_publisher import Publisher, has_snapshot, input_points
+from streamsapp_spark.stage_rows import InputRows
 from streamsapp_spark.task_run import Batches, TaskRun, Work, run_task
 
 #: Results that wait to be written at most.
@@ -68,7 +68,7 @@ def _written(
     """Replay, and write changelogs and results. Returns the ends of repartition partitions that were moved on."""
     internal = run.app.layout.repartition_topics
     results: list[OutputRecord] = []
-    output = Output(run.plan, run.config)
+    output = KafkaOutput(run.plan, run.config)
     try:
         for advance, batches in run.advances(replay, rows):
             yield from batches

@@ -18,8 +18,8 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp_spark.end_offsets import Bounds
-from streamsapp_spark.feeds import from_kafka
+from streamsapp_spark.end_offsets import PartitionOffsets
+from streamsapp_spark.task_inputs import from_kafka
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _NAMED = 5
 _MOST_GAPS = 1_000_000
 
 
-class Gap(NamedTuple):
+class MissingOffsets(NamedTuple):
     """Offsets without a row: from ``start`` up to, and without, ``end``."""
 
     start: int
@@ -60,7 +60,7 @@ class Completeness:
     #: Whether the user has said that offsets without a row, and partitions without any, are right.
     accepts_gaps: bool
 
-    def ranges(self, bounds: Bounds) -> tuple[HistoryRange, ...]:
+    def ranges(self, bounds: PartitionOffsets) -> tuple[HistoryRange, ...]:
         """The offsets that the files have of every partition; ``ManifestError`` names everything that is wrong."""
         counts, faults = self._counts(bounds.highs)
         ranges = []
@@ -131,25 +131,27 @@ class Completeness:
         elif count.low:
             log.warning("%s begins at offset %d: what was before it is not part of the state", partition, count.low)
 
-    def _judged(self, partition: TopicPartition, gaps: Sequence[Gap], low: int) -> Iterator[str]:
+    def _judged(self, partition: TopicPartition, gaps: Sequence[MissingOffsets], low: int) -> Iterator[str]:
         """Gaps that hold records in Kafka, and those of which Kafka knows nothing any more."""
-        unknown = [Gap(gap.start, min(gap.end, low)) for gap in gaps if gap.start < low]
+        unknown = [MissingOffsets(gap.start, min(gap.end, low)) for gap in gaps if gap.start < low]
         if unknown:
             yield (
                 f"{partition}: there are no rows of the offsets {_named(unknown)}, and Kafka, which begins at {low}, "
                 "cannot tell whether these were records: add the files that lack; or, if compaction or transactions "
                 f"left them out, say so with {ACCEPT}"
             )
-        lost = self._in_kafka(partition, [Gap(max(gap.start, low), gap.end) for gap in gaps if gap.end > low])
+        lost = self._in_kafka(
+            partition, [MissingOffsets(max(gap.start, low), gap.end) for gap in gaps if gap.end > low]
+        )
         if lost:
             yield (
                 f"{partition}: there are no rows of the offsets {_named(lost)}, and Kafka has records there: add the "
                 "files that lack, or take the history --from kafka"
             )
 
-    def _in_kafka(self, partition: TopicPartition, gaps: Sequence[Gap]) -> list[Gap]:
+    def _in_kafka(self, partition: TopicPartition, gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]:
         """The offsets in gaps at which Kafka has a record, as many as a message names and one more."""
-        found: list[Gap] = []
+        found: list[MissingOffsets] = []
         if not gaps:
             return found
         waiting = iter(gaps)
@@ -159,7 +161,7 @@ class Completeness:
                 while gap.end <= offset and (later := next(waiting, None)) is not None:
                     gap = later
                 if gap.start <= offset < gap.end:
-                    found.append(Gap(offset, offset + 1))
+                    found.append(MissingOffsets(offset, offset + 1))
                     if len(found) > _NAMED:
                         return found
         return found
@@ -174,16 +176,16 @@ class Completeness:
         counted = self._of(partition).groupBy("offset").count().filter("count > 1").orderBy("offset")
         return ", ".join(str(row["offset"]) for row in counted.limit(_NAMED).collect())
 
-    def _gaps(self, partition: TopicPartition, start: int) -> list[Gap]:
+    def _gaps(self, partition: TopicPartition, start: int) -> list[MissingOffsets]:
         """The offsets from ``start`` on that have no row before one that has, in order."""
         before = functions.lag("offset", 1, start - 1).over(Window.orderBy("offset"))
         offsets = self._of(partition).select("offset").withColumn("before", before).filter("offset - before > 1")
         rows = offsets.orderBy("offset").limit(_MOST_GAPS + 1).collect()
         if len(rows) > _MOST_GAPS:
             raise ManifestError([f"--from: {partition}: more than {_MOST_GAPS:,} gaps; {ACCEPT} accepts them unseen"])
-        return [Gap(row["before"] + 1, row["offset"]) for row in rows]
+        return [MissingOffsets(row["before"] + 1, row["offset"]) for row in rows]
 
 
-def _named(gaps: Sequence[Gap]) -> str:
+def _named(gaps: Sequence[MissingOffsets]) -> str:
     named = ", ".join(map(str, gaps[:_NAMED]))
     return f"{named}, ..." if len(gaps) > _NAMED else named

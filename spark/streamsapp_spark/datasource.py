@@ -34,7 +34,7 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
 from streamsapp.tasks.assembly import task_stores
-from streamsapp_spark.job import Application, Job, application
+from streamsapp_spark.replay_job import Application, ReplayJob, application
 from streamsapp_spark.snapshots import bring, newest, numbered, tasks_with
 
 _BATCH = 10_000
@@ -74,7 +74,7 @@ class StreamsAppDataSource(DataSource):
 class _Table:
     """A store, as plain data."""
 
-    job: Job
+    job: ReplayJob
     store: str
     #: Names of serdes.
     key_kind: str
@@ -169,17 +169,17 @@ def _option(options: dict[str, str], name: str) -> str:
     return found
 
 
-def _job(path: str) -> Job:
+def _job(path: str) -> ReplayJob:
     """What workers need; the broker tells how many tasks there have to be."""
     app = load(Path(path))
     config = to_config(app, code=user_code(app, Path(path).parent))
     if config.remote_state is None:
         raise ConfigError(f"{path}: spec.remoteState: is not set, so there are no snapshots to read")
     partitions = TopicAdmin(client_properties.admin(config)).partition_counts()
-    return Job.of(app, Path(path).parent, partitions, ("", 0, ""))
+    return ReplayJob.of(app, Path(path).parent, partitions, ("", 0, ""))
 
 
-def _table(job: Job, store: str) -> _Table:
+def _table(job: ReplayJob, store: str) -> _Table:
     app = application(job)
     builder = _builder(app, store)
     key, value = (

@@ -28,7 +28,7 @@ _TIMEOUT = 30.0
 log = client_log(__name__)
 
 
-class Bounds:
+class PartitionOffsets:
     """Where partitions begin and end now."""
 
     def __init__(self, config: StreamsConfig, partitions: Collection[TopicPartition]) -> None:
@@ -55,7 +55,7 @@ class Bounds:
             raise TopicError(f"cannot read the offsets of {named}: {error.args[0].str()}") from error
 
 
-def ranges(bounds: Bounds, until: str) -> tuple[HistoryRange, ...]:
+def ranges(bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
     """What is history of each partition; everything in ``until`` that does not fit is told."""
     wanted = {} if until == LATEST else _wanted(until, bounds.highs)
     made = []

@@ -21,9 +21,9 @@ from streamsapp.errors import ManifestError
 from streamsapp.manifest.history_end import LATEST
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp_spark.completeness import ACCEPT, Completeness
-from streamsapp_spark.end_offsets import Bounds, ranges
-from streamsapp_spark.rows import SOURCE, SQL_SCHEMA
+from streamsapp_spark.end_offsets import PartitionOffsets, ranges
 from streamsapp_spark.session import reason
+from streamsapp_spark.stage_rows import SOURCE, SQL_SCHEMA
 from streamsapp_spark.task_run import Work
 
 KAFKA = "kafka"
@@ -36,7 +36,7 @@ class History(Protocol):
 
     name: str
 
-    def ranges(self, bounds: Bounds, until: str) -> tuple[HistoryRange, ...]:
+    def ranges(self, bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
         """What of each partition there is, up to where the application goes on in Kafka."""
         ...
 
@@ -58,7 +58,7 @@ class KafkaHistory:
 
     name = KAFKA
 
-    def ranges(self, bounds: Bounds, until: str) -> tuple[HistoryRange, ...]:
+    def ranges(self, bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
         return ranges(bounds, until)
 
     def records(self, part: int, work: Work) -> None:
@@ -82,7 +82,7 @@ class ParquetHistory:
         if missing:
             raise ManifestError([f"--from: {path} lacks the columns {', '.join(sorted(missing))}"])
 
-    def ranges(self, bounds: Bounds, until: str) -> tuple[HistoryRange, ...]:
+    def ranges(self, bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
         """The offsets that the files have. Kafka has to go on from there, without a gap."""
         if until != LATEST:
             raise ManifestError(["--until: the end of the files decides; leave it out with --from parquet:"])

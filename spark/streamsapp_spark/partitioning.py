@@ -14,7 +14,7 @@ from streamsapp.tasks.output import OutputRecord
 _MASK = 0xFFFFFFFF
 
 
-def slots(number: int) -> list[int]:
+def repartition_keys(number: int) -> list[int]:
     """For each of ``number`` Spark partitions an integer whose row ``repartition(number, column)`` puts there."""
     found: dict[int, int] = {}
     for candidate in count():

@@ -14,7 +14,7 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import BootstrapDone
 from streamsapp.remote.manifest_chain import chains_of
 from streamsapp.remote.object_store import ObjectStore
-from streamsapp_spark.publishing import WRITER
+from streamsapp_spark.snapshot_publisher import WRITER
 
 INSTEAD = "stop every instance and run `streamsapp reset` to make the state anew, or give it another application id"
 

@@ -18,12 +18,14 @@ from streamsapp.errors import StateStoreError
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
-from streamsapp_spark.output import Output
+from streamsapp_spark.kafka_output import KafkaOutput
 
 _TIMEOUT = 60.0
 
 
-def moved_on(ends: Mapping[TopicPartition, int], output: Output, config: StreamsConfig) -> dict[TopicPartition, int]:
+def moved_on(
+    ends: Mapping[TopicPartition, int], output: KafkaOutput, config: StreamsConfig
+) -> dict[TopicPartition, int]:
     """``ends`` has how many records of each partition history had. Returns where the partitions end now: not before.
     Raises ``StateStoreError`` if the broker does not do it."""
     if not ends:

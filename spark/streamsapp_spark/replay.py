@@ -21,7 +21,7 @@ from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
-from streamsapp_spark.feeds import Feed
+from streamsapp_spark.task_inputs import Feed
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
 #: held back for a commit must be sent at the same places each time.

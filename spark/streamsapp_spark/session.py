@@ -16,9 +16,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.errors import ManifestError, StreamsError
-from streamsapp_spark.java import Java, cause_in, check_java
+from streamsapp_spark.java_process import JavaProcess, cause_in, check_java
 from streamsapp_spark.master import check_master, is_local
-from streamsapp_spark.rows import ORDER, SQL_SCHEMA, Row
+from streamsapp_spark.stage_rows import ORDER, SQL_SCHEMA, Row
 from streamsapp_spark.task_run import TRIES
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ _SETTINGS = {
 }
 
 
-def start_java(name: str, master: str, settings: Sequence[str]) -> Java:
+def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
     """Check all that can be checked before Spark runs, and start its Java process. ``settings`` are ``key=value`` and
     win over ours. Raises ``ManifestError`` if one is not, or if there is no Java, ``StreamsError`` for a dead master.
     """
@@ -70,11 +70,11 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> Java:
     check_master(master)
     check_java()
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    return Java(conf)
+    return JavaProcess(conf)
 
 
 @contextmanager
-def session(java: Java) -> Iterator[SparkSession]:
+def session(java: JavaProcess) -> Iterator[SparkSession]:
     """A session that works, and ends with the block; ``StreamsError`` if there is none. On the main thread."""
     gateway, master = java.gateway(), java.conf.get("spark.master")
     on_interrupt = signal.getsignal(signal.SIGINT)

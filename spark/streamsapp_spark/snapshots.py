@@ -19,7 +19,7 @@ from streamsapp.remote.object_store import ObjectDamagedError, ObjectMissingErro
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 from streamsapp.remote.snapshot_fetch import DATABASE
 from streamsapp.state.rocksdb import TaskDatabase
-from streamsapp_spark.job import Application
+from streamsapp_spark.replay_job import Application
 
 _DOWNLOADS = 8
 

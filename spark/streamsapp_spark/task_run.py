@@ -23,13 +23,13 @@ from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime import garbage
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.tasks.stream_task import TaskPlan
-from streamsapp_spark.feeds import Feed, from_kafka, from_rows
-from streamsapp_spark.globals import global_stores
-from streamsapp_spark.job import Application, Job, application
+from streamsapp_spark.global_stores import global_stores
 from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
-from streamsapp_spark.reports import Reporter
-from streamsapp_spark.rows import InputRows, OutputRows
+from streamsapp_spark.replay_job import Application, ReplayJob, application
+from streamsapp_spark.stage_rows import InputRows, OutputRows
+from streamsapp_spark.task_inputs import Feed, from_kafka, from_rows
+from streamsapp_spark.worker_reports import Reporter
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -44,7 +44,7 @@ HOPELESS = (UserInputError, DeserializationError, SerializationError, Processing
 class Work:
     """What is to be replayed, for every task."""
 
-    job: Job
+    job: ReplayJob
     #: Of source topics, and of internal ones: of those nothing is read, and readers go on at their ends.
     ranges: tuple[HistoryRange, ...]
     internal: tuple[HistoryRange, ...]

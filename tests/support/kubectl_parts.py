@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from streamsapp_operator.plugin.documents import Answer, read_report
+from streamsapp_operator.plugin.documents import PodAnswer, read_report
 from streamsapp_operator.plugin.errors import PluginError
 from streamsapp_operator.plugin.session import Document, OperatorSeen, Session
 from streamsapp_operator.plugin.style import Style
@@ -81,7 +81,7 @@ def pod_document(number: int, **other: Any) -> Document:
     }
 
 
-def report(*tasks: Mapping[str, Any], state: str = "RUNNING") -> Answer:
+def report(*tasks: Mapping[str, Any], state: str = "RUNNING") -> PodAnswer:
     """What a pod answers."""
     body = {"state": state, "generation": 7, "tasks": list(tasks)}
     return read_report(json.dumps(body).encode(), NOW)
@@ -126,7 +126,7 @@ class FakeCluster:
     apps: list[Document]
     namespace: str = "default"
     pod_documents: Sequence[Document] = ()
-    answers: Mapping[str, Answer] = field(default_factory=dict)
+    answers: Mapping[str, PodAnswer] = field(default_factory=dict)
     topologies: Mapping[str, str] = field(default_factory=dict)
     seen_operators: list[OperatorSeen] | None = None
     annotated: list[Mapping[str, str | None]] = field(default_factory=list)
@@ -140,7 +140,7 @@ class FakeCluster:
     def pods(self, name: str) -> list[Document]:
         return list(self.pod_documents)
 
-    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, Answer]:
+    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, PodAnswer]:
         return {each["metadata"]["name"]: self.answers[each["metadata"]["name"]] for each in pods}
 
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
@@ -267,7 +267,7 @@ def blocked_rollout() -> FakeCluster:
                 standby("1_0", seen=25, counts=48_210),
                 state="REBALANCING",
             ),
-            "wordcount-2": Answer(fault="does not answer: the connection was closed"),
-            "wordcount-3": Answer(fault=""),
+            "wordcount-2": PodAnswer(fault="does not answer: the connection was closed"),
+            "wordcount-3": PodAnswer(fault=""),
         },
     )

@@ -20,12 +20,12 @@ from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.runtime.layout import lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.output import OutputRecord
-from streamsapp_spark.feeds import from_rows
-from streamsapp_spark.frames import slots_of
 from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Replay
-from streamsapp_spark.rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
+from streamsapp_spark.stage_frames import spark_partitions_of
+from streamsapp_spark.stage_rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
 from streamsapp_spark.stages import Stages
+from streamsapp_spark.task_inputs import from_rows
 
 Records = Mapping[TopicPartition, Sequence[RawRecord]]
 
@@ -73,7 +73,7 @@ class Staged:
         task.close()
 
     def _run_task(self, task_id: TaskId, shared: dict[str, Any]) -> None:
-        plan, slots = self.layout.plans[task_id], slots_of(self.stages)
+        plan, slots = self.layout.plans[task_id], spark_partitions_of(self.stages)
         internal = self.layout.repartition_topics
         if not self._results:
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)

@@ -23,9 +23,9 @@ from streamsapp_operator.children.names import NAME_LABEL, PORT, http_secret_nam
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import ApiError, Conflict, Forbidden, Gone, Rejected, error_of
 from streamsapp_operator.kube.kinds import POD, SECRET, STREAMS_APP, Kind
-from streamsapp_operator.plugin.documents import Answer, is_ready, read_report
+from streamsapp_operator.plugin.documents import PodAnswer, is_ready, read_report
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
-from streamsapp_operator.plugin.forward import Reply, UnreachableError, ask
+from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask
 from streamsapp_operator.plugin.session import Document, OperatorSeen
 from streamsapp_operator.plugin.text import clean
 
@@ -88,19 +88,19 @@ class KubeCluster:
             found = self._client.list(POD, self.namespace, f"{NAME_LABEL}={name}")
         return sorted(found, key=lambda pod: _ordinal(pod["metadata"]["name"]))
 
-    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, Answer]:
+    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, PodAnswer]:
         login = self._login(name)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             answers = list(pool.map(lambda pod: self._report(pod, login), pods))
         return {pod["metadata"]["name"]: answer for pod, answer in zip(pods, answers, strict=True)}
 
-    def _report(self, pod: Document, login: _Login) -> Answer:
+    def _report(self, pod: Document, login: _Login) -> PodAnswer:
         if not _runs(pod):
-            return Answer(fault="")
+            return PodAnswer(fault="")
         try:
             reply = self._ask(pod, "/status", login)
-        except UnreachableError as error:
-            return Answer(fault=str(error))
+        except PodUnreachableError as error:
+            return PodAnswer(fault=str(error))
         return read_report(reply.body, reply.at)
 
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
@@ -109,7 +109,7 @@ class KubeCluster:
         for pod in sorted(pods, key=lambda each: not is_ready(each)):
             try:
                 return self._ask(pod, f"/topology?format={form}", login).body.decode(errors="replace")
-            except UnreachableError as error:
+            except PodUnreachableError as error:
                 faults.append(f"  {pod['metadata']['name']}: {error}")
         raise PluginError("\n".join(["no pod tells its topology:", *faults]))
 
@@ -163,15 +163,15 @@ class KubeCluster:
             lines = []
         return _Login(tuple(lines), f"it does not accept the token in Secret {secret}")
 
-    def _ask(self, pod: Document, path: str, login: _Login) -> Reply:
+    def _ask(self, pod: Document, path: str, login: _Login) -> PodResponse:
         """What a pod answers. A token of today may not have reached it yet, so that of yesterday is tried too."""
         for token in login.tokens or (None,):
             reply = ask(self._configuration, self.namespace, pod["metadata"]["name"], PORT, path, token)
             if reply.status == HTTPStatus.OK:
                 return reply
             if reply.status != HTTPStatus.UNAUTHORIZED:
-                raise UnreachableError(f"answers with HTTP {reply.status}: {_said(reply.body)}")
-        raise UnreachableError(login.fault)
+                raise PodUnreachableError(f"answers with HTTP {reply.status}: {_said(reply.body)}")
+        raise PodUnreachableError(login.fault)
 
     @contextmanager
     def _told(self, doing: str) -> Iterator[None]:

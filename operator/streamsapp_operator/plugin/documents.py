@@ -21,7 +21,7 @@ class _Fields(Struct, frozen=True, kw_only=True, rename="camel"):
     pass
 
 
-class Snapshot(_Fields, frozen=True, kw_only=True):
+class ReportedSnapshot(_Fields, frozen=True, kw_only=True):
     """The newest snapshot of a store that a pod knows of."""
 
     epoch: int | None = None
@@ -37,7 +37,7 @@ class Snapshot(_Fields, frozen=True, kw_only=True):
         return self.confirmed_at or self.created_at
 
 
-class Store(_Fields, frozen=True, kw_only=True):
+class ReportedStore(_Fields, frozen=True, kw_only=True):
     name: str
     changelog: str = ""
     position: int | None = None
@@ -45,7 +45,7 @@ class Store(_Fields, frozen=True, kw_only=True):
     lag: int | None = None
     observed_at: datetime | None = None
     mode: str = ""
-    snapshot: Snapshot | None = None
+    snapshot: ReportedSnapshot | None = None
 
     @property
     def snapshot_lag(self) -> int | None:
@@ -56,20 +56,20 @@ class Store(_Fields, frozen=True, kw_only=True):
         return max(0, end - self.snapshot.offset)
 
 
-class Restore(_Fields, frozen=True, kw_only=True):
+class ReportedRestore(_Fields, frozen=True, kw_only=True):
     """What restoring a task takes, or took."""
 
     predicted_seconds: float | None = None
     observed_seconds: float | None = None
 
 
-class Task(_Fields, frozen=True, kw_only=True):
+class ReportedTask(_Fields, frozen=True, kw_only=True):
     id: str
     role: str
     state: str = ""
-    stores: tuple[Store, ...] = ()
+    stores: tuple[ReportedStore, ...] = ()
     input_lag: int | None = None
-    restore: Restore | None = None
+    restore: ReportedRestore | None = None
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -77,36 +77,36 @@ class Task(_Fields, frozen=True, kw_only=True):
         return tuple(int(part) for part in self.id.split("_") if part.isdigit())
 
 
-class Report(_Fields, frozen=True, kw_only=True):
+class StatusReport(_Fields, frozen=True, kw_only=True):
     """A pod's ``/status``."""
 
     state: str = ""
     generation: int | None = None
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[ReportedTask, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PodAnswer:
     """What a pod answered, by its own clock; or why it did not."""
 
-    report: Report | None = None
+    report: StatusReport | None = None
     #: The answer as it came, for ``-o json``.
     document: dict[str, Any] | None = None
     at: datetime | None = None
     fault: str | None = None
 
 
-def read_report(body: bytes, at: datetime | None) -> Answer:
+def read_report(body: bytes, at: datetime | None) -> PodAnswer:
     """A pod's answer; ``at`` is its Date."""
     try:
         document = msgspec.json.decode(body, type=dict[str, Any])
-        return Answer(msgspec.convert(document, Report), document, at)
+        return PodAnswer(msgspec.convert(document, StatusReport), document, at)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        return Answer(fault=f"its /status cannot be read: {error}")
+        return PodAnswer(fault=f"its /status cannot be read: {error}")
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class AppPod:
     """A pod of the application."""
 
     name: str
@@ -117,11 +117,11 @@ class Pod:
     revision: str
     node: str
     created: datetime | None
-    answer: Answer = Answer()
+    answer: PodAnswer = PodAnswer()
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class StreamsAppSummary:
     """An application as the API server has it."""
 
     name: str
@@ -139,11 +139,11 @@ class App:
     status: AppStatus
 
 
-def read_app(document: Mapping[str, Any]) -> App:
+def read_app(document: Mapping[str, Any]) -> StreamsAppSummary:
     """From the object."""
     metadata, spec = document["metadata"], document.get("spec") or {}
     rollout, usual = spec.get("rollout") or {}, RolloutSpec()
-    return App(
+    return StreamsAppSummary(
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
         created=read_time(metadata.get("creationTimestamp")),
@@ -158,11 +158,11 @@ def read_app(document: Mapping[str, Any]) -> App:
     )
 
 
-def read_pod(document: Mapping[str, Any], answer: Answer) -> Pod:
+def read_pod(document: Mapping[str, Any], answer: PodAnswer) -> AppPod:
     """From the object, with what the pod itself answered."""
     metadata, status = document["metadata"], document.get("status") or {}
     containers: Sequence[Mapping[str, Any]] = status.get("containerStatuses") or ()
-    return Pod(
+    return AppPod(
         name=metadata["name"],
         ready=is_ready(document),
         phase=_phase(metadata, status, containers),

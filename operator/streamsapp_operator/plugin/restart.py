@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from streamsapp_operator.children.names import RESTART_POD, RESTARTED_AT
 from streamsapp_operator.model.status import to_document
 from streamsapp_operator.plugin.arguments import add_command
-from streamsapp_operator.plugin.documents import App, read_app
+from streamsapp_operator.plugin.documents import StreamsAppSummary, read_app
 from streamsapp_operator.plugin.errors import FAILED, WRONG_INPUT, PluginError
 from streamsapp_operator.plugin.progress import Follower
 from streamsapp_operator.plugin.session import Session, warn
@@ -83,7 +83,7 @@ def _restart_pod(options: argparse.Namespace, session: Session) -> int:
 class _Wait:
     """Follows the restart that was asked for just now."""
 
-    def __init__(self, before: App, session: Session, timeout: float | None, *, quiet: bool) -> None:
+    def __init__(self, before: StreamsAppSummary, session: Session, timeout: float | None, *, quiet: bool) -> None:
         self._app = before
         self._session = session
         self._timeout = timeout
@@ -111,14 +111,14 @@ class _Wait:
             self._warn_if_forgotten(app)
             self._session.wait(_LOOK_SECONDS)
 
-    def _look(self) -> App:
+    def _look(self) -> StreamsAppSummary:
         app = read_app(self._session.cluster.app(self._app.name))
         self._tell(list(self._follower.look(app.status, self._session.now())))
         if not self._quiet and self._follower.outcome is None:
             self._session.overwrite(self._session.style.paint(self._follower.now_line(self._session.now()), Tone.DIM))
         return app
 
-    def _end(self, app: App) -> int:
+    def _end(self, app: StreamsAppSummary) -> int:
         if self._quiet:
             self._session.print_json(to_document(app.status)["rollout"])
         else:
@@ -130,7 +130,7 @@ class _Wait:
             self._session.overwrite("")
             self._session.print(lines)
 
-    def _warn_if_forgotten(self, app: App) -> None:
+    def _warn_if_forgotten(self, app: StreamsAppSummary) -> None:
         if self._follower.begun or self._warned or self._spent < _TAKEN_UP_SECONDS:
             return
         self._warned = True

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
 
 from streamsapp.clock import Clock
-from streamsapp_operator.plugin.documents import Answer
+from streamsapp_operator.plugin.documents import PodAnswer
 from streamsapp_operator.plugin.style import Style
 
 Document = dict[str, Any]
@@ -28,7 +28,7 @@ class OperatorSeen:
     running: bool = True
 
 
-class Cluster(Protocol):
+class ClusterAccess(Protocol):
     """One namespace of a cluster, with the rights of the user. Everything raises ``PluginError``."""
 
     @property
@@ -42,7 +42,7 @@ class Cluster(Protocol):
         """Its pods, by number."""
         ...
 
-    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, Answer]:
+    def reports(self, name: str, pods: Sequence[Document]) -> dict[str, PodAnswer]:
         """What the pods say of themselves, by name; asked at the same time."""
         ...
 
@@ -67,7 +67,7 @@ class Cluster(Protocol):
 class Session:
     """What there is to work with."""
 
-    cluster: Cluster
+    cluster: ClusterAccess
     out: TextIO
     style: Style
     clock: Clock

@@ -9,7 +9,7 @@ from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import read_app, seconds_since
 from streamsapp_operator.plugin.session import Document, Session, warn
 from streamsapp_operator.plugin.status import fetch
-from streamsapp_operator.plugin.tasks_view import Held, held_tasks, snapshots_table
+from streamsapp_operator.plugin.tasks_view import TaskOnPod, held_tasks, snapshots_table
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def _as_data(held: Sequence[Held]) -> Iterator[Document]:
+def _as_data(held: Sequence[TaskOnPod]) -> Iterator[Document]:
     for each in held:
         if each.task.role != "active":
             continue

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from streamsapp_operator.plugin.arguments import add_command
-from streamsapp_operator.plugin.documents import App, Pod, read_app, read_pod, seconds_since
+from streamsapp_operator.plugin.documents import AppPod, StreamsAppSummary, read_app, read_pod, seconds_since
 from streamsapp_operator.plugin.session import Document, OperatorSeen, Session
 from streamsapp_operator.plugin.status_view import status_lines
 from streamsapp_operator.plugin.style import Tone
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         session.wait(2.0)
 
 
-def fetch(name: str, session: Session) -> tuple[Document, list[Document], list[Pod]]:
+def fetch(name: str, session: Session) -> tuple[Document, list[Document], list[AppPod]]:
     """The application, its pods as objects, and the pods with what they say of themselves."""
     app, objects = session.cluster.app(name), session.cluster.pods(name)
     answers = session.cluster.reports(name, objects)
@@ -61,7 +61,7 @@ def _lines(name: str, session: Session) -> Iterator[str]:
         yield session.style.paint(f"  {nobody}", Tone.WARN)
 
 
-def forsaken(app: App, operators: Sequence[OperatorSeen] | None) -> str | None:
+def forsaken(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None) -> str | None:
     """That nobody looks after an application any more, as far as can be seen: what its status says is old then."""
     if operators is None:  # only what the application itself tells
         behind = app.status.observed_generation < app.generation
@@ -74,7 +74,7 @@ def forsaken(app: App, operators: Sequence[OperatorSeen] | None) -> str | None:
     return f"No operator runs ({why}): the status is as it was left, and nothing is done that is asked for."
 
 
-def unattended(app: App, operators: Sequence[OperatorSeen] | None) -> Iterator[str]:
+def unattended(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None) -> Iterator[str]:
     """Why nobody looks after an application, as far as can be seen."""
     yield f"No operator has looked at {app.name} yet."
     if operators is None:
@@ -90,7 +90,7 @@ def unattended(app: App, operators: Sequence[OperatorSeen] | None) -> Iterator[s
             yield f"{where} watches {watched}, not {app.namespace}: add it to the chart's watch.namespaces"
 
 
-def _as_data(app: Document, objects: Sequence[Document], pods: Sequence[Pod]) -> Document:
+def _as_data(app: Document, objects: Sequence[Document], pods: Sequence[AppPod]) -> Document:
     """The application as it is, and for each pod what it says itself or why it does not."""
     return {
         "app": app,

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from streamsapp_operator.model.status import AppStatus, Blocker, BootstrapStatus, Condition, RolloutStatus
-from streamsapp_operator.plugin.documents import App, Pod, read_time, seconds_since
+from streamsapp_operator.plugin.documents import AppPod, StreamsAppSummary, read_time, seconds_since
 from streamsapp_operator.plugin.style import Style, Tone
-from streamsapp_operator.plugin.table import Cell, Column, Row, render
+from streamsapp_operator.plugin.table import Column, Row, TableCell, render
 from streamsapp_operator.plugin.tasks_view import tasks_table
 from streamsapp_operator.plugin.text import UNKNOWN, age, brief, clean, count, fill, plural, seconds
 
@@ -39,7 +39,7 @@ _BLOCKERS = (
 _CONDITIONS = (Column(""), Column("CONDITION"), Column("STATUS"), Column("SINCE", right=True), Column("MESSAGE"))
 
 
-def status_lines(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterator[str]:
+def status_lines(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
     """All of it, from what matters most to the details."""
     yield from _head(app, now, style)
     yield ""
@@ -55,7 +55,7 @@ def status_lines(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> 
             yield from ("", style.title(title), *found)
 
 
-def _head(app: App, now: datetime, style: Style) -> Iterator[str]:
+def _head(app: StreamsAppSummary, now: datetime, style: Style) -> Iterator[str]:
     phase = clean(app.status.phase) if app.attended else "not attended to"
     tone = _health(app)
     where = style.between.join([f"namespace {app.namespace}", f"{age(seconds_since(app.created, now))} old"])
@@ -63,14 +63,14 @@ def _head(app: App, now: datetime, style: Style) -> Iterator[str]:
     yield f"{dot} {style.title(app.name)}  {said}  {style.paint(where, Tone.DIM)}"
 
 
-def _health(app: App) -> Tone:
+def _health(app: StreamsAppSummary) -> Tone:
     states = {each.type: each.status for each in app.status.conditions}
     if not app.attended or states.get("Degraded") == "True":
         return Tone.BAD
     return Tone.GOOD if states.get("Ready") == "True" else Tone.WARN
 
 
-def _summary(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterator[str]:
+def _summary(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
     status = app.status
     facts: list[tuple[str, str]] = [("pods", _pods_fact(app, pods, style))]
     if app.attended:
@@ -89,7 +89,7 @@ def _summary(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iter
         yield f"  {style.paint(fill(name, 9), Tone.DIM)}{fact}"
 
 
-def _pods_fact(app: App, pods: Sequence[Pod], style: Style) -> str:
+def _pods_fact(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> str:
     ready = sum(pod.ready for pod in pods)
     # An autoscaler's choice is in the StatefulSet only; what it has is what it wanted a moment ago.
     wanted = max(app.status.replicas, len(pods)) if app.autoscaled else app.replicas
@@ -106,7 +106,7 @@ def _tasks_fact(status: AppStatus, style: Style) -> str:
     return ", ".join([*parts, f"{tasks.standby} standby"])
 
 
-def _lag_fact(app: App, style: Style) -> str:
+def _lag_fact(app: StreamsAppSummary, style: Style) -> str:
     worst = app.status.standby_lag
     tone = Tone.PLAIN if app.status.tasks.standby == 0 or _at_most(worst, app.max_standby_lag) else Tone.BAD
     said = f"{count(worst)} of the worst standby" if app.status.tasks.standby else "no standbys"
@@ -171,24 +171,24 @@ def blockers_table(blockers: Sequence[Blocker], style: Style) -> Iterator[str]:
             each.store or "",
             "" if each.lag is None else count(each.lag),
             "" if each.age_seconds is None else age(each.age_seconds),
-            Cell(each.reason, Tone.WARN),
+            TableCell(each.reason, Tone.WARN),
         ]
         for each in blockers
     ]
     return render(_BLOCKERS, rows, style)
 
 
-def _conditions(app: App, now: datetime, style: Style) -> Iterator[str]:
+def _conditions(app: StreamsAppSummary, now: datetime, style: Style) -> Iterator[str]:
     rows: list[Row] = []
     for each in app.status.conditions:
         tone = condition_tone(each, app)
         since = age(seconds_since(read_time(each.last_transition_time), now))
         said = brief(f"{each.reason}: {each.message}" if each.message else each.reason)
-        rows.append([Cell(style.sign(tone), tone), each.type, each.status, since, said])
+        rows.append([TableCell(style.sign(tone), tone), each.type, each.status, since, said])
     return render(_CONDITIONS, rows, style)
 
 
-def condition_tone(condition: Condition, app: App) -> Tone:
+def condition_tone(condition: Condition, app: StreamsAppSummary) -> Tone:
     """Progressing is neither good nor bad; of the others one is bad when it is true."""
     if condition.type == "SnapshotsFresh" and not app.has_remote_state:
         return Tone.DIM
@@ -199,7 +199,7 @@ def condition_tone(condition: Condition, app: App) -> Tone:
     return Tone.GOOD if (condition.status == "True") != (condition.type == "Degraded") else Tone.BAD
 
 
-def _pods(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterator[str]:
+def _pods(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
     """A line for each, and what those said that could not be asked."""
     generations = {pod.answer.report.generation for pod in pods if pod.answer.report is not None}
     yield from render(_PODS, [_pod_row(app, pod, now, in_step=len(generations) < 2) for pod in pods], style)
@@ -208,20 +208,20 @@ def _pods(app: App, pods: Sequence[Pod], now: datetime, style: Style) -> Iterato
             yield style.paint(f"  {clean(pod.name)}: {clean(pod.answer.fault)}", Tone.WARN)
 
 
-def _pod_row(app: App, pod: Pod, now: datetime, *, in_step: bool) -> Row:
+def _pod_row(app: StreamsAppSummary, pod: AppPod, now: datetime, *, in_step: bool) -> Row:
     """Generations are told where they differ, restarts where there were any."""
     report, wanted = pod.answer.report, _wanted_revision(app.status)
     active = None if report is None else sum(task.role == "active" for task in report.tasks)
     state = pod.phase if pod.phase != "Running" else UNKNOWN if report is None else report.state
     return [
         pod.name,
-        Cell("yes", Tone.GOOD) if pod.ready else Cell("no", Tone.BAD),
-        Cell(state, Tone.PLAIN if state == "RUNNING" else Tone.WARN),
+        TableCell("yes", Tone.GOOD) if pod.ready else TableCell("no", Tone.BAD),
+        TableCell(state, Tone.PLAIN if state == "RUNNING" else Tone.WARN),
         count(active),
         count(None if report is None or active is None else len(report.tasks) - active),
         "" if report is None or in_step else count(report.generation),
-        Cell(pod.revision, Tone.DIM if pod.revision == wanted else Tone.WARN),
-        Cell(str(pod.restarts) if pod.restarts else "", Tone.WARN),
+        TableCell(pod.revision, Tone.DIM if pod.revision == wanted else Tone.WARN),
+        TableCell(str(pod.restarts) if pod.restarts else "", Tone.WARN),
         age(seconds_since(pod.created, now)),
         pod.node,
     ]

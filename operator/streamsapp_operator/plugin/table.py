@@ -17,7 +17,7 @@ _LEAST = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A text and what it means."""
 
     text: str
@@ -32,7 +32,7 @@ class Column:
     right: bool = False
 
 
-Row = Sequence[Cell | str]
+Row = Sequence[TableCell | str]
 
 
 def render(columns: Sequence[Column], rows: Sequence[Row], style: Style, indent: str = "  ") -> Iterator[str]:
@@ -41,7 +41,7 @@ def render(columns: Sequence[Column], rows: Sequence[Row], style: Style, indent:
     used = [index for index in range(len(columns)) if any(row[index].text for row in cells)]
     if not used:
         return
-    titles = [Cell(columns[index].title, Tone.DIM) for index in used]
+    titles = [TableCell(columns[index].title, Tone.DIM) for index in used]
     lines = [titles, *([row[index] for index in used] for row in cells)]
     widths = [max(width(line[at].text) for line in lines) for at in range(len(used))]
     rights = [columns[index].right for index in used]
@@ -50,8 +50,8 @@ def render(columns: Sequence[Column], rows: Sequence[Row], style: Style, indent:
         yield from _line(line, widths, rights, room, style, indent)
 
 
-def _cell(each: Cell | str) -> Cell:
-    return Cell(clean(each)) if isinstance(each, str) else Cell(clean(each.text), each.tone)
+def _cell(each: TableCell | str) -> TableCell:
+    return TableCell(clean(each)) if isinstance(each, str) else TableCell(clean(each.text), each.tone)
 
 
 def _room(widths: Sequence[int], style: Style, indent: str) -> int:
@@ -63,7 +63,7 @@ def _room(widths: Sequence[int], style: Style, indent: str) -> int:
 
 
 def _line(
-    line: Sequence[Cell], widths: Sequence[int], rights: Sequence[bool], room: int, style: Style, indent: str
+    line: Sequence[TableCell], widths: Sequence[int], rights: Sequence[bool], room: int, style: Style, indent: str
 ) -> Iterator[str]:
     *front, last = line
     parts = [

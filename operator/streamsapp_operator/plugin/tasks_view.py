@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby, zip_longest
 
-from streamsapp_operator.plugin.documents import App, Pod, Store, Task, seconds_since
+from streamsapp_operator.plugin.documents import AppPod, ReportedStore, ReportedTask, StreamsAppSummary, seconds_since
 from streamsapp_operator.plugin.style import Style, Tone
-from streamsapp_operator.plugin.table import Cell, Column, Row, render
+from streamsapp_operator.plugin.table import Column, Row, TableCell, render
 from streamsapp_operator.plugin.text import UNKNOWN, age, count, seconds, size
 
 _TASKS = (
@@ -38,11 +38,11 @@ _SNAPSHOTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class TaskOnPod:
     """One task on one pod."""
 
-    task: Task
-    pod: Pod
+    task: ReportedTask
+    pod: AppPod
 
     @property
     def at(self) -> datetime | None:
@@ -50,13 +50,13 @@ class Held:
         return self.pod.answer.at
 
 
-def held_tasks(pods: Sequence[Pod]) -> list[Held]:
+def held_tasks(pods: Sequence[AppPod]) -> list[TaskOnPod]:
     """Every task of every pod that answered, by number."""
-    held = [Held(task, pod) for pod in pods if pod.answer.report is not None for task in pod.answer.report.tasks]
+    held = [TaskOnPod(task, pod) for pod in pods if pod.answer.report is not None for task in pod.answer.report.tasks]
     return sorted(held, key=lambda each: (each.task.order, each.task.role != "active", each.pod.name))
 
 
-def tasks_table(app: App, pods: Sequence[Pod], style: Style) -> Iterator[str]:
+def tasks_table(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> Iterator[str]:
     """A block of lines per task: on the left who has it, on the right its stores and who stands by."""
     rows: list[Row] = []
     # What a pod has that does not answer is not known.
@@ -66,54 +66,58 @@ def tasks_table(app: App, pods: Sequence[Pod], style: Style) -> Iterator[str]:
     return render(_TASKS, rows, style)
 
 
-def _task_rows(app: App, held: Sequence[Held], nobody: str) -> Iterator[Row]:
+def _task_rows(app: StreamsAppSummary, held: Sequence[TaskOnPod], nobody: str) -> Iterator[Row]:
     actives = [each for each in held if each.task.role == "active"]
     others = [each for each in held if each.task.role != "active"]
-    left: list[list[Cell | str]] = [[each.pod.name, _state(each.task), count(each.task.input_lag)] for each in actives]
+    left: list[list[TableCell | str]] = [
+        [each.pod.name, _state(each.task), count(each.task.input_lag)] for each in actives
+    ]
     right = list(_store_rows(app, actives, others, nobody))
-    missing: list[Cell | str] = [Cell(nobody, Tone.BAD), "", ""]
+    missing: list[TableCell | str] = [TableCell(nobody, Tone.BAD), "", ""]
     for index, (front, back) in enumerate(zip_longest(left or [missing], right)):
         name = held[0].task.id if index == 0 else ""
         yield [name, *(front or ["", "", ""]), *(back or [""] * 6)]
 
 
-def _state(task: Task) -> Cell:
-    return Cell(task.state, Tone.PLAIN if task.state == "RUNNING" else Tone.WARN)
+def _state(task: ReportedTask) -> TableCell:
+    return TableCell(task.state, Tone.PLAIN if task.state == "RUNNING" else Tone.WARN)
 
 
-def _store_rows(app: App, actives: Sequence[Held], others: Sequence[Held], nobody: str) -> Iterator[list[Cell | str]]:
+def _store_rows(
+    app: StreamsAppSummary, actives: Sequence[TaskOnPod], others: Sequence[TaskOnPod], nobody: str
+) -> Iterator[list[TableCell | str]]:
     """A row per store and replica; a store that nobody stands by for has one all the same."""
     names = dict.fromkeys(store.name for each in (*actives, *others) for store in each.task.stores)
     for name in names:
         saved = _snapshot_age(app, name, actives)
         followers = [(each, store) for each in others for store in each.task.stores if store.name == name]
         if not followers:
-            yield [name, Cell(nobody, Tone.WARN if not app.has_remote_state else Tone.DIM), "", "", "", saved]
+            yield [name, TableCell(nobody, Tone.WARN if not app.has_remote_state else Tone.DIM), "", "", "", saved]
         for number, (each, store) in enumerate(followers):
             first = number == 0
             yield [name if first else "", *_follower(app, each, store), saved if first else ""]
 
 
-def _follower(app: App, each: Held, store: Store) -> list[Cell | str]:
+def _follower(app: StreamsAppSummary, each: TaskOnPod, store: ReportedStore) -> list[TableCell | str]:
     warming = f" ({each.task.role})" if each.task.role != "standby" else ""
     return [
         f"{each.pod.name}{warming}",
-        Cell(store.mode, Tone.PLAIN if store.mode == "updating" else Tone.WARN),
-        Cell(count(store.lag), Tone.PLAIN if _within(store.lag, app.max_standby_lag) else Tone.BAD),
+        TableCell(store.mode, Tone.PLAIN if store.mode == "updating" else Tone.WARN),
+        TableCell(count(store.lag), Tone.PLAIN if _within(store.lag, app.max_standby_lag) else Tone.BAD),
         _seen(app, each, store),
     ]
 
 
-def _seen(app: App, each: Held, store: Store) -> Cell:
+def _seen(app: StreamsAppSummary, each: TaskOnPod, store: ReportedStore) -> TableCell:
     past = seconds_since(store.observed_at, each.at)
-    return Cell(age(past), Tone.PLAIN if _within(past, app.max_observation_age_seconds) else Tone.BAD)
+    return TableCell(age(past), Tone.PLAIN if _within(past, app.max_observation_age_seconds) else Tone.BAD)
 
 
 def _within(amount: float | None, most: float) -> bool:
     return amount is not None and amount <= most
 
 
-def _snapshot_age(app: App, store: str, actives: Sequence[Held]) -> Cell | str:
+def _snapshot_age(app: StreamsAppSummary, store: str, actives: Sequence[TaskOnPod]) -> TableCell | str:
     """Nothing is said of snapshots where there is no remote state."""
     if not app.has_remote_state:
         return ""
@@ -123,10 +127,10 @@ def _snapshot_age(app: App, store: str, actives: Sequence[Held]) -> Cell | str:
         for each in held.task.stores
         if each.name == store and each.snapshot is not None
     ]
-    return Cell(age(ages[0])) if ages else Cell("none", Tone.WARN)
+    return TableCell(age(ages[0])) if ages else TableCell("none", Tone.WARN)
 
 
-def snapshots_table(held: Sequence[Held], style: Style) -> Iterator[str]:
+def snapshots_table(held: Sequence[TaskOnPod], style: Style) -> Iterator[str]:
     """A line per active task and store: the newest snapshot, and what a restore from it takes."""
     rows: list[Row] = []
     for of_task in (each for each in held if each.task.role == "active"):
@@ -135,10 +139,10 @@ def snapshots_table(held: Sequence[Held], style: Style) -> Iterator[str]:
     return render(_SNAPSHOTS, rows, style)
 
 
-def _snapshot_row(held: Held, store: Store, *, first: bool) -> list[Cell | str]:
+def _snapshot_row(held: TaskOnPod, store: ReportedStore, *, first: bool) -> list[TableCell | str]:
     saved = store.snapshot
     if saved is None:
-        return [store.name, "", Cell("none", Tone.WARN), "", "", "", "", held.pod.name if first else ""]
+        return [store.name, "", TableCell("none", Tone.WARN), "", "", "", "", held.pod.name if first else ""]
     restore = held.task.restore
     return [
         store.name,

@@ -10,7 +10,7 @@ from streamsapp import Consumed, Grouped, Serdes, StreamsBuilder, StreamsConfig,
 from streamsapp.runtime.layout import lay_out
 from streamsapp_spark.audit_plan import AuditPlan
 from streamsapp_spark.audit_report import AuditReport
-from streamsapp_spark.audit_task import Audited, Failed, Finding, Observed
+from streamsapp_spark.audit_task import Audited, Failed, Finding, OffsetsUsed
 from streamsapp_spark.stages import Stages
 
 TEXT = Serdes.string()
@@ -72,7 +72,7 @@ def test_differences_of_state_that_may_hold_offsets_are_not_judged(
     stages: Stages, plan: AuditPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = AuditReport(plan, stages, as_json=True)
-    report.take(Observed("1_0", ["app-x-repartition"]))
+    report.take(OffsetsUsed("1_0", ["app-x-repartition"]))
     for task in ("1_0", "1_1", "2_0"):  # it asked, it did not, and it reads what the first one writes
         differs(report, task)
     report.take(Audited("2_1", "store", 3, 0))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamsapp.errors import ManifestError, StreamsError
-from streamsapp_spark.java import cause_in, check_java
+from streamsapp_spark.java_process import cause_in, check_java
 from streamsapp_spark.master import check_master, is_local
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.tasks.output import OutputRecord
-from streamsapp_spark.partitioning import partition_of, slots
+from streamsapp_spark.partitioning import partition_of, repartition_keys
 
 
 def record(key: bytes | None, partition: int = -1) -> OutputRecord:
@@ -23,5 +23,5 @@ def test_records_without_a_key_go_to_every_partition_in_turn() -> None:
 
 def test_each_task_gets_a_spark_partition_of_its_own() -> None:
     # As Spark 4.0 computes pmod(hash(slot), 4); a test on a real session runs every task once.
-    assert slots(4) == [12, 6, 2, 0]
-    assert all(len(set(slots(number))) == number for number in (1, 2, 3, 10, 64))
+    assert repartition_keys(4) == [12, 6, 2, 0]
+    assert all(len(set(repartition_keys(number))) == number for number in (1, 2, 3, 10, 64))

@@ -8,7 +8,7 @@ from instances import eventually
 from streamsapp.record import TaskId
 from streamsapp.testing import MockClock
 from streamsapp_spark.progress import Progress
-from streamsapp_spark.reports import Listener, Reporter
+from streamsapp_spark.worker_reports import Listener, Reporter
 
 
 def progress(clock: MockClock) -> Progress:

@@ -10,7 +10,7 @@ import pytest
 
 from streamsapp import TaskId, TopicPartition
 from streamsapp.tasks.output import OutputRecord
-from streamsapp_spark.rows import ORDER, SCHEMA, SOURCE, InputRows, OutputRows, task_row
+from streamsapp_spark.stage_rows import ORDER, SCHEMA, SOURCE, InputRows, OutputRows, task_row
 
 PARTITIONS = 2
 SLOTS = {TopicPartition("words", number): (number, 1) for number in range(PARTITIONS)}

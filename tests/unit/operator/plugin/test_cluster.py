@@ -14,7 +14,7 @@ from streamsapp_operator.kube.errors import Forbidden
 from streamsapp_operator.kube.kinds import Kind
 from streamsapp_operator.plugin import cluster
 from streamsapp_operator.plugin.errors import PluginError
-from streamsapp_operator.plugin.forward import Reply, UnreachableError
+from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError
 
 TODAY, YESTERDAY = "of-today", "of-yesterday"
 STATUS = b'{"state":"RUNNING","generation":3,"tasks":[]}'
@@ -37,7 +37,7 @@ class FakeClient:
         return self.found
 
 
-Ask = Callable[[str, str, str | None], Reply]
+Ask = Callable[[str, str, str | None], PodResponse]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any] | None, A
     """A cluster with this Secret, whose pods answer a pod's name, a path and a token like this."""
 
     def make(found: dict[str, Any] | None, answer: Ask) -> cluster.KubeCluster:
-        def ask(_: object, namespace: str, pod: str, port: int, path: str, token: str | None) -> Reply:
+        def ask(_: object, namespace: str, pod: str, port: int, path: str, token: str | None) -> PodResponse:
             assert (namespace, port) == ("default", 8080)
             return answer(pod, path, token)
 
@@ -57,8 +57,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any] | None, A
 
 
 def admits(*tokens: str | None) -> Ask:
-    def answer(pod: str, path: str, token: str | None) -> Reply:
-        return Reply(200, STATUS, NOW) if token in tokens else Reply(401, b'{"error":"send a token"}', NOW)
+    def answer(pod: str, path: str, token: str | None) -> PodResponse:
+        return PodResponse(200, STATUS, NOW) if token in tokens else PodResponse(401, b'{"error":"send a token"}', NOW)
 
     return answer
 
@@ -90,16 +90,18 @@ def test_a_pod_that_accepts_no_token_is_told_with_the_reason(asked: Any, found: 
 
 
 def test_what_a_pod_answers_instead_is_told(asked: Any) -> None:
-    broken = asked(secret(TODAY), lambda pod, path, token: Reply(500, b'{"error":"failed; the log says why"}', NOW))
+    broken = asked(
+        secret(TODAY), lambda pod, path, token: PodResponse(500, b'{"error":"failed; the log says why"}', NOW)
+    )
     assert broken.reports("wordcount", [pod_document(0)])["wordcount-0"].fault == (
         "answers with HTTP 500: failed; the log says why"
     )
-    strange = asked(secret(TODAY), lambda pod, path, token: Reply(200, b"[]", NOW))
+    strange = asked(secret(TODAY), lambda pod, path, token: PodResponse(200, b"[]", NOW))
     assert "/status cannot be read" in strange.reports("wordcount", [pod_document(0)])["wordcount-0"].fault
 
 
 def test_a_pod_whose_container_does_not_run_is_not_asked(asked: Any) -> None:
-    def never(pod: str, path: str, token: str | None) -> Reply:
+    def never(pod: str, path: str, token: str | None) -> PodResponse:
         raise AssertionError(pod)
 
     waiting = pod_document(0, containerStatuses=[{"restartCount": 1, "state": {"waiting": {"reason": "Error"}}}])
@@ -109,11 +111,11 @@ def test_a_pod_whose_container_does_not_run_is_not_asked(asked: Any) -> None:
 def test_the_topology_is_asked_of_a_ready_pod_first_and_then_of_the_others(asked: Any) -> None:
     order: list[str] = []
 
-    def answer(pod: str, path: str, token: str | None) -> Reply:
+    def answer(pod: str, path: str, token: str | None) -> PodResponse:
         order.append(pod)
         if pod == "wordcount-1":
-            raise UnreachableError("does not answer within 10 s")
-        return Reply(200, f"asked {path}".encode(), NOW)
+            raise PodUnreachableError("does not answer within 10 s")
+        return PodResponse(200, f"asked {path}".encode(), NOW)
 
     pods = [pod_document(0, conditions=[]), pod_document(1)]
     assert asked(secret(TODAY), answer).topology("wordcount", pods, "mermaid") == "asked /topology?format=mermaid"

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from streamsapp_operator.plugin.style import Style, Tone
-from streamsapp_operator.plugin.table import Cell, Column, render
+from streamsapp_operator.plugin.table import Column, TableCell, render
 from streamsapp_operator.plugin.text import age, clean, count, fill, seconds, size, width, wrap
 
 
@@ -47,7 +47,7 @@ def test_the_last_column_is_broken_between_words_where_the_terminal_ends() -> No
 
 
 def test_colours_do_not_shift_columns() -> None:
-    rows: list[list[Cell | str]] = [[Cell("bad", Tone.BAD), "x"], ["ok", "y"]]
+    rows: list[list[TableCell | str]] = [[TableCell("bad", Tone.BAD), "x"], ["ok", "y"]]
     plain = list(render([Column("A"), Column("B")], rows, Style()))
     coloured = list(render([Column("A"), Column("B")], rows, Style(colour=True)))
     assert [line.replace("\x1b[31m", "").replace("\x1b[2m", "").replace("\x1b[0m", "") for line in coloured] == plain

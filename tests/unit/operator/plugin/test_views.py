@@ -21,7 +21,7 @@ from kubectl_parts import (
     three_pods,
 )
 from streamsapp_operator.plugin import snapshots, status
-from streamsapp_operator.plugin.documents import Answer
+from streamsapp_operator.plugin.documents import PodAnswer
 from streamsapp_operator.plugin.session import OperatorSeen
 from streamsapp_operator.plugin.style import Style
 
@@ -88,7 +88,7 @@ def test_an_unknown_lag_is_never_shown_as_a_number() -> None:
 
 
 def test_a_task_that_may_be_on_a_silent_pod_is_not_said_to_be_nowhere() -> None:
-    answers = {"wordcount-0": report(standby("0_0", counts=0)), "wordcount-1": Answer(fault="does not answer")}
+    answers = {"wordcount-0": report(standby("0_0", counts=0)), "wordcount-1": PodAnswer(fault="does not answer")}
     cluster = FakeCluster([app_document(healthy_status())], "default", [pod_document(0), pod_document(1)], answers)
     text = status_of(cluster)
     assert "nobody" not in text
@@ -171,7 +171,7 @@ def test_json_has_the_application_and_what_each_pod_said() -> None:
 
 def test_json_of_snapshots_has_null_for_what_is_not_known() -> None:
     cluster = three_pods()
-    cluster.answers = {**cluster.answers, "wordcount-2": Answer(fault="")}
+    cluster.answers = {**cluster.answers, "wordcount-2": PodAnswer(fault="")}
     terminal = Terminal(cluster, Style())
     snapshots.run(options(output="json"), terminal.session)
     assert json.loads(terminal.text) == [

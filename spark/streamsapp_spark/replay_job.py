@@ -1,6 +1,6 @@
 """What every Spark task is told of the application, and what it makes of that: topology, configuration, tasks.
 
-A ``Job`` is pickled by the driver; ``application`` builds the rest once per Python worker.
+A ``ReplayJob`` is pickled by the driver; ``application`` builds the rest once per Python worker.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.layout import Layout, lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.topology.builder import Topology
-from streamsapp_spark.reports import Address
+from streamsapp_spark.worker_reports import Address
 
 
 @dataclass(frozen=True)
-class Job:
+class ReplayJob:
     """Plain data, the same for all tasks."""
 
     #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
@@ -41,7 +41,7 @@ class Job:
     report_to: Address
 
     @classmethod
-    def of(cls, app: StreamsApp, folder: Path, partitions: Mapping[str, int], report_to: Address) -> Job:
+    def of(cls, app: StreamsApp, folder: Path, partitions: Mapping[str, int], report_to: Address) -> ReplayJob:
         return cls(msgspec.json.encode(app), str(folder.resolve()), msgspec.json.encode(dict(partitions)), report_to)
 
 
@@ -75,7 +75,7 @@ class Application:
 
 
 @lru_cache(maxsize=1)
-def application(job: Job) -> Application:
+def application(job: ReplayJob) -> Application:
     """Built once per process. User code is imported here."""
     app = decode(msgspec.json.decode(job.manifest))
     topology = load_topology(app, Path(job.folder))

@@ -50,7 +50,7 @@ class Comparison:
                 ours, theirs = next(self.expected, None), next(self.found, None)
 
 
-class Words:
+class EntryText:
     """What a store's bytes are for people."""
 
     def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig) -> None:

@@ -23,12 +23,12 @@ _LONGEST = 64 * 1024 * 1024
 _MESSAGE = re.compile(r'"message":"((?:[^"\\]|\\.)*)"')
 
 
-class UnreachableError(Exception):
+class PodUnreachableError(Exception):
     """A pod did not answer; the message says why in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class PodResponse:
     """A pod's answer."""
 
     status: int
@@ -39,30 +39,30 @@ class Reply:
 
 def ask(
     configuration: client.Configuration, namespace: str, pod: str, port: int, path: str, token: str | None
-) -> Reply:
+) -> PodResponse:
     """GET a path of a pod."""
     # Port-forwarding swaps a method of its client for the time of a call: every call needs a client of its own.
     api = client.CoreV1Api(client.ApiClient(configuration))
     try:
         forward = portforward(api.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(port))
     except client.ApiException as error:
-        raise UnreachableError(_refusal(str(error.reason))) from error
+        raise PodUnreachableError(_refusal(str(error.reason))) from error
     try:
         connection = HTTPConnection(pod, timeout=_PATIENCE)
         connection.sock = forward.socket(port)
         connection.sock.settimeout(_PATIENCE)
         return _get(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
     except (OSError, HTTPException) as error:
-        raise UnreachableError(_failure(forward.error(port), error)) from error
+        raise PodUnreachableError(_failure(forward.error(port), error)) from error
     finally:
         forward.close()
 
 
-def _get(connection: HTTPConnection, path: str, headers: Mapping[str, str]) -> Reply:
+def _get(connection: HTTPConnection, path: str, headers: Mapping[str, str]) -> PodResponse:
     # The connection is kept until all is read: what closes it first could swallow the end of the answer.
     connection.request("GET", path, headers=dict(headers))
     answer = connection.getresponse()
-    return Reply(answer.status, answer.read(_LONGEST), _date(answer.getheader("Date")))
+    return PodResponse(answer.status, answer.read(_LONGEST), _date(answer.getheader("Date")))
 
 
 def _date(text: str | None) -> datetime | None:

@@ -61,7 +61,7 @@ def _java() -> tuple[str | None, str]:
     return shutil.which("java"), "there is no `java` on PATH and JAVA_HOME is not set"
 
 
-class Java:
+class JavaProcess:
     """The process. It is started while the driver finds out what there is to do, and ends with the driver, which does
     not exit before the process has started, used or not."""
 

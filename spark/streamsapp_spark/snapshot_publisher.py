@@ -22,7 +22,7 @@ from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.runtime.layout import fingerprint
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
-from streamsapp_spark.job import Application
+from streamsapp_spark.replay_job import Application
 
 #: What a snapshot says of who wrote it.
 WRITER = "bootstrap"

@@ -16,7 +16,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.record import InputRecord, RawRecord, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp_spark.rows import InputRows
+from streamsapp_spark.stage_rows import InputRows
 
 #: A partition's records, some at a time.
 Feed: TypeAlias = Iterator[Sequence[InputRecord]]

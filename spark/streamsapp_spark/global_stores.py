@@ -16,8 +16,8 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp_spark.feeds import from_kafka
-from streamsapp_spark.job import Application
+from streamsapp_spark.replay_job import Application
+from streamsapp_spark.task_inputs import from_kafka
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _TRIES, _PAUSE = 10, 1.0
 _FLUSH = 60.0
 
 
-class Output:
+class KafkaOutput:
     """The producer of one task, for as long as it is replayed."""
 
     def __init__(self, plan: TaskPlan, config: StreamsConfig) -> None:

@@ -17,17 +17,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.record import TopicPartition
 from streamsapp_spark.history import History
-from streamsapp_spark.partitioning import slots
+from streamsapp_spark.partitioning import repartition_keys
 from streamsapp_spark.progress import Progress
-from streamsapp_spark.rows import SQL_SCHEMA, task_row
 from streamsapp_spark.session import reason, shuffled, task_frame
+from streamsapp_spark.stage_rows import SQL_SCHEMA, task_row
 from streamsapp_spark.stages import Stages
 from streamsapp_spark.task_run import Batches, Work
 
 log = logging.getLogger(__name__)
 
 
-class Frames:
+class StageFrames:
     """What the tasks of each sub-topology yield."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Frames:
     def make(self, number: int) -> DataFrame:
         """The frame of a sub-topology, after those that it reads from."""
         tasks = self._stages.tasks(number)
-        rows = [task_row(task_id, slot) for task_id, slot in zip(tasks, slots(len(tasks)), strict=True)]
+        rows = [task_row(task_id, slot) for task_id, slot in zip(tasks, repartition_keys(len(tasks)), strict=True)]
         described = task_frame(self._spark, rows)
         inputs = [self._made[each].filter(f"reader = {number}") for each in sorted(self._stages.upstream[number])]
         source = self._history.records(number, self._work)
@@ -63,7 +63,7 @@ class Frames:
         return self._made[number].persist(StorageLevel.DISK_ONLY)
 
 
-def act(frame: DataFrame, progress: Progress) -> None:
+def compute(frame: DataFrame, progress: Progress) -> None:
     """Compute a frame; what its tasks do is what it is computed for."""
     try:
         frame.count()
@@ -72,12 +72,12 @@ def act(frame: DataFrame, progress: Progress) -> None:
         raise progress.error(f"Spark's job failed: {reason(error)}") from error
 
 
-def slots_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]:
+def spark_partitions_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]:
     """Where the reader of each input partition is: its Spark partition, and its sub-topology."""
     found: dict[TopicPartition, tuple[int, int]] = {}
     for number in stages.in_order:
         tasks = stages.tasks(number)
-        for task_id, slot in zip(tasks, slots(len(tasks)), strict=True):
+        for task_id, slot in zip(tasks, repartition_keys(len(tasks)), strict=True):
             found.update(dict.fromkeys(stages.layout.plans[task_id].inputs, (slot, number)))
     return found
 
