@@ -89,20 +89,24 @@ class ParquetHistory:
         return Completeness(self._table, self._config, self._accepts_gaps).ranges(bounds)
 
     def records(self, part: int, work: Work) -> DataFrame | None:
-        wanted = {each.of: work.slots[each.of] for each in work.ranges if each.of in work.slots}
+        wanted = {each.of: work.destinations[each.of] for each in work.ranges if each.of in work.destinations}
         wanted = {partition: to for partition, to in wanted.items() if to[1] == part}
         if not wanted:
             return None
         where = functions.create_map(
-            *chain.from_iterable((functions.lit(str(each)), functions.lit(slot)) for each, (slot, _) in wanted.items())
+            *chain.from_iterable(
+                (functions.lit(str(each)), functions.lit(repartition_key))
+                for each, (repartition_key, _) in wanted.items()
+            )
         )
         table = self._table.withColumn(
-            "slot", where[functions.concat_ws("-", "topic", functions.col("partition").cast("string"))].cast("int")
-        ).filter("slot is not null")
+            "repartition_key",
+            where[functions.concat_ws("-", "topic", functions.col("partition").cast("string"))].cast("int"),
+        ).filter("repartition_key is not null")
         kind = table.schema["timestamp"].dataType
         time = functions.col("timestamp") if isinstance(kind, LongType) else functions.expr("unix_millis(timestamp)")
         rows = table.select(
-            "slot",
+            "repartition_key",
             functions.lit(part).cast("int").alias("reader"),
             "topic",
             functions.col("partition").cast("int").alias("partition"),

@@ -137,4 +137,4 @@ def task_frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
 
 def shuffled(tasks: DataFrame, records: DataFrame, partitions: int) -> DataFrame:
     """Records beside the row of the task that reads them, in their order."""
-    return tasks.union(records).repartition(partitions, "slot").sortWithinPartitions(*ORDER)
+    return tasks.union(records).repartition(partitions, "repartition_key").sortWithinPartitions(*ORDER)

@@ -48,7 +48,10 @@ class StageFrames:
     def make(self, number: int) -> DataFrame:
         """The frame of a sub-topology, after those that it reads from."""
         tasks = self._stages.tasks(number)
-        rows = [task_row(task_id, slot) for task_id, slot in zip(tasks, repartition_keys(len(tasks)), strict=True)]
+        rows = [
+            task_row(task_id, repartition_key)
+            for task_id, repartition_key in zip(tasks, repartition_keys(len(tasks)), strict=True)
+        ]
         described = task_frame(self._spark, rows)
         inputs = [self._made[each].filter(f"reader = {number}") for each in sorted(self._stages.upstream[number])]
         source = self._history.records(number, self._work)
@@ -77,8 +80,8 @@ def spark_partitions_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]
     found: dict[TopicPartition, tuple[int, int]] = {}
     for number in stages.in_order:
         tasks = stages.tasks(number)
-        for task_id, slot in zip(tasks, repartition_keys(len(tasks)), strict=True):
-            found.update(dict.fromkeys(stages.layout.plans[task_id].inputs, (slot, number)))
+        for task_id, repartition_key in zip(tasks, repartition_keys(len(tasks)), strict=True):
+            found.update(dict.fromkeys(stages.layout.plans[task_id].inputs, (repartition_key, number)))
     return found
 
 

@@ -17,12 +17,12 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.partitioning import partition_of
 from streamsapp_spark.shuffle_records import Packed, PackedRecord, in_order, pack
 
-#: ``slot`` leads to the reader's Spark partition, ``reader`` is its sub-topology. Records of a partition are read in
-#: the order of ``time``, ``writer``, ``sequence``: as if all writers had run side by side, each in its own order. Rows
-#: of a writer carry many records in ``value`` and have the place of the first.
+#: ``repartition_key`` leads to the reader's Spark partition, ``reader`` is its sub-topology. Records of a partition are
+#: read in the order of ``time``, ``writer``, ``sequence``: as if all writers had run side by side, each in its own
+#: order. Rows of a writer carry many records in ``value`` and have the place of the first.
 SCHEMA = pa.schema(
     [
-        ("slot", pa.int32()),
+        ("repartition_key", pa.int32()),
         ("reader", pa.int32()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -37,7 +37,7 @@ SCHEMA = pa.schema(
 )
 #: The same for Spark.
 SQL_SCHEMA = (
-    "slot int, reader int, topic string, partition int, time bigint, writer int, sequence bigint, "
+    "repartition_key int, reader int, topic string, partition int, time bigint, writer int, sequence bigint, "
     "key binary, value binary, timestamp bigint, headers binary"
 )
 #: The writer of records that are history themselves; their ``sequence`` is the offset.
@@ -59,9 +59,9 @@ _KNOWN = 100_000
 Row = tuple[Any, ...]
 
 
-def task_row(task_id: TaskId, slot: int) -> Row:
+def task_row(task_id: TaskId, repartition_key: int) -> Row:
     """The row that comes first where the task is."""
-    return (slot, task_id.subtopology, _TASK, task_id.partition, _EARLIEST, 0, 0, None, None, 0, None)
+    return (repartition_key, task_id.subtopology, _TASK, task_id.partition, _EARLIEST, 0, 0, None, None, 0, None)
 
 
 def message_batch(messages: Sequence[bytes]) -> pa.RecordBatch:
@@ -108,12 +108,12 @@ class OutputRows:
     """What one task writes to internal topics, as rows."""
 
     def __init__(
-        self, task_id: TaskId, partitions: dict[str, int], slots: dict[TopicPartition, tuple[int, int]]
+        self, task_id: TaskId, partitions: dict[str, int], destinations: dict[TopicPartition, tuple[int, int]]
     ) -> None:
-        """``partitions`` has how many each internal topic has, ``slots`` where each leads and its reader."""
+        """``partitions`` has how many each internal topic has, ``destinations`` where each leads and its reader."""
         self._writer = task_id.partition + (task_id.subtopology << 20)
         self._topics = {name: _Topic(name, number) for name, number in partitions.items()}
-        self._slots = slots
+        self._destinations = destinations
         self._sequence = self._rows = 0
 
     def batches(self, records: Sequence[OutputRecord]) -> list[pa.RecordBatch]:
@@ -144,11 +144,11 @@ class OutputRows:
 
     def _row(self, bucket: _Bucket) -> Row:
         topic, partition = bucket.partition
-        slot, reader = self._slots[bucket.partition]
+        repartition_key, reader = self._destinations[bucket.partition]
         time, packed = bucket[0][0], pack(bucket)
         bucket.clear()
         self._rows += 1
-        return (slot, reader, topic, partition, time, self._writer, self._rows, None, packed, 0, None)
+        return (repartition_key, reader, topic, partition, time, self._writer, self._rows, None, packed, 0, None)
 
 
 _headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])

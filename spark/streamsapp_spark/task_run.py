@@ -49,7 +49,7 @@ class Work:
     ranges: tuple[HistoryRange, ...]
     internal: tuple[HistoryRange, ...]
     #: Spark partition and sub-topology of the reader of each input partition.
-    slots: dict[TopicPartition, tuple[int, int]]
+    destinations: dict[TopicPartition, tuple[int, int]]
     #: Whether source topics come as rows, too.
     rows_only: bool = False
 
@@ -116,7 +116,7 @@ class TaskRun:
         """Everything the task does, and the rows of it for the next stage."""
         internal = self.app.layout.repartition_topics
         partitions = {topic: self.plan.partition_count(topic) for topic in internal}
-        out = OutputRows(self.plan.id, partitions, self._work.slots)
+        out = OutputRows(self.plan.id, partitions, self._work.destinations)
         writes_internal = bool(self.plan.sub_topology.repartition_sinks)
         for advance in replay.run(self._feeds(rows)):
             self.records += advance.records

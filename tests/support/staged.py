@@ -73,13 +73,13 @@ class Staged:
         task.close()
 
     def _run_task(self, task_id: TaskId, shared: dict[str, Any]) -> None:
-        plan, slots = self.layout.plans[task_id], spark_partitions_of(self.stages)
+        plan, destinations = self.layout.plans[task_id], spark_partitions_of(self.stages)
         internal = self.layout.repartition_topics
         if not self._results:
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
-        out = OutputRows(task_id, {topic: plan.partition_count(topic) for topic in internal}, slots)
-        rows = InputRows(self._shuffled(task_id, slots))
+        out = OutputRows(task_id, {topic: plan.partition_count(topic) for topic in internal}, destinations)
+        rows = InputRows(self._shuffled(task_id, destinations))
         assert rows.task() == task_id
         feeds = from_rows(rows, sum(each.topic in internal for each in plan.inputs))
         for each in plan.inputs:
@@ -95,9 +95,11 @@ class Staged:
             for builder in plan.sub_topology.stores:
                 self.stores[builder.name, task_id] = list(replay.stores.stores[builder.name].all())
 
-    def _shuffled(self, task_id: TaskId, slots: Mapping[TopicPartition, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    def _shuffled(
+        self, task_id: TaskId, destinations: Mapping[TopicPartition, tuple[int, int]]
+    ) -> Iterator[pa.RecordBatch]:
         """As Spark places and sorts them."""
-        mine = {each for each, (_, reader) in slots.items() if reader == task_id.subtopology}
+        mine = {each for each, (_, reader) in destinations.items() if reader == task_id.subtopology}
         mine &= set(self.layout.plans[task_id].inputs)
         first = task_row(task_id, 0)
         whole = [row for batch in self._rows for row in batch.to_pylist()]

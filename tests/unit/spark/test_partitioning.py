@@ -22,6 +22,6 @@ def test_records_without_a_key_go_to_every_partition_in_turn() -> None:
 
 
 def test_each_task_gets_a_spark_partition_of_its_own() -> None:
-    # As Spark 4.0 computes pmod(hash(slot), 4); a test on a real session runs every task once.
+    # As Spark 4.0 computes pmod(hash(repartition_key), 4); a test on a real session runs every task once.
     assert repartition_keys(4) == [12, 6, 2, 0]
     assert all(len(set(repartition_keys(number))) == number for number in (1, 2, 3, 10, 64))
