@@ -24,13 +24,13 @@ from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.kube.lease import Lease
 from streamsapp_operator.logs import set_up_logging
 from streamsapp_operator.loop import Key, Loops
-from streamsapp_operator.metrics import Figures
+from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.plan import plan
-from streamsapp_operator.probes import Health, ProbeServer
+from streamsapp_operator.probes import OperatorHealth, ProbeServer
 from streamsapp_operator.settings import Settings, parse
-from streamsapp_operator.shared import make_cache, make_informers
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.shared_informers import make_cache, make_informers
+from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.turn import Tools
 from streamsapp_operator.watching import Lister, WatchAge
 
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(settings: Settings) -> int:
     """Stand by until this operator leads, then work."""
-    clock, figures = SteadyClock(SystemClock()), Figures()
-    health = Health(clock, figures)
+    clock, figures = SteadyClock(SystemClock()), OperatorMetrics()
+    health = OperatorHealth(clock, figures)
     client = Client(login(), figures.heard)
     lease = Lease(
         client, settings.namespace, settings.lease_name, settings.identity, clock, seconds=settings.lease_seconds
@@ -108,7 +108,9 @@ def _served(client: Client, settings: Settings, stop: threading.Event) -> bool:
     return False
 
 
-def _work(settings: Settings, tools: Tools, figures: Figures, health: Health, stop: threading.Event) -> int:
+def _work(
+    settings: Settings, tools: Tools, figures: OperatorMetrics, health: OperatorHealth, stop: threading.Event
+) -> int:
     loops, age = Loops(tools, figures), WatchAge(tools.clock.now())
     missed = lambda namespace, name: loops.saw(Key(namespace, name))  # noqa: E731
     lister = Lister(tools.client, settings.namespaces, age, tools.clock, missed)

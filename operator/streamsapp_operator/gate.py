@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streamsapp.manifest.model import RolloutSpec
-from streamsapp_operator.cover import HANDOVER_SECONDS, RUNNING, SEVERITY, Cover, Covers, leading_word
-from streamsapp_operator.model.observed import Observed, PodSeen, TaskRole
+from streamsapp_operator.model.observed_state import ObservedState, PodSeen, ReportedRole
 from streamsapp_operator.model.status import Blocker, Restart
+from streamsapp_operator.takeover import RUNNING, SEVERITY, TAKEOVER_SECONDS, Takeover, Takeovers, leading_word
 
 #: Reasons that tell of one task on one pod, not of something in motion.
 UNCOVERED = frozenset(SEVERITY[SEVERITY.index("NoStandby") :])
@@ -54,12 +54,12 @@ class Waiver:
 class Gate:
     """The rule, applied to one look at an application."""
 
-    def __init__(self, observed: Observed, rollout: RolloutSpec, expected: frozenset[str] = frozenset()) -> None:
+    def __init__(self, observed: ObservedState, rollout: RolloutSpec, expected: frozenset[str] = frozenset()) -> None:
         """``expected`` are tasks with stores that are known to exist: one that no pod runs is somewhere on its way."""
         self._observed = observed
         self._rollout = rollout
         self._expected = expected
-        self.covers = Covers(observed, rollout)
+        self.covers = Takeovers(observed, rollout)
         found = [*self._application(), *(it for pod in observed.pods for it in self.blockers_of(pod))]
         #: All of them, the worst first.
         self.blockers = sorted(found, key=lambda it: (SEVERITY.index(leading_word(it)), it.pod, it.task or ""))
@@ -88,14 +88,14 @@ class Gate:
         """For how long the worst of its tasks will stand still when this pod is taken away: what must be restored is
         shared by the others. ``None`` if it cannot be said."""
         found = self.covers.of(pod)
-        seconds = [it.seconds for it in found if isinstance(it, Cover)]
+        seconds = [it.seconds for it in found if isinstance(it, Takeover)]
         if pod.report is None or len(seconds) < len(found):
             return None
         if not seconds:
             return 0.0
-        restores = [it - HANDOVER_SECONDS for it in seconds]
+        restores = [it - TAKEOVER_SECONDS for it in seconds]
         heirs = sum(it.name != pod.name and self.covers.may_take_over(it) for it in self._observed.pods)
-        return HANDOVER_SECONDS + max(*restores, sum(restores) / max(1, heirs))
+        return TAKEOVER_SECONDS + max(*restores, sum(restores) / max(1, heirs))
 
     def all_run(self) -> bool:
         """Every task that is known to exist runs on exactly one pod."""
@@ -103,7 +103,7 @@ class Gate:
             task.state.upper() == RUNNING
             for pod in self._observed.pods
             for task in (pod.report.tasks if pod.report else ())
-            if task.role is TaskRole.ACTIVE
+            if task.role is ReportedRole.ACTIVE
         ]
         once = all(len(pods) == 1 for pods in self.covers.owners.values())
         return once and all(states) and not any(True for _ in self._missing())
@@ -111,7 +111,7 @@ class Gate:
     def good_until(self) -> float:
         """Until when a verdict that says safe may be acted upon: then the first of the observations it relies on is
         older than allowed."""
-        covers = [it.until for pod in self._observed.pods for it in self.covers.of(pod) if isinstance(it, Cover)]
+        covers = [it.until for pod in self._observed.pods for it in self.covers.of(pod) if isinstance(it, Takeover)]
         fetched = [pod.report.fetched_at for pod in self._observed.pods if pod.report]
         return min([min([self._observed.at, *fetched]) + self._rollout.max_observation_age_seconds, *covers])
 

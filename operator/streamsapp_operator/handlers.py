@@ -1,4 +1,4 @@
-"""What kopf is used for: it watches applications, and wakes loops. It writes nothing. ``shared`` watches children.
+"""The handlers of kopf, which only watch applications and wake their loops. ``shared_informers`` watches children.
 
 Handlers run on kopf's event loop, so they only hand over. No finalizers, annotations, events or retries of kopf are in
 use: what an application needs is in its status, and the loop looks for itself.
@@ -15,7 +15,7 @@ import kopf
 from streamsapp_operator.kopf_session import shallow_session
 from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.loop import Key, Loops
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.watching import WatchAge, key_of
 
 

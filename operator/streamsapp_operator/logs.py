@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from streamsapp_operator.volatile import masked
+from streamsapp_operator.status_comparison import masked
 
 #: Between two lines that say the same, in seconds.
 _SELDOM_SECONDS = 60.0

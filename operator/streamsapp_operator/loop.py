@@ -26,11 +26,11 @@ from streamsapp_operator.kube import (
     Rejected,
     Unavailable,
 )
-from streamsapp_operator.metrics import Figures
-from streamsapp_operator.model.observed import Trouble
+from streamsapp_operator.metrics import OperatorMetrics
+from streamsapp_operator.model.observed_state import Trouble
 from streamsapp_operator.pace import PERIOD, Pace, motion
+from streamsapp_operator.status_comparison import masked
 from streamsapp_operator.turn import App, Tools, Turned, read_app, subject, told_of
-from streamsapp_operator.volatile import masked
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Key(NamedTuple):
 class Loop:
     """Turns for one application until it is gone; one at a time, on whichever thread has time."""
 
-    def __init__(self, key: Key, tools: Tools, figures: Figures, pace: Pace) -> None:
+    def __init__(self, key: Key, tools: Tools, figures: OperatorMetrics, pace: Pace) -> None:
         self.key = key
         self._tools = tools
         self._figures = figures
@@ -195,7 +195,7 @@ class Loops:
     Called by the watchers and by the probes, on their threads.
     """
 
-    def __init__(self, tools: Tools, figures: Figures) -> None:
+    def __init__(self, tools: Tools, figures: OperatorMetrics) -> None:
         self._tools = tools
         self._figures = figures
         self._pace = Pace()

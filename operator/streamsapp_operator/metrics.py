@@ -32,7 +32,7 @@ class _Seen:
     wanted_replicas: int | None
 
 
-class Figures:
+class OperatorMetrics:
     """All of it."""
 
     def __init__(self) -> None:

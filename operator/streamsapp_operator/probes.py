@@ -17,8 +17,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from streamsapp.errors import ConfigError
 from streamsapp_operator.loop import Key
-from streamsapp_operator.metrics import Figures
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.metrics import OperatorMetrics
+from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.watching import WatchAge
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,10 @@ class Beats(Protocol):
         ...
 
 
-class Health:
+class OperatorHealth:
     """Whether the operator does its work."""
 
-    def __init__(self, clock: SteadyClock, figures: Figures) -> None:
+    def __init__(self, clock: SteadyClock, figures: OperatorMetrics) -> None:
         self._clock = clock
         self._figures = figures
         #: From when this operator leads.
@@ -68,7 +68,7 @@ class Health:
 class ProbeServer:
     """Listens from the moment it is made."""
 
-    def __init__(self, port: int, health: Health) -> None:
+    def __init__(self, port: int, health: OperatorHealth) -> None:
         answers: Mapping[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
             "/healthz": lambda: _verdict(health.healthy()),
             # One that stands by is ready too: a new operator must be, for the old one to go.

@@ -9,26 +9,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from streamsapp_operator.apply import FINALIZER, Actor, Case, set_finalizer
-from streamsapp_operator.asked import Asked, read
+from streamsapp_operator.apply import FINALIZER, ActionContext, Actor, set_finalizer
 from streamsapp_operator.children import RenderSettings
-from streamsapp_operator.groups import Groups
+from streamsapp_operator.consumer_groups import ConsumerGroups
 from streamsapp_operator.kube import Client, Object
 from streamsapp_operator.kube.cache import Cache
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, STREAMS_APP
 from streamsapp_operator.model.actions import Action, ApplyChildren, Evict
-from streamsapp_operator.model.observed import CheckSeen, CheckState, Observed, Trouble
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState, ObservedState, Trouble
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
-from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.observe import Look, Observer, PodAsker
 from streamsapp_operator.observe.look import Reader
 from streamsapp_operator.pace import Spare
-from streamsapp_operator.plan import Plan
+from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
-from streamsapp_operator.times import SteadyClock
-from streamsapp_operator.tokens import tokens
-from streamsapp_operator.volatile import stable
+from streamsapp_operator.pod_tokens import tokens
+from streamsapp_operator.spec_reader import ReadSpec, read_spec
+from streamsapp_operator.status_comparison import without_figures
+from streamsapp_operator.steady_clock import SteadyClock
 
 #: Seconds between two writes of a status of which only figures changed.
 FIGURES_SECONDS = 5.0
@@ -39,7 +39,9 @@ FIGURE_WRITES_PER_SECOND = 5.0
 class Planner(Protocol):
     """``plan`` of ``streamsapp_operator.plan``."""
 
-    def __call__(self, app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan: ...
+    def __call__(
+        self, app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float
+    ) -> ReconcilePlan: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Tools:
     #: Whether this operator may act: whether it leads.
     may_act: Callable[[], bool]
     plan: Planner
-    groups: Groups = field(default_factory=Groups)
+    groups: ConsumerGroups = field(default_factory=ConsumerGroups)
     #: What the watches told; ``None``: everything is read from the API server each time.
     cache: Cache | None = None
     figure_writes: Spare = field(default_factory=lambda: Spare(FIGURE_WRITES_PER_SECOND))
@@ -87,7 +89,7 @@ class App:
         self.recorder = Recorder(tools.client, tools.clock, tools.reporter)
         self._actor = Actor(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
         self.code = _CodeMap(tools.client, tools.reader)
-        self._asked: tuple[object, Asked] | None = None
+        self._asked: tuple[object, ReadSpec] | None = None
         self._written_at = float("-inf")
         #: Of the last turn, until one does all it wants.
         self.trouble: Trouble | None = None
@@ -112,11 +114,13 @@ class App:
             progress()
         document = self._write(document, before, planned.status)
         progress()
-        case = Case(asked, document, look, subject(document, planned.status), known)
+        case = ActionContext(asked, document, look, subject(document, planned.status), known)
         self._actor.act(planned.actions, case, lambda _: progress())
-        return Turned(document, planned.status, asked.wanted.replicas if isinstance(asked.wanted, Wanted) else None)
+        return Turned(
+            document, planned.status, asked.wanted.replicas if isinstance(asked.wanted, DesiredState) else None
+        )
 
-    def _read(self, document: Object, namespace: str) -> Asked:
+    def _read(self, document: Object, namespace: str) -> ReadSpec:
         """Anew only if something that it is made of has changed: it is most of the work of a look."""
         metadata = document["metadata"]
         reference = ((document.get("spec") or {}).get("code") or {}).get("configMapRef") or {}
@@ -128,19 +132,19 @@ class App:
             None if code is None else _version(code),
         )
         if self._tools.cache is None or self._asked is None or self._asked[0] != made_of:
-            self._asked = made_of, read(document, self._tools.settings, lambda name: code)
+            self._asked = made_of, read_spec(document, self._tools.settings, lambda name: code)
         return self._asked[1]
 
     def _plan(
-        self, asked: Asked, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
-    ) -> tuple[Look, Plan]:
+        self, asked: ReadSpec, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
+    ) -> tuple[Look, ReconcilePlan]:
         look = self._with_rejection(self._observer.look(asked, known, job, fresh=fresh), asked)
         app = f"{asked.owner.namespace}/{asked.owner.name}"
         rivals = self._tools.groups.rivals(app, asked.application_id, asked.bootstrap_servers)
         look = replace(look, observed=replace(look.observed, trouble=self.trouble, rivals=rivals))
         return look, self._tools.plan(asked.wanted, look.observed, before, self._tools.clock.now())
 
-    def _with_rejection(self, look: Look, asked: Asked) -> Look:
+    def _with_rejection(self, look: Look, asked: ReadSpec) -> Look:
         """A check pod that the API server does not take is a check that failed."""
         revision = "" if asked.revision is None else asked.revision.id
         said = self._actor.rejected.get(revision)
@@ -156,7 +160,7 @@ class App:
         now = self._tools.clock.now()
         if new == old:
             return document
-        if stable(new) == stable(old):
+        if without_figures(new) == without_figures(old):
             due = now - self._written_at >= FIGURES_SECONDS
             if not due or not self._tools.figure_writes.admits(now):
                 return document
@@ -201,7 +205,7 @@ def told_of(client: Client, namespace: str, name: str, trouble: Trouble, now: fl
         return
     before = from_document(document.get("status"))
     after = with_trouble(before, trouble, int(document["metadata"].get("generation") or 0), now)
-    if stable(to_document(after)) != stable(to_document(before)):
+    if without_figures(to_document(after)) != without_figures(to_document(before)):
         client.write_status(document, to_document(after))
 
 

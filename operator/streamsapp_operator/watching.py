@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from streamsapp_operator.kube import ApiError, Client, Kind
 from streamsapp_operator.kube.kinds import STREAMS_APP
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from seen import NOW, SHAPE, observed, pods
 from streamsapp_operator.model.actions import Action, Tell
-from streamsapp_operator.model.observed import BootstrapSeen, CheckSeen, PodSeen
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import BootstrapSeen, CheckSeen, PodSeen
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
-from streamsapp_operator.model.wanted import Invalid, Wanted
-from streamsapp_operator.plan import Plan, plan
-from streamsapp_operator.plan.shapes import encode
+from streamsapp_operator.plan import ReconcilePlan, plan
+from streamsapp_operator.plan.topology_compatibility import encode
 
 A = TypeVar("A", bound=Action)
 RUNS = AppStatus(
@@ -26,7 +26,7 @@ RUNS = AppStatus(
 class Looks:
     """Plans look after look, from the status that the last one left."""
 
-    app: Wanted | Invalid
+    app: DesiredState | InvalidSpec
     status: AppStatus = RUNS
     now: float = NOW
 
@@ -38,7 +38,7 @@ class Looks:
         job: BootstrapSeen | None = None,
         after: float = 1.0,
         **children: Any,
-    ) -> Plan:
+    ) -> ReconcilePlan:
         """A second later, by default; what pods saw is as old as before."""
         self.now += after
         look = observed([fresh_at(it, self.now) for it in seen], at=self.now, checks=checks, **children)
@@ -60,17 +60,17 @@ def fresh_at(it: PodSeen, now: float) -> PodSeen:
     return replace(it, report=replace(it.report, fetched_at=now, clock_offset=NOW - now))
 
 
-def only(planned: Plan, kind: type[A]) -> A:
+def only(planned: ReconcilePlan, kind: type[A]) -> A:
     found = [it for it in planned.actions if isinstance(it, kind)]
     assert len(found) == 1, planned.actions
     return found[0]
 
 
-def has(planned: Plan, kind: type[Action]) -> bool:
+def has(planned: ReconcilePlan, kind: type[Action]) -> bool:
     return any(isinstance(it, kind) for it in planned.actions)
 
 
-def told(planned: Plan) -> list[str]:
+def told(planned: ReconcilePlan) -> list[str]:
     return [it.reason for it in planned.actions if isinstance(it, Tell)]
 
 

@@ -9,20 +9,20 @@ from typing import Any
 
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.gate import Gate
-from streamsapp_operator.model.observed import (
+from streamsapp_operator.model.desired_state import DesiredState
+from streamsapp_operator.model.observed_state import (
     CheckSeen,
     CheckState,
     ChildrenSeen,
-    Observed,
+    ObservedState,
     PodReport,
     PodSeen,
+    ReportedRole,
     StoreReport,
     TaskReport,
-    TaskRole,
     TopologyShape,
 )
 from streamsapp_operator.model.status import AppStatus
-from streamsapp_operator.model.wanted import Wanted
 
 NOW = 1_700_000_000.0
 ROLLOUT = RolloutSpec(
@@ -32,19 +32,19 @@ ROLLOUT = RolloutSpec(
 SHAPE = TopologyShape(sources={0: ("in",)}, stores={0: {"counts": "key-value"}})
 
 
-def store(task: str, role: TaskRole, at: float = NOW, **changes: Any) -> StoreReport:
-    mode = "processing" if role is TaskRole.ACTIVE else "updating"
+def store(task: str, role: ReportedRole, at: float = NOW, **changes: Any) -> StoreReport:
+    mode = "processing" if role is ReportedRole.ACTIVE else "updating"
     made = StoreReport("counts", f"app-counts-changelog-{task[-1]}", 100, 100, 0, at - 1, mode)
     return replace(made, **changes)
 
 
 def active(task: str, at: float = NOW, **changes: Any) -> TaskReport:
-    made = TaskReport(task, TaskRole.ACTIVE, "RUNNING", (store(task, TaskRole.ACTIVE, at),), input_lag=10)
+    made = TaskReport(task, ReportedRole.ACTIVE, "RUNNING", (store(task, ReportedRole.ACTIVE, at),), input_lag=10)
     return replace(made, **changes)
 
 
 def standby(task: str, at: float = NOW, *, state: str = "RUNNING", **changes: Any) -> TaskReport:
-    return TaskReport(task, TaskRole.STANDBY, state, (store(task, TaskRole.STANDBY, at, **changes),))
+    return TaskReport(task, ReportedRole.STANDBY, state, (store(task, ReportedRole.STANDBY, at, **changes),))
 
 
 def report(*tasks: TaskReport, at: float = NOW, **changes: Any) -> PodReport:
@@ -76,23 +76,23 @@ def pods(*revisions: str, at: float = NOW) -> list[PodSeen]:
 
 def observed(
     seen: list[PodSeen], *, at: float = NOW, checks: Mapping[str, CheckSeen] | None = None, **children: Any
-) -> Observed:
+) -> ObservedState:
     """By default the StatefulSet wants as many pods as there are, of the revision of the first."""
     template = seen[0].revision if seen else None
     made = ChildrenSeen(replicas=len(seen), template_revision=template, max_unavailable=1)
-    return Observed(at, replace(made, **children), tuple(seen), checks or {}, tasks_total=len(seen))
+    return ObservedState(at, replace(made, **children), tuple(seen), checks or {}, tasks_total=len(seen))
 
 
 def passed(revision: str, shape: TopologyShape | None = SHAPE) -> dict[str, CheckSeen]:
     return {revision: CheckSeen(revision, CheckState.PASSED, shape=shape)}
 
 
-def gate(seen: Observed, rollout: RolloutSpec = ROLLOUT, expected: frozenset[str] = frozenset()) -> Gate:
+def gate(seen: ObservedState, rollout: RolloutSpec = ROLLOUT, expected: frozenset[str] = frozenset()) -> Gate:
     return Gate(seen, rollout, expected)
 
 
-def wanted(revision: str = "one", replicas: int = 3, **changes: Any) -> Wanted:
-    return replace(Wanted("app", "ns", "uid", 1, revision, replicas, 1, ROLLOUT), **changes)
+def wanted(revision: str = "one", replicas: int = 3, **changes: Any) -> DesiredState:
+    return replace(DesiredState("app", "ns", "uid", 1, revision, replicas, 1, ROLLOUT), **changes)
 
 
 def words(status: AppStatus) -> list[str]:

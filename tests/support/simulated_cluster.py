@@ -14,16 +14,16 @@ from dataclasses import dataclass, field, replace
 
 from simulated_group import Group, is_known
 from streamsapp_operator.model.actions import ApplyChildren, Evict
-from streamsapp_operator.model.observed import (
+from streamsapp_operator.model.observed_state import (
     CheckSeen,
     CheckState,
     ChildrenSeen,
-    Observed,
+    ObservedState,
     PodReport,
     PodSeen,
+    ReportedRole,
     StoreReport,
     TaskReport,
-    TaskRole,
     TopologyShape,
 )
 
@@ -284,15 +284,15 @@ class SimulatedCluster:
 
     # ---- what can be observed
 
-    def observe(self) -> Observed:
+    def observe(self) -> ObservedState:
         checks = {revision: self._check(revision, *it) for revision, it in self.checks.items()}
         seen = self._makes == self.template
         children = ChildrenSeen(self.replicas, self.template, template_seen=seen, max_unavailable=self.max_unavailable)
         pods = tuple(self._seen(self.pods[ordinal]) for ordinal in sorted(self.pods))
         reports = [pod.report for pod in pods]
         known = [it for it in reports if it is not None]
-        total = len({task.id for it in known for task in it.tasks if task.role is TaskRole.ACTIVE})
-        return Observed(self.now, children, pods, checks, total if len(known) == len(pods) else None)
+        total = len({task.id for it in known for task in it.tasks if task.role is ReportedRole.ACTIVE})
+        return ObservedState(self.now, children, pods, checks, total if len(known) == len(pods) else None)
 
     def _check(self, revision: str, state: CheckState, ends_at: float) -> CheckSeen:
         if state is not CheckState.RUNNING or self.now < ends_at:
@@ -355,13 +355,13 @@ class SimulatedCluster:
             stores = (store,) if task.stateful else ()
             if task.owner == process:
                 state = "RUNNING" if task.runs(self.now) else "RESTORING"
-                active = TaskReport(task.id, TaskRole.ACTIVE, state, stores, 5, task.restore_seconds)
+                active = TaskReport(task.id, ReportedRole.ACTIVE, state, stores, 5, task.restore_seconds)
                 found.append(active)
             replica = task.replicas.get(process)
             if replica is not None:
                 mode = "paused" if replica.paused else "updating"
                 followed = replace(store, lag=replica.seen_lag, observed_at=replica.seen_at, mode=mode)
-                found.append(TaskReport(task.id, TaskRole.STANDBY, "RUNNING", (followed,)))
+                found.append(TaskReport(task.id, ReportedRole.STANDBY, "RUNNING", (followed,)))
         return found
 
     def _remember(self) -> None:

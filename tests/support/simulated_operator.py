@@ -16,8 +16,8 @@ from streamsapp_operator.model.actions import (
     StartCheck,
     Tell,
 )
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
-from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.plan import plan
 
 
@@ -28,7 +28,7 @@ class DiedError(Exception):
 class SimulatedOperator:
     """One operator after another, over one status."""
 
-    def __init__(self, cluster: SimulatedCluster, app: Wanted | Invalid, truth: RestartTruth) -> None:
+    def __init__(self, cluster: SimulatedCluster, app: DesiredState | InvalidSpec, truth: RestartTruth) -> None:
         self.cluster, self.app, self.truth = cluster, app, truth
         self.status = AppStatus()
         self.written = [self.status]

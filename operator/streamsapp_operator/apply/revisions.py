@@ -5,12 +5,12 @@ One for each application, called on the thread of its loop.
 
 from __future__ import annotations
 
-from streamsapp_operator.asked import Asked
 from streamsapp_operator.children import Revision, recorded_revision
 from streamsapp_operator.children.names import Owner, config_map_name
 from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import CONFIG_MAP
 from streamsapp_operator.observe.look import is_owned
+from streamsapp_operator.spec_reader import ReadSpec
 
 
 class Revisions:
@@ -20,7 +20,7 @@ class Revisions:
         self._client = client
         self._read: dict[str, Revision] = {}
 
-    def find(self, revision: str, asked: Asked) -> Revision | None:
+    def find(self, revision: str, asked: ReadSpec) -> Revision | None:
         """``None``: its ConfigMap is gone, and it is not what the spec asks for."""
         if asked.revision is not None and asked.revision.id == revision:
             return asked.revision

@@ -15,9 +15,9 @@ from streamsapp.manifest.history_end import until_text
 from streamsapp.manifest.model import BootstrapSpec, Quantities
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp_operator.children.names import ATTEMPT, CONTAINER, Owner, bootstrap_job_name, bootstrap_labels
-from streamsapp_operator.children.once import once, requests_within, runtime_container
 from streamsapp_operator.children.pod_template import MANIFEST_PATH, REPORT_PATH, STATE_DIR
 from streamsapp_operator.children.revision import Revision
+from streamsapp_operator.children.run_to_completion import requests_within, run_to_completion, runtime_container
 from streamsapp_operator.children.settings import RenderSettings
 
 #: A lost node or a full one is no reason to give up; what is finished is not done again.
@@ -74,7 +74,7 @@ def _pod(bootstrap: BootstrapSpec, template: dict[str, Any], labels: dict[str, s
         "env": [*environment, *({"name": name, "value": value} for name, value in _ENVIRONMENT.items())],
         "resources": resources,
     }
-    pod = once(template, labels, changes)
+    pod = run_to_completion(template, labels, changes)
     size = bootstrap.resources.limits.get("ephemeral-storage")
     state = {"name": "state", "emptyDir": {} if size is None else {"sizeLimit": str(size)}}
     pod["spec"]["volumes"] = [state if each["name"] == "state" else each for each in pod["spec"]["volumes"]]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from streamsapp_operator.children.names import Owner, check_labels, check_pod_name
-from streamsapp_operator.children.once import once, requests_within, runtime_container
 from streamsapp_operator.children.pod_template import MANIFEST_PATH, REPORT_PATH
 from streamsapp_operator.children.revision import Revision
+from streamsapp_operator.children.run_to_completion import requests_within, run_to_completion, runtime_container
 
 #: A check that is forgotten ends by itself.
 _DEADLINE_SECONDS = 600
@@ -27,7 +27,7 @@ def check_pod(owner: Owner, revision: Revision) -> dict[str, Any]:
         "args": ["check", "-f", MANIFEST_PATH, "--report", REPORT_PATH],
         "resources": _resources(runtime_container(template).get("resources", {})),
     }
-    pod = once(template, check_labels(owner.name, revision.id), changes)
+    pod = run_to_completion(template, check_labels(owner.name, revision.id), changes)
     metadata = owner.metadata(check_pod_name(owner.name, revision.id)) | pod["metadata"]
     spec = pod["spec"] | {"activeDeadlineSeconds": _DEADLINE_SECONDS}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -15,7 +15,7 @@ import msgspec
 from streamsapp.declared.faults import faults_of
 from streamsapp.manifest.model import StreamsApp
 from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, PORT, service_account_name
-from streamsapp_operator.children.pod_shape import Container, PodMetadata, PodSpec, PodTemplate
+from streamsapp_operator.children.pod_spec import Container, PodMetadata, PodSpec, PodTemplate
 
 FIELD = "spec.podTemplate"
 

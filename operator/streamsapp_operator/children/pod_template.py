@@ -28,7 +28,7 @@ from streamsapp_operator.children.names import (
     service_account_name,
 )
 from streamsapp_operator.children.overrides import override_faults
-from streamsapp_operator.children.pod_shape import PodSpec, PodTemplate
+from streamsapp_operator.children.pod_spec import PodSpec, PodTemplate
 from streamsapp_operator.children.restricted import CONTAINER_SECURITY, POD_SECURITY, armor_faults, restricted_faults
 from streamsapp_operator.children.settings import RenderSettings
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamsapp_operator.children.check_pod import check_pod
 from streamsapp_operator.children.names import Owner, http_secret_name, service_account_name
-from streamsapp_operator.children.policy import disruption_budget, network_policy
+from streamsapp_operator.children.policies import disruption_budget, network_policy
 from streamsapp_operator.children.revision import Revision
 from streamsapp_operator.children.services import headless_service, query_service
 from streamsapp_operator.children.settings import RenderSettings

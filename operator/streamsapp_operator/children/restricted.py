@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from streamsapp_operator.children.overrides import FIELD
-from streamsapp_operator.children.pod_shape import (
+from streamsapp_operator.children.pod_spec import (
     AppArmorProfile,
     Capabilities,
     Container,
-    Handler,
-    Lifecycle,
+    ContainerLifecycle,
     PodSpec,
+    ProbeHandler,
     SeccompProfile,
     SecurityContext,
     SELinuxOptions,
@@ -98,9 +98,9 @@ def armor_faults(annotations: Mapping[str, str]) -> Iterator[str]:
             yield f"{FIELD}.metadata.annotations.{key}: {_STANDARD}; remove it"
 
 
-def _handlers(container: Container) -> Iterator[tuple[str, Handler]]:
+def _handlers(container: Container) -> Iterator[tuple[str, ProbeHandler]]:
     """Its probes and hooks, by the name of their field."""
-    hooks = container.lifecycle or Lifecycle()
+    hooks = container.lifecycle or ContainerLifecycle()
     found = {
         "startupProbe": container.startup_probe,
         "livenessProbe": container.liveness_probe,

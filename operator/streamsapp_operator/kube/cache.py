@@ -19,7 +19,7 @@ from streamsapp_operator.kube.kinds import Kind, Object
 FIELD_MANAGER = "streamsapp-operator"
 
 
-class Place(NamedTuple):
+class ObjectPlace(NamedTuple):
     """Where an object is among those of its kind."""
 
     namespace: str
@@ -41,14 +41,14 @@ class Cache:
         """``lookups``: labels by whose value objects are listed."""
         self._lookups = tuple(lookups)
         self._lock = threading.Lock()
-        self._kept: dict[str, dict[Place, _Kept]] = defaultdict(dict)
+        self._kept: dict[str, dict[ObjectPlace, _Kept]] = defaultdict(dict)
         #: Kind, namespace and ``label=value`` → names.
         self._names: dict[tuple[str, str, str], set[str]] = defaultdict(set)
 
     def get(self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None:
         """One object; ``None`` if there is none."""
         with self._lock:
-            found = self._kept[kind.name].get(Place(namespace, name))
+            found = self._kept[kind.name].get(ObjectPlace(namespace, name))
         return None if found is None else _document(found)
 
     def list(
@@ -59,13 +59,13 @@ class Cache:
             raise ValueError("objects are looked up by namespace and label")
         with self._lock:
             names = sorted(self._names.get((kind.name, namespace, labels), ()))
-            found = [self._kept[kind.name][Place(namespace, name)] for name in names]
+            found = [self._kept[kind.name][ObjectPlace(namespace, name)] for name in names]
         return [_document(each) for each in found]
 
     def put(self, kind: Kind, document: Object) -> bool:
         """An object as it is now; ``False`` if a newer one is known."""
         metadata = document["metadata"]
-        place, version = Place(metadata["namespace"], metadata["name"]), int(metadata["resourceVersion"])
+        place, version = ObjectPlace(metadata["namespace"], metadata["name"]), int(metadata["resourceVersion"])
         made = _Kept(version, tuple(self._labels_of(metadata)), msgspec.json.encode(_slim(document)))
         with self._lock:
             known = self._kept[kind.name].get(place)
@@ -77,12 +77,12 @@ class Cache:
                 self._names[kind.name, place.namespace, label].add(place.name)
         return True
 
-    def drop(self, kind: Kind, place: Place) -> None:
+    def drop(self, kind: Kind, place: ObjectPlace) -> None:
         """It is gone."""
         with self._lock:
             self._drop(kind, place)
 
-    def keep(self, kind: Kind, namespace: str | None, listed: set[Place], version: int) -> Sequence[Object]:
+    def keep(self, kind: Kind, namespace: str | None, listed: set[ObjectPlace], version: int) -> Sequence[Object]:
         """Of a list that is as of ``version``: what it does not show is gone. Those that went."""
         with self._lock:
             gone = [
@@ -95,7 +95,7 @@ class Cache:
                 self._drop(kind, place)
         return documents
 
-    def _drop(self, kind: Kind, place: Place) -> None:
+    def _drop(self, kind: Kind, place: ObjectPlace) -> None:
         known = self._kept[kind.name].pop(place, None)
         for label in () if known is None else known.labels:
             key = (kind.name, place.namespace, label)

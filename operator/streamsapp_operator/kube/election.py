@@ -21,7 +21,7 @@ class LeaseSeen:
     transitions: int
 
 
-class Step(Enum):
+class ElectionStep(Enum):
     """What to do about a Lease."""
 
     WAIT = "wait"
@@ -41,13 +41,13 @@ class Election:
         self._since = 0.0
         self._renewed_at: float | None = None
 
-    def look(self, lease: LeaseSeen | None, now: float) -> Step:
+    def look(self, lease: LeaseSeen | None, now: float) -> ElectionStep:
         """Decide what to do about the Lease that was just read; ``None``: there is none."""
         if lease != self._seen:
             self._seen, self._since = lease, now
         if lease is None or not lease.holder or lease.holder == self.identity:
-            return Step.CLAIM
-        return Step.CLAIM if now - self._since > lease.seconds else Step.WAIT
+            return ElectionStep.CLAIM
+        return ElectionStep.CLAIM if now - self._since > lease.seconds else ElectionStep.WAIT
 
     def wrote(self, sent_at: float) -> None:
         """Our name stands in the Lease; it counts from when the write was sent, not from when it was confirmed."""

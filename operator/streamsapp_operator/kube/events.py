@@ -14,7 +14,7 @@ from typing import Literal
 from streamsapp_operator.kube.client import FIELD_MANAGER, Client
 from streamsapp_operator.kube.errors import ApiError, Conflict, Gone
 from streamsapp_operator.kube.kinds import EVENT, STREAMS_APP
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 

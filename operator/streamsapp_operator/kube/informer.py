@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from streamsapp_operator.kube.cache import Cache, Place
+from streamsapp_operator.kube.cache import Cache, ObjectPlace
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import Gone
 from streamsapp_operator.kube.kinds import Kind, Object
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 
@@ -161,5 +161,5 @@ class Informers:
             each.stop()
 
 
-def _place(document: Object) -> Place:
-    return Place(document["metadata"]["namespace"], document["metadata"]["name"])
+def _place(document: Object) -> ObjectPlace:
+    return ObjectPlace(document["metadata"]["namespace"], document["metadata"]["name"])

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp_operator.kube.client import Client
-from streamsapp_operator.kube.election import Election, LeaseSeen, Step
+from streamsapp_operator.kube.election import Election, ElectionStep, LeaseSeen
 from streamsapp_operator.kube.errors import ApiError, Conflict, Forbidden
 from streamsapp_operator.kube.kinds import LEASE, Object
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class Lease:
         found = self._read()
         seen = None if found is None else _seen(found)
         sent_at = self._clock.now()
-        if self._election.look(seen, sent_at) is Step.WAIT:
+        if self._election.look(seen, sent_at) is ElectionStep.WAIT:
             return False
         document = self._claim(found, seen)
         try:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from streamsapp_operator.children.names import ATTEMPT, REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, annotation, label
-from streamsapp_operator.model.observed import BootstrapSeen, JobState
+from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
 from streamsapp_operator.observe.checks import CANNOT_START
 from streamsapp_operator.observe.pods import container_status, last_exit, waiting
 

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from streamsapp_operator.children.names import REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, label
-from streamsapp_operator.model.observed import CheckSeen, CheckState, TopologyShape
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState, TopologyShape
 from streamsapp_operator.observe.pods import container_status, last_exit, seconds, terminated, waiting
 
 #: Decompressed.

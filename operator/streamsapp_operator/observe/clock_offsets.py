@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection
 from dataclasses import replace
 
-from streamsapp_operator.model.observed import PodReport
+from streamsapp_operator.model.observed_state import PodReport
 
 #: Seconds: by then whoever relies on what was seen before has looked again.
 _MEMORY = 60.0

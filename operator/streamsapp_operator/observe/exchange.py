@@ -30,7 +30,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ExchangeResponse:
     """What it said."""
 
     code: int
@@ -38,7 +38,7 @@ class Answer:
     date: str | None
 
 
-def get(address: Address, path: str, token: str, left: Callable[[], float], max_bytes: int) -> Answer:
+def get(address: Address, path: str, token: str, left: Callable[[], float], max_bytes: int) -> ExchangeResponse:
     """Ask; raises ``OSError``, ``ValueError`` or ``HTTPException``. ``left`` is how many seconds there are still."""
     lines = [
         f"GET {path} HTTP/1.1",
@@ -59,7 +59,7 @@ def get(address: Address, path: str, token: str, left: Callable[[], float], max_
                 raise ValueError(f"its answer is larger than {max_bytes >> 20} MiB")
     response = HTTPResponse(cast(socket.socket, _Received(bytes(received))))
     response.begin()
-    return Answer(response.status, response.read(), response.headers.get("Date"))
+    return ExchangeResponse(response.status, response.read(), response.headers.get("Date"))
 
 
 def _positive(seconds: float) -> float:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from streamsapp_operator.asked import Asked
 from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL, REVISION_LABEL
 from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import (
@@ -27,13 +26,21 @@ from streamsapp_operator.kube.kinds import (
     annotation,
     label,
 )
-from streamsapp_operator.model.observed import BootstrapSeen, ChildrenSeen, Observed, PodReport, PodSeen, TaskRole
+from streamsapp_operator.model.observed_state import (
+    BootstrapSeen,
+    ChildrenSeen,
+    ObservedState,
+    PodReport,
+    PodSeen,
+    ReportedRole,
+)
 from streamsapp_operator.observe.bootstraps import bootstrap_seen
 from streamsapp_operator.observe.checks import check_seen
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.spec_reader import ReadSpec
+from streamsapp_operator.steady_clock import SteadyClock
 
 APPLIED = "streamsapp.dev/applied"
 _STILL_KINDS = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, NETWORK_POLICY)
@@ -53,7 +60,7 @@ class Reader(Protocol):
 class Look:
     """What was seen, and the children as documents."""
 
-    observed: Observed
+    observed: ObservedState
     #: ``Kind/name`` → the child; of some only the metadata. ``apply`` writes what it got back into it.
     children: dict[str, Object]
 
@@ -68,7 +75,7 @@ class Observer:
         self._clock = clock
         self._offsets = ClockOffsets()
 
-    def look(self, asked: Asked, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False) -> Look:
+    def look(self, asked: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False) -> Look:
         """``job`` is that of a bootstrap, where there may be one; ``fresh``: what decides is read from the API server.
         Raises ``ApiError``: half a look is none."""
         at, owner = self._clock.now(), asked.owner
@@ -81,7 +88,7 @@ class Observer:
         pods = self._pods(asked, tokens, reader)
         listed = self._cache.list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
         checks = [check_seen(pod, at) for pod in listed if is_owned(pod, owner.uid)]
-        observed = Observed(
+        observed = ObservedState(
             at=at,
             children=children_seen(children, owner.name),
             pods=pods,
@@ -91,7 +98,7 @@ class Observer:
         )
         return Look(observed, children)
 
-    def _bootstrap(self, asked: Asked, name: str) -> BootstrapSeen | None:
+    def _bootstrap(self, asked: ReadSpec, name: str) -> BootstrapSeen | None:
         owner = asked.owner
         job = self._cache.get(JOB, owner.namespace, name)
         if job is None or not is_owned(job, owner.uid):
@@ -99,7 +106,7 @@ class Observer:
         pods = self._cache.list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
         return bootstrap_seen(job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])])
 
-    def _pods(self, asked: Asked, tokens: Sequence[str], reader: Reader) -> tuple[PodSeen, ...]:
+    def _pods(self, asked: ReadSpec, tokens: Sequence[str], reader: Reader) -> tuple[PodSeen, ...]:
         owner = asked.owner
         listed = reader.list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
         numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}
@@ -158,7 +165,7 @@ def tasks_total(pods: Sequence[PodSeen]) -> int | None:
     settled = {(report.state, report.generation) for report in reports}
     if len(reports) < len(pods) or len(settled) != 1 or next(iter(settled))[0] != "RUNNING":
         return None
-    return len({task.id for report in reports for task in report.tasks if task.role is TaskRole.ACTIVE})
+    return len({task.id for report in reports for task in report.tasks if task.role is ReportedRole.ACTIVE})
 
 
 def _max_unavailable(budget: Object) -> int:

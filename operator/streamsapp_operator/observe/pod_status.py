@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 
-from streamsapp_operator.model.observed import PodReport
-from streamsapp_operator.observe.exchange import Address, Answer, get
+from streamsapp_operator.model.observed_state import PodReport
+from streamsapp_operator.observe.exchange import Address, ExchangeResponse, get
 from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 
 #: For each pod, its answer included.
 PATIENCE_SECONDS = 2.0
@@ -53,7 +53,7 @@ class PodAsker:
                 break
         return said
 
-    def _understand(self, answer: Answer, application_id: str, asked_at: float) -> PodReport | str:
+    def _understand(self, answer: ExchangeResponse, application_id: str, asked_at: float) -> PodReport | str:
         if answer.code != 200:
             said = answer.body[:200].decode(errors="replace").strip()
             return f"it answered /status with {answer.code}: {said}"

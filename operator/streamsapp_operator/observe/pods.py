@@ -12,7 +12,7 @@ from typing import Any
 
 from streamsapp_operator.children.names import CONTAINER, PORT, REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, label
-from streamsapp_operator.model.observed import PodReport, PodSeen
+from streamsapp_operator.model.observed_state import PodReport, PodSeen
 from streamsapp_operator.observe.exchange import Address
 
 _LONGEST_MESSAGE = 1000

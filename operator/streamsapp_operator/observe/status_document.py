@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from streamsapp_operator.model.observed import Outage, PodReport, StoreReport, TaskReport, TaskRole
+from streamsapp_operator.model.observed_state import Outage, PodReport, ReportedRole, StoreReport, TaskReport
 
 #: Of the whole document.
 MAX_BYTES = 4 << 20
@@ -101,7 +101,7 @@ def _task(task: _Task) -> TaskReport:
     restore = task.restore or _Restore()
     return TaskReport(
         task.id,
-        TaskRole(task.role),
+        ReportedRole(task.role),
         task.state,
         tuple(map(_store, task.stores)),
         task.input_lag,

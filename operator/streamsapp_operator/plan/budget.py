@@ -7,10 +7,10 @@ no budget watches.
 
 from __future__ import annotations
 
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.plan_input import PlanInput
 
 
-def max_unavailable(view: View, *, evicting: bool, shrinking: bool) -> int:
+def max_unavailable(view: PlanInput, *, evicting: bool, shrinking: bool) -> int:
     """1 or 0; more only while a pod is evicted that holds nothing and others are not ready either. A budget admits pods
     that are not ready as long as enough others are, so it must count those; it lets no healthy one go all the same."""
     if evicting:
@@ -19,6 +19,6 @@ def max_unavailable(view: View, *, evicting: bool, shrinking: bool) -> int:
     return int(view.restart.safe and not shrinking)
 
 
-def is_shut(view: View) -> bool:
+def is_shut(view: PlanInput) -> bool:
     """Whether nobody else can be taking a pod now."""
     return not view.observed.children.max_unavailable

@@ -11,13 +11,13 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from streamsapp_operator.cover import leading_word
-from streamsapp_operator.model.observed import PodSeen, Trouble
+from streamsapp_operator.model.desired_state import InvalidSpec
+from streamsapp_operator.model.observed_state import PodSeen, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, RolloutStatus
-from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan import summary
-from streamsapp_operator.plan.around import strangers, unreachable
-from streamsapp_operator.plan.view import View, moment
+from streamsapp_operator.plan.plan_input import PlanInput, moment
+from streamsapp_operator.plan.surroundings import strangers, unreachable
+from streamsapp_operator.takeover import leading_word
 
 State = Literal["True", "False", "Unknown"]
 Type = Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded"]
@@ -33,7 +33,7 @@ INTERVALS = 3
 SLACK_SECONDS = 60.0
 
 
-def conditions(view: View, status: AppStatus) -> tuple[Condition, ...]:
+def conditions(view: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
     """All five. ``status`` has everything else of the new status."""
     told: dict[Type, Told] = {
         "Ready": _ready(view, status),
@@ -72,7 +72,7 @@ def _same(old: Condition | None, state: State) -> bool:
     return old is not None and old.status == state
 
 
-def _ready(view: View, status: AppStatus) -> Told:
+def _ready(view: PlanInput, status: AppStatus) -> Told:
     rollout, wanted = status.rollout, view.observed.children.replicas or 0
     if view.settings.replicas == 0:
         return "False", "Suspended", "spec.replicas is 0"
@@ -90,7 +90,7 @@ def _ready(view: View, status: AppStatus) -> Told:
     return "True", "Running", f"{status.ready_replicas} of {wanted} pods are ready"
 
 
-def _progressing(view: View, status: AppStatus) -> Told:
+def _progressing(view: PlanInput, status: AppStatus) -> Told:
     rollout = status.rollout
     if view.settings.replicas == 0:
         return ("True", "Suspending", "pods are ending") if view.pods else ("False", "Suspended", "spec.replicas is 0")
@@ -107,7 +107,7 @@ def _progressing(view: View, status: AppStatus) -> Told:
     return "False", rollout.phase, message
 
 
-def _restart_safe(view: View) -> Told:
+def _restart_safe(view: PlanInput) -> Told:
     if view.restart.safe:
         return "True", "Safe", "any one pod may be taken away"
     first = view.restart.blockers[0]
@@ -116,7 +116,7 @@ def _restart_safe(view: View) -> Told:
     return "False", leading_word(first), f"{place}: {first.reason}" + (f" (and {more} more)" if more else "")
 
 
-def _snapshots_fresh(view: View) -> Told:
+def _snapshots_fresh(view: PlanInput) -> Told:
     if not view.settings.has_remote_state:
         return "Unknown", "NoRemoteState", "spec.remoteState is not set"
     if not summary.all_answer(view) or not view.pods:
@@ -132,15 +132,15 @@ def _snapshots_fresh(view: View) -> Told:
     return "True", "Fresh", f"no snapshot is older than {limit:.0f} s"
 
 
-def _degraded(view: View, status: AppStatus) -> Told:
+def _degraded(view: PlanInput, status: AppStatus) -> Told:
     """All that is wrong; the reason is that of the first."""
     found = list(_faults(view, status))
     return ("True", found[0][0], _joined(tuple(text for _, text in found))) if found else ("False", "AsExpected", "")
 
 
-def _faults(view: View, status: AppStatus) -> Iterator[tuple[str, str]]:
+def _faults(view: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     """Reasons and messages, what explains the others first."""
-    if isinstance(view.app, Invalid):
+    if isinstance(view.app, InvalidSpec):
         yield "InvalidSpec", f"the last valid spec goes on: {_joined(view.app.faults)}"
     trouble = view.observed.trouble
     if trouble is not None:
@@ -169,7 +169,7 @@ def _why(rollout: RolloutStatus) -> str:
     return rollout.failure or rollout.message or ""
 
 
-def _unready(view: View) -> str | None:
+def _unready(view: PlanInput) -> str | None:
     """The first pod whose container does not run, or ended and has not been well for a while since, and why."""
     for pod in view.pods:
         if pod.terminating:

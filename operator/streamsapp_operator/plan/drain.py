@@ -5,17 +5,19 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamsapp_operator.model.actions import Action, ApplyChildren, Release, Tell
-from streamsapp_operator.model.observed import Observed
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, Condition
-from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.plan.conditions import stamped
-from streamsapp_operator.plan.view import moment
+from streamsapp_operator.plan.plan_input import moment
 
 #: Then the object goes in any case, and its pods with it, each with what is left of its own grace period.
 LIMIT_SECONDS = 300.0
 
 
-def drain(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> tuple[AppStatus, list[Action]]:
+def drain(
+    app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float
+) -> tuple[AppStatus, list[Action]]:
     """Until there are no pods any more, or it takes too long."""
     since = status.draining_since or moment(now)
     drained = replace(
@@ -40,7 +42,7 @@ def drain(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: flo
     return drained, actions
 
 
-def _conditions(app: Wanted | Invalid, status: AppStatus, now: float) -> tuple[Condition, ...]:
+def _conditions(app: DesiredState | InvalidSpec, status: AppStatus, now: float) -> tuple[Condition, ...]:
     told = stamped(
         {
             "Ready": ("False", "Draining", "the application is being deleted"),

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamsapp_operator.model.actions import Tell
-from streamsapp_operator.model.observed import Observed
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus
-from streamsapp_operator.model.wanted import Invalid, Wanted
 
 
-def events(app: Wanted | Invalid, observed: Observed, before: AppStatus, after: AppStatus) -> list[Tell]:
+def events(app: DesiredState | InvalidSpec, observed: ObservedState, before: AppStatus, after: AppStatus) -> list[Tell]:
     """Reasons are stable: tools match them."""
     present = frozenset(pod.uid for pod in observed.pods)
     return [
@@ -24,9 +24,9 @@ def events(app: Wanted | Invalid, observed: Observed, before: AppStatus, after: 
     ]
 
 
-def _spec(app: Wanted | Invalid, before: AppStatus) -> Iterator[Tell]:
+def _spec(app: DesiredState | InvalidSpec, before: AppStatus) -> Iterator[Tell]:
     told = [it.message for it in before.conditions if it.type == "Degraded" and it.reason == "InvalidSpec"]
-    if isinstance(app, Invalid):
+    if isinstance(app, InvalidSpec):
         message = "; ".join(app.faults)
         if not any(message in it for it in told):
             yield Tell("Warning", "InvalidSpec", message)

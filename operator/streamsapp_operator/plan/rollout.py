@@ -7,7 +7,7 @@ Pure. The phases::
        ▼            ▼
     Refused     RollingBack ──► RolledBack | TimedOut    before the first Rolling: Bootstrapping, if it is asked for
 
-Rolling ⇄ Paused is the user's will (``holds``).
+Rolling ⇄ Paused is the user's will (``rollout_holds``).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from streamsapp_operator.model.actions import Action
-from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
-from streamsapp_operator.plan import holds, soak
-from streamsapp_operator.plan.bootstrap import prepared
-from streamsapp_operator.plan.check import examine
-from streamsapp_operator.plan.shapes import compatibility, decode
-from streamsapp_operator.plan.steps import Move, advance, failure_of, is_settled, measured
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan import rollout_holds, soak
+from streamsapp_operator.plan.bootstrap_job import prepared
+from streamsapp_operator.plan.plan_input import PlanInput
+from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure_of, is_settled, measured
+from streamsapp_operator.plan.topology_check import examine
+from streamsapp_operator.plan.topology_compatibility import compatibility, decode
 
 #: A rollout that stands still for less is not told to be blocked: after every step the standbys catch up.
 BLOCKED_AFTER = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RolloutDecision:
     """What becomes of the rollout in this look."""
 
     rollout: RolloutStatus
@@ -51,12 +51,12 @@ class Course:
     bootstrap: BootstrapStatus | None = None
 
 
-def decide(view: View, *, shrinking: bool) -> Course:
+def decide(view: PlanInput, *, shrinking: bool) -> RolloutDecision:
     """The next move towards the wanted revision, or back to the last good one."""
     rollout, checks = examine(view, _begun(view))
     rollout, preparation = prepared(view, rollout)
     status, template = view.status, view.observed.children.template_revision
-    course = Course(
+    course = RolloutDecision(
         rollout=rollout,
         template=template or status.last_good_revision,
         last_good=status.last_good_revision,
@@ -69,7 +69,7 @@ def decide(view: View, *, shrinking: bool) -> Course:
     return course if waits else _follow(view, course, shrinking)
 
 
-def _begun(view: View) -> RolloutStatus:
+def _begun(view: PlanInput) -> RolloutStatus:
     """The rollout that is under way, or a new one for another revision. What was good needs no check."""
     wanted, last, status = view.settings.revision, view.status.rollout, view.status
     if last is not None and last.revision == wanted:
@@ -80,7 +80,7 @@ def _begun(view: View) -> RolloutStatus:
     )
 
 
-def _follow(view: View, course: Course, shrinking: bool) -> Course:
+def _follow(view: PlanInput, course: RolloutDecision, shrinking: bool) -> RolloutDecision:
     """What comes after the check."""
     rollout, reasons = course.rollout, _incompatibilities(view, course.rollout)
     refused = not rollout.checked or (bool(reasons) and view.settings.rollout.topology_change == "Refuse")
@@ -96,7 +96,7 @@ def _follow(view: View, course: Course, shrinking: bool) -> Course:
         return _follow(view, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
     foreign = [pod for pod in view.pods if (pod.revision == rollout.revision) == back]
     if reasons and not refused and foreign:
-        held = holds.hold(view, rollout, target) if view.observed.children.replicas else None
+        held = rollout_holds.hold(view, rollout, target) if view.observed.children.replicas else None
         if held is not None:
             paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
             return dataclasses.replace(course, rollout=paused, template=course.last_good)
@@ -106,10 +106,10 @@ def _follow(view: View, course: Course, shrinking: bool) -> Course:
     return _move(view, dataclasses.replace(course, template=target), target, back=back, shrinking=shrinking)
 
 
-def _move(view: View, course: Course, target: str, *, back: bool, shrinking: bool) -> Course:
+def _move(view: PlanInput, course: RolloutDecision, target: str, *, back: bool, shrinking: bool) -> RolloutDecision:
     """Towards ``target``, unless this rollout has ended."""
     rollout = measured(view, _counted(view, soak.followed(view, course.rollout), target))
-    asked = any(holds.is_asked_for(view, pod) for pod in view.pods)
+    asked = any(rollout_holds.is_asked_for(view, pod) for pod in view.pods)
     done = rollout.phase == "Complete" or soak.waits(view, rollout, target) is None
     if is_settled(view, target) and done and not asked:
         return _finished(dataclasses.replace(course, rollout=rollout), back)
@@ -122,7 +122,7 @@ def _move(view: View, course: Course, target: str, *, back: bool, shrinking: boo
     return dataclasses.replace(course, rollout=_judged(view, move, back), restart=move.restart, template=template)
 
 
-def _finished(course: Course, back: bool) -> Course:
+def _finished(course: RolloutDecision, back: bool) -> RolloutDecision:
     """Every pod is there, of the target and ready."""
     rollout = replace(course.rollout, current=None, current_uid=None, step_started_at=None, blocked_since=None)
     if not back:
@@ -132,7 +132,7 @@ def _finished(course: Course, back: bool) -> Course:
     return dataclasses.replace(course, rollout=replace(rollout, phase=phase, message=rollout.failure))
 
 
-def _judged(view: View, move: Move, back: bool) -> RolloutStatus:
+def _judged(view: PlanInput, move: RestartStep, back: bool) -> RolloutStatus:
     """Which phase that is."""
     rollout = move.rollout
     blocked_since = (rollout.blocked_since or view.time) if move.stuck else None
@@ -144,7 +144,7 @@ def _judged(view: View, move: Move, back: bool) -> RolloutStatus:
     return replace(rollout, phase="Paused" if move.held and phase == "Rolling" else phase, message=message)
 
 
-def _phase(view: View, rollout: RolloutStatus, back: bool) -> Phase:
+def _phase(view: PlanInput, rollout: RolloutStatus, back: bool) -> Phase:
     if rollout.phase == "Refused":
         return "Refused"
     if _is_late(view, rollout, back):
@@ -154,7 +154,7 @@ def _phase(view: View, rollout: RolloutStatus, back: bool) -> Phase:
     return "Blocked" if view.since(rollout.blocked_since) >= BLOCKED_AFTER else "Rolling"
 
 
-def _is_late(view: View, rollout: RolloutStatus, back: bool) -> bool:
+def _is_late(view: PlanInput, rollout: RolloutStatus, back: bool) -> bool:
     """Blocked, or waiting for one pod, for longer than is to be waited."""
     limit = view.settings.rollout.timeout_seconds
     if view.since(rollout.blocked_since) >= limit:
@@ -167,14 +167,14 @@ def _is_late(view: View, rollout: RolloutStatus, back: bool) -> bool:
     return view.since(rollout.step_started_at) >= min(limit, deadline)
 
 
-def _counted(view: View, rollout: RolloutStatus, target: str) -> RolloutStatus:
+def _counted(view: PlanInput, rollout: RolloutStatus, target: str) -> RolloutStatus:
     ready = [pod for pod in view.pods if pod.revision == target and pod.ready and not pod.terminating]
     well = target == rollout.revision and bool(ready) and soak.waits(view, rollout, target) is None
     proved = rollout.proved or well
     return replace(rollout, updated=len(ready), total=view.observed.children.replicas or 0, proved=proved)
 
 
-def _given_up(view: View, rollout: RolloutStatus) -> RolloutStatus | None:
+def _given_up(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None:
     judged = rollout.phase in {"Rolling", "Paused", "Blocked"} and not view.app.orders.paused
     failure = failure_of(view, rollout) if judged else None
     if failure is None:
@@ -185,7 +185,7 @@ def _given_up(view: View, rollout: RolloutStatus) -> RolloutStatus | None:
     )  # fmt: skip
 
 
-def _incompatibilities(view: View, rollout: RolloutStatus) -> list[str]:
+def _incompatibilities(view: PlanInput, rollout: RolloutStatus) -> list[str]:
     old, new = decode(view.status.shape), decode(rollout.shape)
     if old is None or new is None or view.status.last_good_revision == rollout.revision:
         return []
@@ -202,7 +202,7 @@ def _refused(rollout: RolloutStatus, reasons: list[str]) -> RolloutStatus:
     return replace(rollout, phase="Refused", failure=failure, message=failure)
 
 
-def _admitted(view: View, rollout: RolloutStatus) -> RolloutStatus:
+def _admitted(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
     """Refused before, and allowed since."""
     if rollout.phase != "Refused":
         return rollout

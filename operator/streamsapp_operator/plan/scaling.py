@@ -10,13 +10,13 @@ from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.status import ScalingStatus
 from streamsapp_operator.plan import autoscale
 from streamsapp_operator.plan.budget import is_shut
-from streamsapp_operator.plan.memory import waiver
-from streamsapp_operator.plan.rollout import Course
+from streamsapp_operator.plan.known_tasks import waiver
+from streamsapp_operator.plan.plan_input import PlanInput
+from streamsapp_operator.plan.rollout import RolloutDecision
 from streamsapp_operator.plan.summary import input_lag
-from streamsapp_operator.plan.view import View
 
 
-def wanted_replicas(view: View) -> tuple[int, ScalingStatus | None]:
+def wanted_replicas(view: PlanInput) -> tuple[int, ScalingStatus | None]:
     """In the end; and what the autoscaler decided, if it decides. No replicas is a suspended application, always."""
     autoscaling, replicas = view.settings.autoscaling, view.settings.replicas
     if autoscaling is None or replicas == 0:
@@ -26,7 +26,7 @@ def wanted_replicas(view: View) -> tuple[int, ScalingStatus | None]:
     return scaling.desired, scaling
 
 
-def next_replicas(view: View, course: Course, wanted: int) -> int:
+def next_replicas(view: PlanInput, course: RolloutDecision, wanted: int) -> int:
     """In this look."""
     current = view.observed.children.replicas
     if course.stop or wanted == 0:
@@ -36,12 +36,12 @@ def next_replicas(view: View, course: Course, wanted: int) -> int:
     return current - 1 if _may_shrink(view, course, current) else current
 
 
-def is_shrinking(view: View, wanted: int) -> bool:
+def is_shrinking(view: PlanInput, wanted: int) -> bool:
     """There are more pods than wanted, and the application goes on with the others."""
     return 0 < wanted < (view.observed.children.replicas or 0)
 
 
-def _may_shrink(view: View, course: Course, current: int) -> bool:
+def _may_shrink(view: PlanInput, course: RolloutDecision, current: int) -> bool:
     last = next((pod for pod in view.pods if pod.ordinal == current - 1), None)
     if last is None:
         return True
@@ -54,7 +54,7 @@ def _may_shrink(view: View, course: Course, current: int) -> bool:
     return view.gate.holds_nothing(last, Waiver()) or (view.gate.allows(last, excused) and is_shut(view))
 
 
-def _load(view: View) -> autoscale.Load:
+def _load(view: PlanInput) -> autoscale.Load:
     children, pods = view.observed.children, view.pods
     last = max(pods, key=lambda pod: pod.ordinal, default=None)
     price = None if last is None else view.gate.predicted_seconds(last)

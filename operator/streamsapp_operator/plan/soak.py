@@ -11,12 +11,12 @@ import hashlib
 from msgspec.structs import replace
 
 from streamsapp_operator.model.status import RolloutStatus
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.plan_input import PlanInput
 
 _DIGITS = 10
 
 
-def followed(view: View, rollout: RolloutStatus) -> RolloutStatus:
+def followed(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
     """With since when the pods of its revision are well, while that matters."""
     mark = None if _is_known_good(view, rollout) else _mark(view, rollout.revision)
     if mark == rollout.soaking:
@@ -24,7 +24,7 @@ def followed(view: View, rollout: RolloutStatus) -> RolloutStatus:
     return replace(rollout, soaking=mark, soaking_since=None if mark is None else view.time)
 
 
-def waits(view: View, rollout: RolloutStatus, target: str) -> str | None:
+def waits(view: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """Why the next pod is not taken yet; ``None`` if what there is of the revision was well for long enough."""
     there = [pod for pod in view.pods if pod.revision == rollout.revision]
     if target != rollout.revision or not there or _is_known_good(view, rollout):
@@ -35,12 +35,12 @@ def waits(view: View, rollout: RolloutStatus, target: str) -> str | None:
     return f"the new pods are well for {lasted:.0f} of {seconds} s (spec.rollout.soakSeconds)"
 
 
-def _is_known_good(view: View, rollout: RolloutStatus) -> bool:
+def _is_known_good(view: PlanInput, rollout: RolloutStatus) -> bool:
     """Where no revision was good before, there is nothing to go back to, and nothing to wait for."""
     return view.status.last_good_revision in {None, rollout.revision}
 
 
-def _mark(view: View, revision: str) -> str | None:
+def _mark(view: PlanInput, revision: str) -> str | None:
     """Of the containers of its pods; ``None`` while one of them is not well."""
     pods = [pod for pod in view.pods if pod.revision == revision]
     if not pods or not all(pod.ready and not pod.terminating for pod in pods):

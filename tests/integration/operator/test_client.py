@@ -14,9 +14,9 @@ from streamsapp.clock import SystemClock
 from streamsapp_operator.kube import Client, Conflict, Forbidden, Gone, Object, Refused, Rejected, Unavailable
 from streamsapp_operator.kube.client import login
 from streamsapp_operator.kube.kinds import BUDGET, CONFIG_MAP, POD, STATEFUL_SET
-from streamsapp_operator.metrics import Figures
-from streamsapp_operator.probes import Health
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.metrics import OperatorMetrics
+from streamsapp_operator.probes import OperatorHealth
+from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.watching import Lister, WatchAge
 
 
@@ -163,7 +163,7 @@ def test_a_watcher_that_tells_nothing_makes_the_operator_unhealthy(
 ) -> None:
     monkeypatch.setattr("streamsapp_operator.probes.HUNG_SECONDS", 0.5)
     _, age, clock = lister
-    health = Health(clock, Figures())
+    health = OperatorHealth(clock, OperatorMetrics())
     assert health.healthy() == (True, "stands by")
     health.working = (age, _NoLoops())
     until(lambda: not health.healthy()[0], "it is found out", 10)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from streamsapp.metrics.samples import metric_name
-from streamsapp_operator.metrics import Figures
+from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.status import AppStatus, RolloutStatus, from_document
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -109,7 +109,7 @@ def _texts(metric: ast.expr) -> Iterator[str]:
 
 
 def _operator_metrics() -> Iterator[str]:
-    figures = Figures()
+    figures = OperatorMetrics()
     status = from_document(
         {
             "inputLag": 1,

@@ -8,20 +8,27 @@ from hypothesis import given, strategies as st
 
 import seen
 from seen import NOW, ROLLOUT, active, broken, gate, observed, pod, pods, standby, store
-from streamsapp_operator.cover import leading_word
 from streamsapp_operator.gate import LISTED, Waiver
-from streamsapp_operator.model.observed import ChildrenSeen, Observed, PodReport, PodSeen, TaskReport, TaskRole
+from streamsapp_operator.model.observed_state import (
+    ChildrenSeen,
+    ObservedState,
+    PodReport,
+    PodSeen,
+    ReportedRole,
+    TaskReport,
+)
 from streamsapp_operator.model.status import Blocker
+from streamsapp_operator.takeover import leading_word
 
 RUNS = active("0_0")
 
 
-def two(follower: TaskReport | None, runs: TaskReport = RUNS) -> Observed:
+def two(follower: TaskReport | None, runs: TaskReport = RUNS) -> ObservedState:
     """The first pod runs a task that the second may follow."""
     return observed([pod(0, runs), pod(1, *([] if follower is None else [follower]))])
 
 
-def reason(look: Observed) -> str | None:
+def reason(look: ObservedState) -> str | None:
     blockers = gate(look).blockers_of(look.pods[0])
     return leading_word(blockers[0]) if blockers else None
 
@@ -84,7 +91,7 @@ def test_a_task_without_stores_is_always_safe() -> None:
 
 
 def test_every_store_of_the_task_must_be_followed() -> None:
-    runs = active("0_0", stores=(*RUNS.stores, store("0_0", TaskRole.ACTIVE, name="second")))
+    runs = active("0_0", stores=(*RUNS.stores, store("0_0", ReportedRole.ACTIVE, name="second")))
     assert reason(two(standby("0_0"), runs)) == "StandbyNotReady"
 
 
@@ -151,8 +158,8 @@ def test_an_application_without_pods_is_safe() -> None:
     assert gate(observed([])).verdict().safe
 
 
-def snapshotted(seconds: float | None, offset: int | None = 50) -> Observed:
-    kept = store("0_0", TaskRole.ACTIVE, snapshot_offset=offset)
+def snapshotted(seconds: float | None, offset: int | None = 50) -> ObservedState:
+    kept = store("0_0", ReportedRole.ACTIVE, snapshot_offset=offset)
     return observed([pod(0, active("0_0", stores=(kept,), predicted_restore_seconds=seconds))])
 
 
@@ -174,7 +181,7 @@ def test_a_snapshot_counts_if_its_restore_is_known_to_be_quick(
 
 
 def test_a_snapshot_of_one_store_of_two_does_not_count() -> None:
-    both = (store("0_0", TaskRole.ACTIVE, snapshot_offset=5), store("0_0", TaskRole.ACTIVE, name="second"))
+    both = (store("0_0", ReportedRole.ACTIVE, snapshot_offset=5), store("0_0", ReportedRole.ACTIVE, name="second"))
     assert reason(two(None, active("0_0", stores=both, predicted_restore_seconds=1.0))) == "SnapshotUnknown"
 
 
@@ -208,7 +215,7 @@ def test_blockers_beyond_a_number_are_only_counted_and_the_worst_come_first() ->
 
 
 def test_predicts_the_restores_that_the_other_pods_share() -> None:
-    kept = (store("0_0", TaskRole.ACTIVE, snapshot_offset=5),)
+    kept = (store("0_0", ReportedRole.ACTIVE, snapshot_offset=5),)
     tasks = [active(f"0_{it}", stores=kept, predicted_restore_seconds=10.0) for it in range(4)]
     look = observed([pod(0, *tasks), pod(1), pod(2)])
     assert gate(look).predicted_seconds(look.pods[0]) == pytest.approx(21.0)
@@ -251,12 +258,12 @@ def test_tasks_of_a_sub_topology_that_goes_block_nothing() -> None:
 MAYBE = st.none() | st.integers(-5, 3000)
 TIMES = st.none() | st.floats(NOW - 30, NOW + 30)
 STORES = st.builds(
-    lambda name, lag, at, mode, offset: store("0_0", TaskRole.STANDBY, name=name, lag=lag, observed_at=at, mode=mode,
-                                              snapshot_offset=offset),
+    lambda name, lag, at, mode, offset: store(
+        "0_0", ReportedRole.STANDBY, name=name, lag=lag, observed_at=at, mode=mode, snapshot_offset=offset),
     st.sampled_from(["counts", "second"]), MAYBE, TIMES, st.sampled_from(["updating", "updating", "paused", ""]), MAYBE,
 )  # fmt: skip
 TASKS = st.builds(
-    TaskReport, st.sampled_from(["0_0", "0_1", "", "x"]), st.sampled_from(TaskRole),
+    TaskReport, st.sampled_from(["0_0", "0_1", "", "x"]), st.sampled_from(ReportedRole),
     st.sampled_from(["RUNNING", "RESTORING", ""]), st.lists(STORES, max_size=2).map(tuple), MAYBE,
     st.none() | st.floats(allow_nan=True),
 )  # fmt: skip
@@ -274,7 +281,7 @@ PODS = st.builds(
 def test_whatever_is_reported_safe_means_that_every_task_is_followed_or_kept(
     found: list[PodSeen], replicas: int | None
 ) -> None:
-    look = Observed(NOW, ChildrenSeen(replicas=replicas), tuple(found))
+    look = ObservedState(NOW, ChildrenSeen(replicas=replicas), tuple(found))
     verdict = gate(look).verdict()
     for it in found:
         gate(look).predicted_seconds(it)
@@ -285,7 +292,7 @@ def test_whatever_is_reported_safe_means_that_every_task_is_followed_or_kept(
     assert all(it.ready and not it.terminating and it.report is not None for it in found)
     for it in found:
         for task in it.report.tasks if it.report else ():
-            if task.role is TaskRole.ACTIVE and task.stores:
+            if task.role is ReportedRole.ACTIVE and task.stores:
                 assert is_followed(task, it, found) or is_kept(task)
 
 
@@ -300,7 +307,7 @@ def is_followed(task: TaskReport, owner: PodSeen, found: list[PodSeen]) -> bool:
         names <= {it.name for it in replica.stores if it.lag is not None and it.lag <= 1000 and it.mode == "updating"}
         for other in found
         for replica in (other.report.tasks if other.report else ())
-        if other.name != owner.name and replica.id == task.id and replica.role is not TaskRole.ACTIVE
+        if other.name != owner.name and replica.id == task.id and replica.role is not ReportedRole.ACTIVE
     )
 
 
@@ -344,7 +351,7 @@ def unseen(ordinal: int, *tasks: TaskReport, **changes: Any) -> PodSeen:
     return replace(pod(ordinal, ready=False, report=said), **changes)
 
 
-SNAPSHOT = store("0_0", TaskRole.ACTIVE, snapshot_offset=90)
+SNAPSHOT = store("0_0", ReportedRole.ACTIVE, snapshot_offset=90)
 RESTORABLE = active("0_0", stores=(SNAPSHOT,), predicted_restore_seconds=5.0)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import decode
 from streamsapp_operator.children import RenderSettings, revision_of
-from streamsapp_operator.children.once import once
+from streamsapp_operator.children.run_to_completion import run_to_completion
 
 TOKEN = {"serviceAccountToken": {"path": "token"}}
 SETTINGS = RenderSettings(runtime_image="streamsapp-runtime:1", operator_namespace="operators")
@@ -301,7 +301,7 @@ CONTAINERS = st.lists(st.fixed_dictionaries({"name": st.just("runtime")}, option
 def test_whatever_a_template_says_it_is_used_or_refused_with_its_field(spec: dict[str, Any]) -> None:
     told: list[str] = []
     try:
-        once(template({"spec": spec}), {}, {})
+        run_to_completion(template({"spec": spec}), {}, {})
     except ManifestError as error:
         told = error.faults
     assert all(fault.startswith("spec.podTemplate.") for fault in told)

@@ -9,9 +9,8 @@ import pytest
 
 from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
-from streamsapp_operator.apply import Actor, Case, ChildWriter, NameTakenError
+from streamsapp_operator.apply import ActionContext, Actor, ChildWriter, NameTakenError
 from streamsapp_operator.apply.children import SECRET_SECONDS
-from streamsapp_operator.asked import read
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.kube import ApiError, Conflict, Refused, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
@@ -28,10 +27,11 @@ from streamsapp_operator.model.actions import (
     StartCheck,
     Tell,
 )
-from streamsapp_operator.model.observed import ChildrenSeen, Observed
-from streamsapp_operator.model.wanted import Wanted
+from streamsapp_operator.model.desired_state import DesiredState
+from streamsapp_operator.model.observed_state import ChildrenSeen, ObservedState
 from streamsapp_operator.observe import Look
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.spec_reader import read_spec
+from streamsapp_operator.steady_clock import SteadyClock
 
 
 class Clock(SteadyClock):
@@ -69,20 +69,20 @@ class Stage:
         recorder = Recorder(self.api, self.clock, "test")
         self.actor = Actor(self.api, self.clock, recorder, SETTINGS, lambda: self.leads, "u")
         self.document = self.api.put(APP)
-        self.asked = read(self.document, SETTINGS, lambda name: None)
+        self.asked = read_spec(self.document, SETTINGS, lambda name: None)
         self.children: dict[str, Any] = {}
         self.seen = ChildrenSeen()
         self.done: list[str] = []
 
     @property
     def revision(self) -> str:
-        assert isinstance(self.asked.wanted, Wanted)
+        assert isinstance(self.asked.wanted, DesiredState)
         return self.asked.wanted.revision
 
     def act(self, *actions: Action) -> list[str]:
-        observed = Observed(at=self.clock.at, children=self.seen, pods=())
+        observed = ObservedState(at=self.clock.at, children=self.seen, pods=())
         look = Look(observed, self.children)
-        case = Case(self.asked, self.document, look, Subject("app", "ns", "u"), ("today", "yesterday"))
+        case = ActionContext(self.asked, self.document, look, Subject("app", "ns", "u"), ("today", "yesterday"))
         self.api.written()
         self.actor.act(actions, case, lambda action: self.done.append(type(action).__name__))
         return list(self.api.written())
@@ -213,7 +213,7 @@ def test_a_child_that_was_made_anew_by_somebody_else_meanwhile_is_not_written(st
 def test_goes_back_to_a_revision_by_its_config_map_alone(stage: Stage) -> None:
     stage.act(ApplyChildren(stage.revision, 3, 1))
     old = stage.revision
-    stage.asked = read({**stage.document, "spec": SPEC | {"image": "image:2"}}, SETTINGS, lambda name: None)
+    stage.asked = read_spec({**stage.document, "spec": SPEC | {"image": "image:2"}}, SETTINGS, lambda name: None)
     assert stage.revision != old
     stage.act(ApplyChildren(stage.revision, 3, 1))
     assert stage.act(ApplyChildren(old, 3, 1)) == ["apply StatefulSet/app"]
@@ -330,12 +330,12 @@ BOOTSTRAPS = SPEC | {"remoteState": {"url": "s3://bucket/prefix"}, "bootstrap": 
 def bootstraps(stage: Stage) -> Stage:
     """With an application that asks for a bootstrap."""
     stage.document = stage.api.put({**APP, "spec": BOOTSTRAPS})
-    stage.asked = read(stage.document, SETTINGS, lambda name: None)
+    stage.asked = read_spec(stage.document, SETTINGS, lambda name: None)
     return stage
 
 
 def attempt(stage: Stage) -> StartBootstrap:
-    assert isinstance(stage.asked.wanted, Wanted)
+    assert isinstance(stage.asked.wanted, DesiredState)
     assert stage.asked.wanted.bootstrap is not None
     return StartBootstrap(stage.asked.wanted.bootstrap)
 

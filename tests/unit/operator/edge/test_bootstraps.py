@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamsapp_operator.model.observed import BootstrapSeen, JobState
+from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
 from streamsapp_operator.observe.bootstraps import bootstrap_seen
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamsapp_operator.model.observed import CheckSeen, CheckState, TopologyShape
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState, TopologyShape
 from streamsapp_operator.observe.checks import check_seen
 
 BORN = 1767225600.0

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from streamsapp_operator.model.observed import PodReport
+from streamsapp_operator.model.observed_state import PodReport
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
 
 

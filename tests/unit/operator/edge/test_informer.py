@@ -12,15 +12,15 @@ from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children.names import NAME_LABEL
 from streamsapp_operator.kube import Gone, Kind, Object, Unavailable
-from streamsapp_operator.kube.cache import Cache, Place
+from streamsapp_operator.kube.cache import Cache, ObjectPlace
 from streamsapp_operator.kube.informer import Informer, Watched
 from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from streamsapp_operator.loop import Key
 from streamsapp_operator.model.actions import ApplyChildren, Evict, SetBudget
 from streamsapp_operator.model.status import AppStatus, RolloutStatus, Tasks
 from streamsapp_operator.pace import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, Spare, motion
-from streamsapp_operator.shared import make_cache, waking
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.shared_informers import make_cache, waking
+from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.turn import takes_pods
 
 
@@ -138,7 +138,7 @@ def test_an_object_that_changes_its_application_is_listed_under_the_new_one() ->
     cache.put(POD, pod("a-0", 2, app="b"))
     assert cache.list(POD, "ns", f"{NAME_LABEL}=a") == []
     assert len(cache.list(POD, "ns", f"{NAME_LABEL}=b")) == 1
-    cache.drop(POD, Place("ns", "a-0"))
+    cache.drop(POD, ObjectPlace("ns", "a-0"))
     assert cache.list(POD, "ns", f"{NAME_LABEL}=b") == []
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsapp_operator.asked import read
 from streamsapp_operator.children import RenderSettings
-from streamsapp_operator.model.observed import PodReport, PodSeen, TaskReport, TaskRole
-from streamsapp_operator.model.wanted import Invalid, Wanted
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import PodReport, PodSeen, ReportedRole, TaskReport
 from streamsapp_operator.observe.look import children_seen, is_owned, tasks_total
+from streamsapp_operator.spec_reader import read_spec
 
 SETTINGS = RenderSettings(runtime_image="default:1", operator_namespace="system")
 SPEC: dict[str, Any] = {"topology": {"entrypoint": "a:b"}, "kafka": {"bootstrapServers": "k:9092"}, "replicas": 3}
@@ -37,9 +37,9 @@ def app(spec: Any, **metadata: Any) -> dict[str, Any]:
 
 def test_reads_what_the_api_server_gives() -> None:
     remote = {"url": "s3://bucket/prefix", "snapshotIntervalSeconds": 5}
-    asked = read(app(SPEC | {"applicationId": "other", "remoteState": remote}), SETTINGS, lambda name: None)
+    asked = read_spec(app(SPEC | {"applicationId": "other", "remoteState": remote}), SETTINGS, lambda name: None)
     wanted = asked.wanted
-    assert isinstance(wanted, Wanted)
+    assert isinstance(wanted, DesiredState)
     assert (wanted.name, wanted.generation, wanted.replicas, wanted.deleting) == ("app", 4, 3, False)
     assert (wanted.has_remote_state, wanted.snapshot_interval_seconds) == (True, 5)
     assert asked.application_id == "other"
@@ -49,8 +49,8 @@ def test_reads_what_the_api_server_gives() -> None:
 
 def test_only_what_pods_are_made_of_makes_another_revision() -> None:
     def revision(spec: Any, **metadata: Any) -> str:
-        wanted = read(app(spec, **metadata), SETTINGS, lambda name: None).wanted
-        assert isinstance(wanted, Wanted)
+        wanted = read_spec(app(spec, **metadata), SETTINGS, lambda name: None).wanted
+        assert isinstance(wanted, DesiredState)
         return wanted.revision
 
     same = revision(SPEC)
@@ -60,27 +60,27 @@ def test_only_what_pods_are_made_of_makes_another_revision() -> None:
 
 
 def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> None:
-    asked = read(app({"applicationId": "id", "replicas": "many"}), SETTINGS, lambda name: None)
-    assert isinstance(asked.wanted, Invalid)
+    asked = read_spec(app({"applicationId": "id", "replicas": "many"}), SETTINGS, lambda name: None)
+    assert isinstance(asked.wanted, InvalidSpec)
     assert any("spec.replicas" in fault for fault in asked.wanted.faults)
     assert (asked.application_id, asked.revision) == ("id", None)
     wrong: tuple[Any, ...] = (None, [], {"applicationId": 7})
-    assert [read(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
+    assert [read_spec(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
 
 
 def test_a_config_map_that_is_not_there_is_a_fault_that_names_it() -> None:
     spec = SPEC | {"code": {"configMapRef": {"name": "mine"}}}
-    asked = read(app(spec, deletionTimestamp="2026-01-01T00:00:00Z"), SETTINGS, lambda name: None)
-    assert isinstance(asked.wanted, Invalid)
+    asked = read_spec(app(spec, deletionTimestamp="2026-01-01T00:00:00Z"), SETTINGS, lambda name: None)
+    assert isinstance(asked.wanted, InvalidSpec)
     assert "'mine'" in asked.wanted.faults[0]
     assert asked.wanted.deleting
     found = {"metadata": {}, "data": {"a.py": "b = 1"}}
-    assert isinstance(read(app(spec), SETTINGS, lambda name: found).wanted, Wanted)
+    assert isinstance(read_spec(app(spec), SETTINGS, lambda name: found).wanted, DesiredState)
 
 
 def pod(state: str = "RUNNING", generation: int | None = 5, tasks: tuple[str, ...] = ()) -> PodSeen:
-    reports = tuple(TaskReport(name, TaskRole.ACTIVE, "RUNNING") for name in tasks)
-    standby = TaskReport("9_9", TaskRole.STANDBY, "RUNNING")
+    reports = tuple(TaskReport(name, ReportedRole.ACTIVE, "RUNNING") for name in tasks)
+    standby = TaskReport("9_9", ReportedRole.STANDBY, "RUNNING")
     report = PodReport(state, generation, (*reports, standby), 0.0)
     return PodSeen("a", "u", 0, "r", True, False, 0.0, report=report)
 

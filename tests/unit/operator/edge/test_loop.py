@@ -13,20 +13,20 @@ import pytest
 from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children import RenderSettings
-from streamsapp_operator.groups import Groups
+from streamsapp_operator.consumer_groups import ConsumerGroups
 from streamsapp_operator.kube import ApiError, Conflict, InternalError, Rejected, Unavailable
 from streamsapp_operator.kube.documents import read_json
 from streamsapp_operator.loop import LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF, Key, Loop, Loops
-from streamsapp_operator.metrics import Figures
+from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.actions import Evict, SetBudget
-from streamsapp_operator.model.observed import Observed
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus
-from streamsapp_operator.model.wanted import Invalid, Wanted
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.pace import IDLE_SECONDS, PERIOD, Pace
-from streamsapp_operator.plan import Plan
-from streamsapp_operator.shared import make_cache
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.plan import ReconcilePlan
+from streamsapp_operator.shared_informers import make_cache
+from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.turn import FIGURES_SECONDS, Tools
 
 APP: dict[str, Any] = {
@@ -53,17 +53,19 @@ class Stage:
     """A loop whose turns are made one by one."""
 
     def __init__(self) -> None:
-        self.api, self.clock, self.figures = MemoryApi(), Clock(), Figures()
+        self.api, self.clock, self.figures = MemoryApi(), Clock(), OperatorMetrics()
         self.api.put(APP)
-        self.planned: Plan | Exception = Plan(AppStatus(phase="Running"), ())
-        self.asked: list[Wanted | Invalid] = []
-        self.seen: list[Observed] = []
+        self.planned: ReconcilePlan | Exception = ReconcilePlan(AppStatus(phase="Running"), ())
+        self.asked: list[DesiredState | InvalidSpec] = []
+        self.seen: list[ObservedState] = []
         settings = RenderSettings(runtime_image=None, operator_namespace="ns")
         asker = PodAsker(self.clock)
         self.tools = Tools(self.api, asker, self.clock, settings, b"k" * 32, "test", lambda: True, self._plan)
         self.loop = Loop(KEY, self.tools, self.figures, Pace())
 
-    def _plan(self, app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
+    def _plan(
+        self, app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float
+    ) -> ReconcilePlan:
         self.asked.append(app)
         self.seen.append(observed)
         if isinstance(self.planned, Exception):
@@ -86,7 +88,7 @@ def stage() -> Stage:
 
 
 def test_writes_the_status_before_it_acts(stage: Stage) -> None:
-    stage.planned = Plan(AppStatus(phase="Rolling"), (SetBudget(0),))
+    stage.planned = ReconcilePlan(AppStatus(phase="Rolling"), (SetBudget(0),))
     assert stage.turn() == PERIOD
     assert list(stage.api.written()) == [
         "merge StreamsApp/app",
@@ -105,7 +107,7 @@ def test_does_nothing_when_the_application_changed_meanwhile(stage: Stage) -> No
     stage.turn()
     stage.api.written()
     stage.api.fails = somebody_writes
-    stage.planned = Plan(AppStatus(phase="Rolling"), (SetBudget(0),))
+    stage.planned = ReconcilePlan(AppStatus(phase="Rolling"), (SetBudget(0),))
     wait = stage.turn()
     assert wait is not None
     assert wait < PERIOD
@@ -113,11 +115,11 @@ def test_does_nothing_when_the_application_changed_meanwhile(stage: Stage) -> No
 
 
 def test_a_status_that_only_counts_differently_is_written_now_and_then(stage: Stage) -> None:
-    stage.planned = Plan(AppStatus(phase="Running", input_lag=1), ())
+    stage.planned = ReconcilePlan(AppStatus(phase="Running", input_lag=1), ())
     stage.turn()
     assert stage.status_writes() == 1
     for lag in range(2, 7):
-        stage.planned = Plan(AppStatus(phase="Running", input_lag=lag), ())
+        stage.planned = ReconcilePlan(AppStatus(phase="Running", input_lag=lag), ())
         stage.turn()
     assert stage.status_writes() == 0
     stage.clock.at += FIGURES_SECONDS
@@ -125,7 +127,7 @@ def test_a_status_that_only_counts_differently_is_written_now_and_then(stage: St
     stage.turn()
     assert stage.status_writes() == 1
     assert stage.api.objects["StreamsApp", "app"]["status"]["inputLag"] == 6
-    stage.planned = Plan(AppStatus(phase="Running", input_lag=None), ())
+    stage.planned = ReconcilePlan(AppStatus(phase="Running", input_lag=None), ())
     stage.turn()
     assert stage.status_writes() == 1
 
@@ -142,7 +144,7 @@ def test_an_error_is_told_once_until_it_is_another_one_or_gone(stage: Stage, cap
     stage.planned = ValueError("something else")
     stage.turn()
     assert stage.events() == ["OperatorError", "OperatorError"]
-    stage.planned = Plan(AppStatus(), ())
+    stage.planned = ReconcilePlan(AppStatus(), ())
     assert stage.turn() == PERIOD
     assert "ns/app: works again" in caplog.messages
 
@@ -161,7 +163,7 @@ def test_an_api_server_that_is_away_is_no_event_and_waited_for_not_too_long(
 
 
 def test_an_application_whose_writes_make_the_api_server_fail_is_tried_ever_more_seldom(stage: Stage) -> None:
-    stage.planned = Plan(AppStatus(), (SetBudget(0),))
+    stage.planned = ReconcilePlan(AppStatus(), (SetBudget(0),))
     stage.api.fails = lambda call: InternalError("webhook is away") if call.startswith("apply Pod") else None
     assert_backs_off([stage.turn() for _ in range(20)])
     assert stage.events() == ["OperatorError"]
@@ -188,7 +190,7 @@ def test_half_a_look_is_none(stage: Stage) -> None:
 
 
 def test_a_refusal_is_told_with_an_event(stage: Stage) -> None:
-    stage.planned = Plan(AppStatus(), (SetBudget(0),))
+    stage.planned = ReconcilePlan(AppStatus(), (SetBudget(0),))
     stage.api.fails = lambda call: Rejected("no room") if "Budget" in call and call.startswith("apply") else None
     stage.turn()
     assert stage.events() == ["OperatorError"]
@@ -280,7 +282,7 @@ def test_an_application_that_is_nested_too_deeply_is_refused_by_name(stage: Stag
     stage.api.objects["StreamsApp", "app"]["spec"] = spec
     assert stage.turn() == PERIOD
     invalid = stage.asked[0]
-    assert isinstance(invalid, Invalid)
+    assert isinstance(invalid, InvalidSpec)
     assert invalid.faults[0].startswith("spec.podTemplate.a.a")
 
 
@@ -301,7 +303,7 @@ def test_what_could_not_be_told_ends_no_loop(stage: Stage) -> None:
 def test_the_next_plan_knows_what_the_last_turn_could_not_do_and_the_one_after_a_good_turn_does_not(
     stage: Stage,
 ) -> None:
-    stage.planned = Plan(AppStatus(), (SetBudget(0),))
+    stage.planned = ReconcilePlan(AppStatus(), (SetBudget(0),))
     stage.api.fails = lambda call: Rejected("no room") if "Budget" in call and call.startswith("apply") else None
     stage.turn()
     stage.api.fails = lambda call: None
@@ -328,7 +330,7 @@ def test_two_applications_with_one_application_id_know_of_each_other_until_one_i
 
 
 def test_applications_on_different_kafkas_are_different_groups(stage: Stage) -> None:
-    groups = Groups()
+    groups = ConsumerGroups()
     assert groups.rivals("ns/a", "id", "one:9092") == ()
     assert groups.rivals("ns/b", "id", "two:9092") == ()
     assert groups.rivals("ns/c", "other", "one:9092") == ()
@@ -348,7 +350,7 @@ def test_a_quiet_application_is_looked_at_without_a_request_and_a_pod_is_taken_b
     stage.api.fails = note
     stage.tools = dataclasses.replace(stage.tools, cache=make_cache(stage.api))
     stage.loop = Loop(KEY, stage.tools, stage.figures, Pace())
-    stage.planned = Plan(AppStatus(phase="Running"), ())
+    stage.planned = ReconcilePlan(AppStatus(phase="Running"), ())
     stage.turn()
     asked.clear()
     assert stage.turn() == IDLE_SECONDS
@@ -357,7 +359,7 @@ def test_a_quiet_application_is_looked_at_without_a_request_and_a_pod_is_taken_b
     stage.turn()
     assert asked == ["get StreamsApp/app"]
     asked.clear()
-    stage.planned = Plan(AppStatus(phase="Running"), (Evict("app-0", "u", "1", "why"),))
+    stage.planned = ReconcilePlan(AppStatus(phase="Running"), (Evict("app-0", "u", "1", "why"),))
     looks = len(stage.seen)
     stage.turn()
     assert asked == ["get StatefulSet/app", "get PodDisruptionBudget/app", "list Pod", "evict Pod/app-0"]

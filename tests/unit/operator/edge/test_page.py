@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from streamsapp_operator.metrics import Figures
+from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.status import AppStatus, Condition, Restart, RolloutStatus
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -14,7 +14,7 @@ SOURCES = "\n".join(file.read_text("utf-8") for file in (ROOT / "operator/stream
 
 
 def test_names_every_metric() -> None:
-    figures = Figures()
+    figures = OperatorMetrics()
     rollout = RolloutStatus(revision="r", predicted_seconds=1.0, observed_seconds=2.0)
     ready = Condition(
         type="Ready", status="True", reason="r", message="m", last_transition_time="t", observed_generation=1

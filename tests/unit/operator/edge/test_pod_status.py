@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import pytest
 
 from streamsapp.clock import SystemClock
-from streamsapp_operator.model.observed import PodReport
+from streamsapp_operator.model.observed_state import PodReport
 from streamsapp_operator.observe.exchange import Address
 from streamsapp_operator.observe.pod_status import PodAsker, clock_offset
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 
 DATE = "Thu, 01 Jan 2026 00:00:10 GMT"
 BODY = json.dumps({"applicationId": "app", "state": "RUNNING", "generation": 1, "tasks": []}).encode()

@@ -22,9 +22,9 @@ from streamsapp_operator.kube.errors import (
     error_of,
 )
 from streamsapp_operator.logs import JsonFormatter, Seldom
+from streamsapp_operator.pod_tokens import tokens
 from streamsapp_operator.settings import parse
-from streamsapp_operator.tokens import tokens
-from streamsapp_operator.volatile import stable
+from streamsapp_operator.status_comparison import without_figures
 
 DAY = 86_400.0
 
@@ -45,10 +45,10 @@ def test_figures_alone_make_no_new_status() -> None:
         blockers = [{"pod": "a", "lag": lag, "ageSeconds": 1.5, "reason": message}]
         return {"inputLag": lag, "restart": {"safe": safe, "blockers": blockers}, "conditions": [{"message": message}]}
 
-    assert stable(status(5, "is 5 behind")) == stable(status(1200, "is 1,200 behind"))
-    assert stable(status(5, "is 5 behind")) != stable(status(None, "is 5 behind"))
-    assert stable(status(5, "is 5 behind")) != stable(status(5, "is gone"))
-    assert stable(status(5, "x")) != stable(status(5, "x", safe=False))
+    assert without_figures(status(5, "is 5 behind")) == without_figures(status(1200, "is 1,200 behind"))
+    assert without_figures(status(5, "is 5 behind")) != without_figures(status(None, "is 5 behind"))
+    assert without_figures(status(5, "is 5 behind")) != without_figures(status(5, "is gone"))
+    assert without_figures(status(5, "x")) != without_figures(status(5, "x", safe=False))
 
 
 @pytest.mark.parametrize(

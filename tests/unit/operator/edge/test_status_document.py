@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from streamsapp_operator.model.observed import Outage, PodReport, TaskRole
+from streamsapp_operator.model.observed_state import Outage, PodReport, ReportedRole
 from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
 
 STORE: dict[str, Any] = {
@@ -48,7 +48,7 @@ def test_understands_what_a_runtime_says() -> None:
     assert isinstance(report, PodReport)
     assert (report.state, report.generation, report.fetched_at, report.clock_offset) == ("RUNNING", 7, 100.0, -0.5)
     (task,) = report.tasks
-    assert (task.id, task.role, task.predicted_restore_seconds) == ("0_1", TaskRole.STANDBY, 1.5)
+    assert (task.id, task.role, task.predicted_restore_seconds) == ("0_1", ReportedRole.STANDBY, 1.5)
     (store,) = task.stores
     assert (store.position, store.end_offset, store.lag, store.mode) == (90, 100, 10, "updating")
     assert (store.observed_at, store.snapshot_offset, store.snapshot_at) == (1767225610.5, 80, 1767225600.0)

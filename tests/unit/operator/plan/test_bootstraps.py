@@ -18,10 +18,10 @@ from streamsapp_operator.model.actions import (
     StartBootstrap,
     StartCheck,
 )
-from streamsapp_operator.model.observed import BootstrapSeen, CheckSeen, CheckState, JobState
+from streamsapp_operator.model.desired_state import InvalidSpec
+from streamsapp_operator.model.observed_state import BootstrapSeen, CheckSeen, CheckState, JobState
 from streamsapp_operator.model.status import AppStatus, BootstrapStatus, Condition, from_document, to_document
-from streamsapp_operator.model.wanted import Invalid
-from streamsapp_operator.plan import Plan
+from streamsapp_operator.plan import ReconcilePlan
 
 NOTHING: dict[str, Any] = {"replicas": None, "template_revision": None, "max_unavailable": None}
 APP = wanted(bootstrap="first")
@@ -36,7 +36,7 @@ def fresh() -> Looks:
     return Looks(APP, AppStatus())
 
 
-def look(looks: Looks, seen: BootstrapSeen | None = None, **more: Any) -> Plan:
+def look(looks: Looks, seen: BootstrapSeen | None = None, **more: Any) -> ReconcilePlan:
     return looks.look([], job=seen, **NOTHING | more)
 
 
@@ -274,7 +274,7 @@ def test_one_that_is_no_longer_asked_for_ends_before_pods_start() -> None:
 
 def test_a_spec_that_became_invalid_starts_no_pod() -> None:
     looks = asked_for()
-    looks.app = Invalid("app", "ns", "uid", 2, ("spec.replicas: expected an integer",))
+    looks.app = InvalidSpec("app", "ns", "uid", 2, ("spec.replicas: expected an integer",))
     assert not has(look(looks, job(JobState.RUNNING)), ApplyChildren)
     assert bootstrap(looks).phase == "Running"
     assert has(look(looks, job(JobState.DONE)), ApplyChildren)

@@ -17,10 +17,10 @@ from streamsapp_operator.model.actions import (
     StartCheck,
     Tell,
 )
-from streamsapp_operator.model.observed import CheckSeen, CheckState, PodSeen, TopologyShape
+from streamsapp_operator.model.desired_state import InvalidSpec
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState, PodSeen, TopologyShape
 from streamsapp_operator.model.status import AppStatus
-from streamsapp_operator.model.wanted import Invalid
-from streamsapp_operator.plan import Plan
+from streamsapp_operator.plan import ReconcilePlan
 
 MOVED = TopologyShape(sources={0: ("other",)}, stores={0: {"counts": "key-value"}})
 
@@ -175,7 +175,7 @@ def phase(looks: Looks) -> str:
     return looks.rollout.phase
 
 
-def failing(looks: Looks, reason: str, **changes: object) -> Plan:
+def failing(looks: Looks, reason: str, **changes: object) -> ReconcilePlan:
     """The first pod of the new revision does not come up; the step began when it was evicted."""
     evict = only(looks.look(three(), template_revision="two"), Evict)
     bad = broken(int(evict.pod[-1]), reason, created_at=looks.now)
@@ -248,7 +248,7 @@ def test_a_topology_that_cannot_work_beside_the_old_one_is_refused_until_it_may_
 
 def test_an_invalid_spec_leaves_the_rollout_going_and_the_budget_kept() -> None:
     looks = rolling()
-    looks.app = Invalid("app", "ns", "uid", 5, ("spec.replicas: must be a number",))
+    looks.app = InvalidSpec("app", "ns", "uid", 5, ("spec.replicas: must be a number",))
     planned = looks.look(three(), template_revision="two")
     assert has(planned, Evict)
     assert "InvalidSpec" in told(planned)
@@ -259,7 +259,7 @@ def test_an_invalid_spec_leaves_the_rollout_going_and_the_budget_kept() -> None:
 
 
 def test_a_spec_that_was_never_valid_makes_nothing() -> None:
-    looks = Looks(Invalid("app", "ns", "uid", 1, ("spec.kafka: missing",)), AppStatus())
+    looks = Looks(InvalidSpec("app", "ns", "uid", 1, ("spec.kafka: missing",)), AppStatus())
     planned = looks.look([], replicas=None, template_revision=None, max_unavailable=None)
     assert [type(it) for it in planned.actions] == [Tell]
     assert looks.status.phase == "Invalid spec"

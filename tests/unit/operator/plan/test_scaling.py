@@ -10,9 +10,9 @@ from looks import RUNS, Looks, has, only, three, told
 from seen import active, broken, pod, pods, report, standby, wanted
 from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict, Release, SetBudget, StartCheck
-from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.desired_state import InvalidSpec
+from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
-from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan.autoscale import STABLE_SECONDS, Load, decide
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -101,7 +101,7 @@ def test_deletion_ends_all_pods_and_lets_go_once_they_are_gone() -> None:
 
 
 def test_deletion_does_not_wait_for_ever_nor_for_a_valid_spec() -> None:
-    looks = Looks(Invalid("app", "ns", "uid", 2, ("bad",), deleting=True))
+    looks = Looks(InvalidSpec("app", "ns", "uid", 2, ("bad",), deleting=True))
     looks.look(three())
     assert not has(looks.look(three(), replicas=0), Release)
     assert has(looks.look(three(), replicas=0, after=301), Release)

@@ -11,9 +11,9 @@ import pytest
 
 from seen import NOW, observed, passed, wanted
 from streamsapp_operator.model.actions import Action, ApplyChildren, DropBootstrap, StartBootstrap
-from streamsapp_operator.model.observed import BootstrapSeen, JobState
+from streamsapp_operator.model.desired_state import DesiredState
+from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
-from streamsapp_operator.model.wanted import Wanted
 from streamsapp_operator.plan import plan
 
 
@@ -30,7 +30,7 @@ class World:
     """One application, and the truth about its state."""
 
     rng: random.Random
-    app: Wanted = field(default_factory=lambda: wanted(bootstrap="attempt-0"))
+    app: DesiredState = field(default_factory=lambda: wanted(bootstrap="attempt-0"))
     status: AppStatus = field(default_factory=AppStatus)
     now: float = NOW
     job: Job | None = None

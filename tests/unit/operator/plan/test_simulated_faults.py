@@ -11,9 +11,9 @@ from restart_truth import RestartTruth
 from simulated_cluster import Pod, RefusedError, SimulatedCluster
 from simulated_operator import SimulatedOperator
 from streamsapp.manifest.model import RolloutSpec
-from streamsapp_operator import cover
+from streamsapp_operator import takeover
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.status import AppStatus
-from streamsapp_operator.model.wanted import Invalid, Wanted
 
 ROLLOUT = RolloutSpec(
     max_standby_lag=1000, max_observation_age_seconds=6, max_restore_seconds=40, timeout_seconds=150,
@@ -54,7 +54,7 @@ class World:
             ROLLOUT.max_observation_age_seconds,
             ROLLOUT.max_restore_seconds,
         )
-        self.wanted = Wanted("app", "ns", "uid", 1, "good-first", 3, 1, ROLLOUT)
+        self.wanted = DesiredState("app", "ns", "uid", 1, "good-first", 3, 1, ROLLOUT)
         self.operator = SimulatedOperator(self.cluster, self.wanted, self.truth)
         self.rng = self.cluster.rng
         often = [self.hit, self.hold, self.lose_answers, self.change_revision, self.drain]
@@ -175,7 +175,7 @@ class World:
         self.change(replicas=self.rng.choice([0, 2, 3, 3, 4, 5]))
 
     def spoil_spec(self) -> None:
-        self.operator.app = Invalid(
+        self.operator.app = InvalidSpec(
             "app", "ns", "uid", self.wanted.generation + 1, ("spec.replicas: must be a number",)
         )
 
@@ -314,7 +314,7 @@ def test_the_observer_notices_a_gate_that_is_blind_to(what: str, monkeypatch: py
     trouble, name, blind = HIDDEN[what]
     seeing = restarted_in(trouble, 1)
     assert (seeing.truth.taken, seeing.truth.violations) == (0, [])
-    monkeypatch.setattr(cover, name, blind)
+    monkeypatch.setattr(takeover, name, blind)
     assert restarted_in(trouble, 1).truth.violations != []
 
 

@@ -14,19 +14,19 @@ from simulated_operator import SimulatedOperator
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import decode
 from streamsapp.manifest.model import MaintenanceWindow, RolloutSpec
-from streamsapp_operator.asked import orders_of
 from streamsapp_operator.model.actions import ApplyChildren, Evict
-from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState
+from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import from_document, to_document
-from streamsapp_operator.model.wanted import Orders, Wanted
-from streamsapp_operator.plan import Plan
-from streamsapp_operator.plan.holds import is_open
+from streamsapp_operator.plan import ReconcilePlan
+from streamsapp_operator.plan.rollout_holds import is_open
+from streamsapp_operator.spec_reader import orders_of
 
-ORDERS = Orders()
+ORDERS = AnnotationRequests()
 SOAKS = RolloutSpec(**{name: getattr(ROLLOUT, name) for name in ROLLOUT.__struct_fields__} | {"soak_seconds": 30})
 
 
-def rolling(rollout: RolloutSpec = SOAKS, orders: Orders = ORDERS) -> Looks:
+def rolling(rollout: RolloutSpec = SOAKS, orders: AnnotationRequests = ORDERS) -> Looks:
     """A new revision that passed its check."""
     looks = Looks(wanted("two", rollout=rollout, orders=orders))
     looks.look(three())
@@ -34,7 +34,7 @@ def rolling(rollout: RolloutSpec = SOAKS, orders: Orders = ORDERS) -> Looks:
     return looks
 
 
-def look(looks: Looks, seen: list[PodSeen], template: str = "two", after: float = 1.0) -> Plan:
+def look(looks: Looks, seen: list[PodSeen], template: str = "two", after: float = 1.0) -> ReconcilePlan:
     """By an operator that knows nothing but the status."""
     looks.status = from_document(to_document(looks.status))
     return looks.look(seen, template_revision=template, after=after)
@@ -90,7 +90,9 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
     assert (looks.rollout.phase, told(planned)) == ("Paused", ["RolloutPaused"])
     look(looks, seen, "one", after=4000)
     assert looks.rollout.phase == "Paused"  # a pause does not time out
-    looks.app = replace(wanted("two", rollout=RolloutSpec(soak_seconds=0, partition=2)), orders=Orders(approved="two"))
+    looks.app = replace(
+        wanted("two", rollout=RolloutSpec(soak_seconds=0, partition=2)), orders=AnnotationRequests(approved="two")
+    )
     planned = look(looks, seen, "one")
     assert only(planned, ApplyChildren).revision == "two"
     assert not has(planned, Evict)  # it would come back as it was
@@ -98,14 +100,14 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
 
 
 def test_the_approval_of_another_revision_says_nothing_of_this_one() -> None:
-    looks = rolling(RolloutSpec(soak_seconds=0, partition=2), Orders(approved="another"))
+    looks = rolling(RolloutSpec(soak_seconds=0, partition=2), AnnotationRequests(approved="another"))
     seen = mixed("one", "one", "two")
     look(looks, seen)
     assert not has(look(looks, seen, after=60), Evict)
 
 
 def test_a_paused_rollout_takes_no_pod_and_goes_on_when_the_pause_ends() -> None:
-    looks = rolling(RolloutSpec(soak_seconds=0), Orders(paused=True))
+    looks = rolling(RolloutSpec(soak_seconds=0), AnnotationRequests(paused=True))
     planned = look(looks, three())
     assert not has(planned, Evict)
     assert only(planned, ApplyChildren).revision == "one"
@@ -118,7 +120,7 @@ def test_a_paused_rollout_takes_no_pod_and_goes_on_when_the_pause_ends() -> None
 def test_an_eviction_that_was_not_admitted_is_not_tried_again_in_a_pause() -> None:
     looks = rolling(RolloutSpec(soak_seconds=0))
     assert has(look(looks, three()), Evict)
-    looks.app = wanted("two", rollout=RolloutSpec(soak_seconds=0), orders=Orders(paused=True))
+    looks.app = wanted("two", rollout=RolloutSpec(soak_seconds=0), orders=AnnotationRequests(paused=True))
     assert not has(look(looks, three()), Evict)
 
 
@@ -163,7 +165,7 @@ def test_a_time_zone_that_there_is_not_is_a_fault() -> None:
 
 
 def test_one_pod_that_is_asked_for_is_replaced_once() -> None:
-    looks = Looks(wanted("one", rollout=SOAKS, orders=Orders(restart_pod="one-1")))
+    looks = Looks(wanted("one", rollout=SOAKS, orders=AnnotationRequests(restart_pod="one-1")))
     evict = only(look(looks, three(), "one"), Evict)
     assert (evict.pod, evict.uid, looks.rollout.phase) == ("app-1", "one-1", "Rolling")
     seen = three()
@@ -176,15 +178,15 @@ def test_one_pod_that_is_asked_for_is_replaced_once() -> None:
 def test_orders_are_read_from_annotations() -> None:
     annotations = {"paused": "true", "approved": "two", "restartPod": "u"}
     document = {"metadata": {"annotations": {f"streamsapp.dev/{key}": text for key, text in annotations.items()}}}
-    assert orders_of(document) == Orders(paused=True, approved="two", restart_pod="u")
-    assert orders_of({"metadata": {"annotations": {"streamsapp.dev/paused": "false"}}}) == Orders()
+    assert orders_of(document) == AnnotationRequests(paused=True, approved="two", restart_pod="u")
+    assert orders_of({"metadata": {"annotations": {"streamsapp.dev/paused": "false"}}}) == AnnotationRequests()
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_revision_that_crashes_late_never_reaches_a_second_pod_however_often_the_operator_dies(seed: int) -> None:
     cluster = SimulatedCluster(seed, standbys=1, remote_state=True)
     rollout = RolloutSpec(soak_seconds=30, max_observation_age_seconds=6, max_restore_seconds=40)
-    app = Wanted("app", "ns", "uid", 1, "good-first", 3, 1, rollout)
+    app = DesiredState("app", "ns", "uid", 1, "good-first", 3, 1, rollout)
     operator = SimulatedOperator(cluster, app, RestartTruth(cluster, 1000, 6, 40))
     _turn_until_phase(operator, "Complete", "good-first")
     operator.app = replace(app, revision="late-a", generation=2)

@@ -7,11 +7,19 @@ import pytest
 
 from looks import Looks, told
 from seen import NOW, active, broken, observed, pod, pods, report, standby, store, wanted
-from streamsapp_operator.model.observed import CheckSeen, CheckState, Outage, PodSeen, TaskRole, TopologyShape, Trouble
+from streamsapp_operator.model.desired_state import InvalidSpec
+from streamsapp_operator.model.observed_state import (
+    CheckSeen,
+    CheckState,
+    Outage,
+    PodSeen,
+    ReportedRole,
+    TopologyShape,
+    Trouble,
+)
 from streamsapp_operator.model.status import AppStatus, Condition, from_document, to_document
-from streamsapp_operator.model.wanted import Invalid
 from streamsapp_operator.plan import plan
-from streamsapp_operator.plan.shapes import compatibility, decode, encode
+from streamsapp_operator.plan.topology_compatibility import compatibility, decode, encode
 
 
 def condition(status: AppStatus, name: str) -> Condition:
@@ -75,7 +83,7 @@ def test_lags_are_the_sum_of_inputs_and_the_worst_standby_and_null_when_one_is_n
 )
 def test_snapshots_are_fresh_for_some_intervals(age: float | None, word: str, status: str) -> None:
     looks = Looks(wanted(has_remote_state=True, snapshot_interval_seconds=60))
-    kept = store("0_0", TaskRole.ACTIVE, snapshot_offset=1, snapshot_at=None if age is None else NOW - age)
+    kept = store("0_0", ReportedRole.ACTIVE, snapshot_offset=1, snapshot_at=None if age is None else NOW - age)
     seen = [pod(0, active("0_0", stores=(kept,))), pod(1), pod(2)]
     looks.look(seen)
     fresh = condition(looks.status, "SnapshotsFresh")
@@ -143,7 +151,7 @@ def test_a_refused_or_invalid_change_degrades_an_application_that_is_ready_all_t
         "TopologyRefused",
         "True",
     )
-    looks.app = Invalid("app", "ns", "uid", 2, ("spec.replicas: must be a number",))
+    looks.app = InvalidSpec("app", "ns", "uid", 2, ("spec.replicas: must be a number",))
     looks.look(pods("one", "one", "one"))
     assert condition(looks.status, "Ready").status == "True"
     degraded = condition(looks.status, "Degraded")

@@ -7,20 +7,20 @@ from datetime import UTC, datetime
 
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.gate import Gate
-from streamsapp_operator.model.observed import Observed, PodSeen
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import ObservedState, PodSeen
 from streamsapp_operator.model.status import Accepted, AppStatus, Restart
-from streamsapp_operator.model.wanted import Invalid, Wanted
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PlanInput:
     """One look at one application."""
 
-    app: Wanted | Invalid
+    app: DesiredState | InvalidSpec
     #: By what it runs: the spec, or while that is invalid the last valid one.
     settings: Accepted
     #: ``at`` is ``now``: so old is everything in it.
-    observed: Observed
+    observed: ObservedState
     #: When the look began: pods were listed after that.
     looked_at: float
     #: As it was left.
@@ -52,9 +52,9 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def settings_of(app: Wanted | Invalid, status: AppStatus, observed: Observed) -> Accepted | None:
+def settings_of(app: DesiredState | InvalidSpec, status: AppStatus, observed: ObservedState) -> Accepted | None:
     """By what the application runs; ``None`` if it never had a spec that is valid, and nothing runs."""
-    if isinstance(app, Wanted):
+    if isinstance(app, DesiredState):
         return Accepted(
             revision=app.revision,
             replicas=app.replicas,

@@ -38,7 +38,7 @@ class SELinuxOptions(_Part, frozen=True, kw_only=True):
     role: str | None = None
 
 
-class Named(_Part, frozen=True, kw_only=True):
+class NamedItem(_Part, frozen=True, kw_only=True):
     name: Text
 
 
@@ -50,7 +50,7 @@ class SecurityContext(_Part, frozen=True, kw_only=True):
     seccomp_profile: SeccompProfile | None = None
     app_armor_profile: AppArmorProfile | None = None
     se_linux_options: SELinuxOptions | None = None
-    sysctls: list[Named] | None = None
+    sysctls: list[NamedItem] | None = None
     privileged: bool | None = None
     allow_privilege_escalation: bool | None = None
     proc_mount: str | None = None
@@ -58,22 +58,22 @@ class SecurityContext(_Part, frozen=True, kw_only=True):
     windows_options: dict[str, Any] | None = None
 
 
-class Target(_Part, frozen=True, kw_only=True):
+class ProbeTarget(_Part, frozen=True, kw_only=True):
     """Where a probe or a hook goes to."""
 
     host: str | None = None
 
 
-class Handler(_Part, frozen=True, kw_only=True):
+class ProbeHandler(_Part, frozen=True, kw_only=True):
     """A probe, or a hook of a container's life."""
 
-    http_get: Target | None = None
-    tcp_socket: Target | None = None
+    http_get: ProbeTarget | None = None
+    tcp_socket: ProbeTarget | None = None
 
 
-class Lifecycle(_Part, frozen=True, kw_only=True):
-    post_start: Handler | None = None
-    pre_stop: Handler | None = None
+class ContainerLifecycle(_Part, frozen=True, kw_only=True):
+    post_start: ProbeHandler | None = None
+    pre_stop: ProbeHandler | None = None
 
 
 class ProjectedSource(_Part, frozen=True, kw_only=True):
@@ -84,11 +84,11 @@ class Projected(_Part, frozen=True, kw_only=True):
     sources: list[ProjectedSource] | None = None
 
 
-class Volume(Named, frozen=True, kw_only=True):
+class Volume(NamedItem, frozen=True, kw_only=True):
     projected: Projected | None = None
 
 
-class Port(_Part, frozen=True, kw_only=True):
+class ContainerPort(_Part, frozen=True, kw_only=True):
     container_port: int
     name: str | None = None
     host_port: int | None = None
@@ -104,14 +104,14 @@ class SpreadConstraint(_Part, frozen=True, kw_only=True):
 
 class Container(_Part, frozen=True, kw_only=True):
     name: Text
-    env: list[Named] | None = None
-    ports: list[Port] | None = None
+    env: list[NamedItem] | None = None
+    ports: list[ContainerPort] | None = None
     volume_mounts: list[VolumeMount] | None = None
     security_context: SecurityContext | None = None
-    startup_probe: Handler | None = None
-    liveness_probe: Handler | None = None
-    readiness_probe: Handler | None = None
-    lifecycle: Lifecycle | None = None
+    startup_probe: ProbeHandler | None = None
+    liveness_probe: ProbeHandler | None = None
+    readiness_probe: ProbeHandler | None = None
+    lifecycle: ContainerLifecycle | None = None
 
 
 class PodSpec(_Part, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class PodSpec(_Part, frozen=True, kw_only=True):
     init_containers: list[Container] | None = None
     volumes: list[Volume] | None = None
     affinity: dict[str, Any] | None = None
-    image_pull_secrets: list[Named] | None = None
+    image_pull_secrets: list[NamedItem] | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
     security_context: SecurityContext | None = None
     service_account_name: Text | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from streamsapp_operator.model.observed import TopologyShape
+from streamsapp_operator.model.observed_state import TopologyShape
 
 
 def encode(shape: TopologyShape | None) -> dict[str, Any] | None:

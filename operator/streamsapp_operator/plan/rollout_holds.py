@@ -11,16 +11,16 @@ from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from streamsapp.manifest.model import MaintenanceWindow
-from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.plan_input import PlanInput
 
 #: As ``Weekday`` names them, by ``datetime.weekday``.
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PAUSED = "it is paused (annotation streamsapp.dev/paused); `kubectl streamsapp approve` lets it go on"
 
 
-def hold(view: View, rollout: RolloutStatus, target: str) -> str | None:
+def hold(view: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """Why no pod may be taken now; ``None`` if nothing is against it."""
     if view.app.orders.paused:
         return PAUSED
@@ -30,7 +30,7 @@ def hold(view: View, rollout: RolloutStatus, target: str) -> str | None:
     return "it waits for one of spec.rollout.maintenanceWindows"
 
 
-def kept(view: View, rollout: RolloutStatus, target: str) -> str | None:
+def kept(view: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """That some pods are kept at the last good revision, if there are such."""
     number = _partition(view, rollout, target)
     if all(pod.revision == target or pod.ordinal >= number for pod in view.pods):
@@ -41,13 +41,13 @@ def kept(view: View, rollout: RolloutStatus, target: str) -> str | None:
     )
 
 
-def is_due(view: View, rollout: RolloutStatus, pod: PodSeen, target: str) -> bool:
+def is_due(view: PlanInput, rollout: RolloutStatus, pod: PodSeen, target: str) -> bool:
     """Whether a pod is to be replaced on the way to ``target``."""
     asked = pod.revision != target or is_asked_for(view, pod)
     return asked and pod.ordinal >= _partition(view, rollout, target)
 
 
-def is_asked_for(view: View, pod: PodSeen) -> bool:
+def is_asked_for(view: PlanInput, pod: PodSeen) -> bool:
     """Whether the user wants this one pod replaced."""
     return pod.uid == view.app.orders.restart_pod
 
@@ -74,7 +74,7 @@ def _begins_on(window: MaintenanceWindow, day: datetime) -> bool:
     return not window.days or _DAYS[day.weekday()] in window.days
 
 
-def _partition(view: View, rollout: RolloutStatus, target: str) -> int:
+def _partition(view: PlanInput, rollout: RolloutStatus, target: str) -> int:
     """Pods with a lower number keep the last good revision."""
     good, approved = view.status.last_good_revision, view.app.orders.approved
     if good in {None, rollout.revision} or target != rollout.revision or approved == rollout.revision:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamsapp_operator.cover import RUNNING
-from streamsapp_operator.model.observed import Outage, PodSeen
-from streamsapp_operator.plan.view import View, moment
+from streamsapp_operator.model.observed_state import Outage, PodSeen
+from streamsapp_operator.plan.plan_input import PlanInput, moment
+from streamsapp_operator.takeover import RUNNING
 
 #: Of each thing that a pod can lack: the reason, its name in words, and what waits for it.
 _LACKING = {
@@ -26,7 +26,7 @@ _ONE_GROUP = (
 )
 
 
-def unreachable(view: View) -> Iterator[tuple[str, str]]:
+def unreachable(view: PlanInput) -> Iterator[tuple[str, str]]:
     """Reason and message of each thing that a pod cannot reach."""
     for name, (reason, words, waits) in _LACKING.items():
         told = [(pod, it) for pod in view.pods for it in _outages(view, pod) if it.name == name]
@@ -38,7 +38,7 @@ def unreachable(view: View) -> Iterator[tuple[str, str]]:
         yield reason, f"{names} cannot reach {words} at {first.address} since {since}: {first.message}; {waits}"
 
 
-def strangers(view: View) -> Iterator[tuple[str, str]]:
+def strangers(view: PlanInput) -> Iterator[tuple[str, str]]:
     """Reason and message where others are in the group. What pods say of it counts only when all are settled: before,
     members are told of that ended a moment ago."""
     if view.observed.rivals:
@@ -58,7 +58,7 @@ def strangers(view: View) -> Iterator[tuple[str, str]]:
         yield "ApplicationIdTaken", f"{listed} is in its consumer group and none of its pods: {_ONE_GROUP}"
 
 
-def _outages(view: View, pod: PodSeen) -> tuple[Outage, ...]:
+def _outages(view: PlanInput, pod: PodSeen) -> tuple[Outage, ...]:
     return pod.report.outages if pod.report is not None and view.gate.covers.is_fresh(pod.report) else ()
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
-from streamsapp_operator.model.wanted import Invalid
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.plan_input import PlanInput
 
 
-def phrase(view: View, status: AppStatus) -> str:
+def phrase(view: PlanInput, status: AppStatus) -> str:
     """What goes on, in a few words."""
-    if isinstance(view.app, Invalid):
+    if isinstance(view.app, InvalidSpec):
         return "Invalid spec"
     if view.settings.replicas == 0:
         return "Suspending" if view.pods else "Suspended"

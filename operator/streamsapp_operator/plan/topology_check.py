@@ -8,13 +8,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamsapp_operator.model.actions import Action, DropCheck, StartCheck
-from streamsapp_operator.model.observed import CheckSeen, CheckState
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState
 from streamsapp_operator.model.status import RolloutStatus
-from streamsapp_operator.plan.shapes import encode
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.plan_input import PlanInput
+from streamsapp_operator.plan.topology_compatibility import encode
 
 
-def examine(view: View, rollout: RolloutStatus) -> tuple[RolloutStatus, list[Action]]:
+def examine(view: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, list[Action]]:
     """The rollout with what its check says, if it is being checked."""
     seen = view.observed.checks.get(rollout.revision, CheckSeen(rollout.revision))
     others = [
@@ -36,7 +36,7 @@ def examine(view: View, rollout: RolloutStatus) -> tuple[RolloutStatus, list[Act
     return waiting, [*others, *([StartCheck(rollout.revision)] if seen.state is CheckState.ABSENT else [])]
 
 
-def _failure(view: View, rollout: RolloutStatus, seen: CheckSeen) -> str | None:
+def _failure(view: PlanInput, rollout: RolloutStatus, seen: CheckSeen) -> str | None:
     if seen.state is CheckState.FAILED:
         return "; ".join(seen.faults) or "the check failed without saying why; its pod's log may tell"
     limit = view.settings.rollout.progress_deadline_seconds

@@ -16,7 +16,9 @@ _NOT_FOR_ONE = ("topologySpreadConstraints", "resourceClaims")
 _NOT_WATCHED = ("startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "ports")
 
 
-def once(template: dict[str, Any], labels: Mapping[str, str], changes: Mapping[str, Any]) -> dict[str, Any]:
+def run_to_completion(
+    template: dict[str, Any], labels: Mapping[str, str], changes: Mapping[str, Any]
+) -> dict[str, Any]:
     """The template of such a pod, made of the application's. ``changes`` are fields of its container."""
     given = template["metadata"]
     kept = {key: value for key, value in given["labels"].items() if not key.startswith(OWN_PREFIXES)}

@@ -25,7 +25,7 @@ from streamsapp_operator.kube.kinds import (
     label,
 )
 from streamsapp_operator.loop import Key
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.steady_clock import SteadyClock
 
 _MANAGED = "app.kubernetes.io/managed-by=streamsapp-operator"
 _LOOKUPS = (NAME_LABEL, CHECK_LABEL, BOOTSTRAP_LABEL)

@@ -9,15 +9,15 @@ import threading
 from typing import TypeAlias
 
 #: Application id, and the addresses of its Kafka.
-Group: TypeAlias = tuple[str, frozenset[str]]
+ConsumerGroup: TypeAlias = tuple[str, frozenset[str]]
 
 
-class Groups:
+class ConsumerGroups:
     """Applications, as ``namespace/name``, by what they say last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of: dict[str, Group] = {}
+        self._of: dict[str, ConsumerGroup] = {}
 
     def rivals(self, app: str, application_id: str, bootstrap_servers: str | None) -> tuple[str, ...]:
         """Others with whom ``app`` shares its group; from now on they have it as theirs. ``None``: its Kafka is not

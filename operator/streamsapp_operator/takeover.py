@@ -9,14 +9,21 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from streamsapp.manifest.model import RolloutSpec
-from streamsapp_operator.model.observed import Observed, PodReport, PodSeen, StoreReport, TaskReport, TaskRole
+from streamsapp_operator.model.observed_state import (
+    ObservedState,
+    PodReport,
+    PodSeen,
+    ReportedRole,
+    StoreReport,
+    TaskReport,
+)
 from streamsapp_operator.model.status import Blocker
 
 #: An answer's Date header, by which pods' clocks are compared with ours, is cut to whole seconds: so much older than it
 #: seems may an observation be.
 DATE_RESOLUTION = 1.0
 #: What it takes a standby that has caught up to go on: it leaves the group, the heir reads the rest and starts.
-HANDOVER_SECONDS = 1.0
+TAKEOVER_SECONDS = 1.0
 RUNNING = "RUNNING"
 
 #: Leading words of ``Blocker.reason``, the worst first.
@@ -36,7 +43,7 @@ SEVERITY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Cover:
+class Takeover:
     """Where a task would go on: for how long it would stand still, and until when what says so is fresh enough."""
 
     seconds: float
@@ -52,10 +59,10 @@ class Replica:
     task: TaskReport
 
 
-class Covers:
+class Takeovers:
     """One look at an application, by tasks."""
 
-    def __init__(self, observed: Observed, rollout: RolloutSpec) -> None:
+    def __init__(self, observed: ObservedState, rollout: RolloutSpec) -> None:
         self.observed = observed
         self._rollout = rollout
         self._max_age = rollout.max_observation_age_seconds
@@ -64,19 +71,19 @@ class Covers:
         self.replicas: dict[str, list[Replica]] = defaultdict(list)
         for pod in observed.pods:
             for task in pod.report.tasks if pod.report else ():
-                if task.role is TaskRole.ACTIVE:
+                if task.role is ReportedRole.ACTIVE:
                     self.owners[task.id].append(pod.name)
                 elif pod.report is not None:
                     self.replicas[task.id].append(Replica(pod, pod.report, task))
-        self._found: dict[str, list[Cover | Blocker]] = {}
+        self._found: dict[str, list[Takeover | Blocker]] = {}
 
-    def of(self, pod: PodSeen) -> list[Cover | Blocker]:
+    def of(self, pod: PodSeen) -> list[Takeover | Blocker]:
         """Of each active task that has something to lose, where it would go on without this pod, or why nowhere."""
         key = f"{pod.name}/{pod.uid}"
         if key not in self._found:
             tasks = pod.report.tasks if pod.report else ()
             self._found[key] = [
-                self._cover(task, pod) for task in tasks if task.role is TaskRole.ACTIVE and task.stores
+                self._cover(task, pod) for task in tasks if task.role is ReportedRole.ACTIVE and task.stores
             ]
         return self._found[key]
 
@@ -89,7 +96,7 @@ class Covers:
         replicas = self.observed.children.replicas
         return pod.ready and not pod.terminating and replicas is not None and pod.ordinal < replicas
 
-    def _cover(self, task: TaskReport, pod: PodSeen) -> Cover | Blocker:
+    def _cover(self, task: TaskReport, pod: PodSeen) -> Takeover | Blocker:
         owners = self.owners[task.id]
         if len(owners) > 1:
             return _blocker(pod, task, f"Rebalancing: several say that they run it: {', '.join(owners)}")
@@ -101,20 +108,20 @@ class Covers:
                 hosts[replica.pod.name].append(replica)
         tries = [self._host(task, pod, replicas) for replicas in hosts.values()]
         tries.append(_restore(task, pod, self._rollout))
-        covers = [it for it in tries if isinstance(it, Cover)]
+        covers = [it for it in tries if isinstance(it, Takeover)]
         if covers:
             return min(covers, key=lambda cover: (cover.seconds, -cover.until))
         return max((it for it in tries if isinstance(it, Blocker)), key=_severity)
 
-    def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Cover | Blocker:
+    def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Takeover | Blocker:
         """Whether the replicas of the task on one other pod will do: all of them, should it tell of several."""
         found = [self._replica(task, pod, replica) for replica in replicas]
         blockers = [it for it in found if isinstance(it, Blocker)]
         if blockers:
             return min(blockers, key=_severity)
-        return Cover(HANDOVER_SECONDS, min(it.until for it in found if isinstance(it, Cover)))
+        return Takeover(TAKEOVER_SECONDS, min(it.until for it in found if isinstance(it, Takeover)))
 
-    def _replica(self, task: TaskReport, pod: PodSeen, replica: Replica) -> Cover | Blocker:
+    def _replica(self, task: TaskReport, pod: PodSeen, replica: Replica) -> Takeover | Blocker:
         host, report, name = replica.pod, replica.report, replica.pod.name
         if not self.may_take_over(host) or report.state != RUNNING or not self.is_fresh(report):
             return _blocker(pod, task, f"StandbyNotReady: {name}, which follows it, is not ready or was not heard of")
@@ -133,10 +140,10 @@ class Covers:
                 if why is not None or age is None:
                     return _blocker(pod, task, why or "StandbyStale", store.name, lag, age)
                 until = min(until, self.observed.at + self._max_age - age)
-        return Cover(HANDOVER_SECONDS, until)
+        return Takeover(TAKEOVER_SECONDS, until)
 
 
-def observation_age(store: StoreReport, report: PodReport, observed: Observed) -> float | None:
+def observation_age(store: StoreReport, report: PodReport, observed: ObservedState) -> float | None:
     """How old an observation is at most; ``None`` if a clock jumped, or it was never made."""
     if store.observed_at is None:
         return None
@@ -175,7 +182,7 @@ def _severity(blocker: Blocker) -> int:
     return SEVERITY.index(leading_word(blocker))
 
 
-def _restore(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Cover | Blocker:
+def _restore(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Takeover | Blocker:
     """Whether snapshots of all its stores bring the task back soon enough."""
     seconds, report = task.predicted_restore_seconds, pod.report
     without = [store.name for store in task.stores if store.snapshot_offset is None]
@@ -188,7 +195,7 @@ def _restore(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Cover | Bl
     if not seconds <= rollout.max_restore_seconds:
         limit = rollout.max_restore_seconds
         return _blocker(pod, task, f"SnapshotTooOld: a restore would take {seconds:.0f} s, more than {limit} s")
-    return Cover(HANDOVER_SECONDS + seconds, report.fetched_at + rollout.max_observation_age_seconds)
+    return Takeover(TAKEOVER_SECONDS + seconds, report.fetched_at + rollout.max_observation_age_seconds)
 
 
 def _remedy(task: TaskReport) -> str:

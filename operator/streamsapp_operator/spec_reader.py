@@ -16,19 +16,19 @@ from streamsapp_operator.children.bootstrap_job import attempt_of, bootstrap_job
 from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD
 from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object, annotation
-from streamsapp_operator.model.wanted import Invalid, Orders, Wanted
+from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState, InvalidSpec
 
 #: The ConfigMap of a name in the application's namespace; ``None`` if there is none.
 ReadConfigMap: TypeAlias = Callable[[str], Object | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadSpec:
     """One application."""
 
     owner: Owner
     application_id: str
-    wanted: Wanted | Invalid
+    wanted: DesiredState | InvalidSpec
     #: What the spec asks for now; ``None`` if it is invalid.
     revision: Revision | None
     #: The Job of its bootstrap, if it asks for one.
@@ -37,8 +37,8 @@ class Asked:
     bootstrap_servers: str | None = None
 
 
-def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> Asked:
-    """Never raises for what a user wrote: faults are told by ``Invalid``."""
+def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> ReadSpec:
+    """Never raises for what a user wrote: faults are told by ``InvalidSpec``."""
     metadata = document["metadata"]
     owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"])
     deleting, orders = "deletionTimestamp" in metadata, orders_of(document)
@@ -49,16 +49,16 @@ def read(document: Object, settings: RenderSettings, config_map: ReadConfigMap) 
         job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
         generation = int(metadata["generation"])
-        invalid = Invalid(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting, orders)
-        return Asked(owner, _application_id(document), invalid, None)
+        invalid = InvalidSpec(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting, orders)
+        return ReadSpec(owner, _application_id(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
     wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), orders=orders)
-    return Asked(owner, app.application_id, wanted, revision, job, app.spec.kafka.bootstrap_servers)
+    return ReadSpec(owner, app.application_id, wanted, revision, job, app.spec.kafka.bootstrap_servers)
 
 
-def orders_of(document: Object) -> Orders:
+def orders_of(document: Object) -> AnnotationRequests:
     """What annotations ask for."""
-    return Orders(
+    return AnnotationRequests(
         paused=(annotation(document, PAUSED) or "false") != "false",
         approved=annotation(document, APPROVED),
         restart_pod=annotation(document, RESTART_POD),
@@ -83,9 +83,9 @@ def _bootstrap(app: StreamsApp, owner: Owner, revision: Revision, settings: Rend
     return None if asked is None else bootstrap_job(owner, asked, revision, settings)
 
 
-def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None, deleting: bool) -> Wanted:
+def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None, deleting: bool) -> DesiredState:
     spec, remote = app.spec, app.spec.remote_state
-    return Wanted(
+    return DesiredState(
         name=owner.name,
         namespace=owner.namespace,
         uid=owner.uid,

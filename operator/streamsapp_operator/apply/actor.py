@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from streamsapp_operator.apply.children import ChildWriter, NameTakenError
 from streamsapp_operator.apply.revisions import Revisions
-from streamsapp_operator.asked import Asked
 from streamsapp_operator.children import Children, Owner, RenderSettings, Revision, render
 from streamsapp_operator.children.bootstrap_job import attempt_of
 from streamsapp_operator.children.names import REVISION_LABEL, bootstrap_job_name, check_pod_name
-from streamsapp_operator.children.policy import disruption_budget
+from streamsapp_operator.children.policies import disruption_budget
 from streamsapp_operator.kube import Client, Conflict, Object, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, JOB, POD, STATEFUL_SET, STREAMS_APP, label
@@ -33,7 +32,8 @@ from streamsapp_operator.model.actions import (
     Tell,
 )
 from streamsapp_operator.observe.look import Look, is_owned
-from streamsapp_operator.times import SteadyClock
+from streamsapp_operator.spec_reader import ReadSpec
+from streamsapp_operator.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +41,10 @@ FINALIZER = "streamsapp.dev/drain"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ActionContext:
     """What actions are about."""
 
-    asked: Asked
+    asked: ReadSpec
     #: The application as it was read.
     document: Object
     look: Look
@@ -75,7 +75,7 @@ class Actor:
         #: Revisions whose check pod the API server does not take, and what it said.
         self.rejected: dict[str, str] = {}
 
-    def act(self, actions: Iterable[Action], case: Case, done: Callable[[Action], None]) -> None:
+    def act(self, actions: Iterable[Action], case: ActionContext, done: Callable[[Action], None]) -> None:
         """Raises ``ApiError`` for the first that fails, of which only the telling is done still: the status that it is
         about is written. ``done`` hears of each that was carried out."""
         left = list(actions)
@@ -100,7 +100,7 @@ class Actor:
         log.info("%s: what it was decided by is too old now", type(action).__name__)
         return True
 
-    def _one(self, action: Action, case: Case) -> None:
+    def _one(self, action: Action, case: ActionContext) -> None:
         owner, look = case.asked.owner, case.look
         match action:
             case ApplyChildren():
@@ -124,7 +124,7 @@ class Actor:
             case Release():
                 set_finalizer(self._client, case.document, present=False)
 
-    def _apply(self, action: ApplyChildren, case: Case) -> None:
+    def _apply(self, action: ApplyChildren, case: ActionContext) -> None:
         owner, look = case.asked.owner, case.look
         if case.asked.wanted.deleting:
             self._set_replicas(action.replicas, case)  # whatever else may be wrong
@@ -143,12 +143,12 @@ class Actor:
         self._writer.send(disruption_budget(owner, action.max_unavailable), look.children)
         self._set_replicas(action.replicas, case)
 
-    def _set_replicas(self, replicas: int, case: Case) -> None:
+    def _set_replicas(self, replicas: int, case: ActionContext) -> None:
         owner = case.asked.owner
         if case.look.observed.children.replicas not in {None, replicas}:
             self._client.merge(STATEFUL_SET, owner.namespace, owner.name, {"spec": {"replicas": replicas}})
 
-    def _render(self, revision: Revision, case: Case, replicas: int, max_unavailable: int) -> Children:
+    def _render(self, revision: Revision, case: ActionContext, replicas: int, max_unavailable: int) -> Children:
         return render(
             case.asked.owner,
             revision,
@@ -158,7 +158,7 @@ class Actor:
             token_lines=case.tokens,
         )
 
-    def _start_check(self, name: str, case: Case) -> None:
+    def _start_check(self, name: str, case: ActionContext) -> None:
         revision = self._revisions.find(name, case.asked)
         if revision is None:
             return  # the spec has changed since: the next plan asks for another one
@@ -189,7 +189,7 @@ class Actor:
         if found is not None and is_owned(found, owner.uid) and "deletionTimestamp" not in found["metadata"]:
             self._client.evict(owner.namespace, name, found["metadata"]["uid"])
 
-    def _start_bootstrap(self, attempt: str, case: Case) -> None:
+    def _start_bootstrap(self, attempt: str, case: ActionContext) -> None:
         asked = case.asked
         if asked.bootstrap is None or asked.revision is None or attempt_of(asked.bootstrap) != attempt:
             return  # the spec has changed since: the next plan asks for another one

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from streamsapp_operator.children.names import bootstrap_job_name
 from streamsapp_operator.model.actions import Action, DropBootstrap, StartBootstrap
-from streamsapp_operator.model.observed import BootstrapSeen, JobState
+from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
 from streamsapp_operator.model.status import BootstrapStatus, RolloutStatus
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.plan_input import PlanInput
 
 _REMEDY = "no pod is started; it is tried again when the spec has changed, or after `kubectl streamsapp restart {name}`"
 _IGNORED = "the application has run already and has its own state; to make that anew from history see docs/spark.md"
@@ -31,7 +31,7 @@ class Preparation:
     actions: tuple[Action, ...] = ()
 
 
-def prepared(view: View, rollout: RolloutStatus) -> tuple[RolloutStatus, Preparation]:
+def prepared(view: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, Preparation]:
     """The rollout, which begins when the state is there."""
     preparation = prepare(view, rollout)
     if preparation.waits and rollout.phase in {"Rolling", "Bootstrapping"}:
@@ -41,7 +41,7 @@ def prepared(view: View, rollout: RolloutStatus) -> tuple[RolloutStatus, Prepara
     return rollout, preparation
 
 
-def prepare(view: View, rollout: RolloutStatus) -> Preparation:
+def prepare(view: PlanInput, rollout: RolloutStatus) -> Preparation:
     """The next move towards state that is whole."""
     last, seen = view.status.bootstrap, view.observed.bootstrap
     if last is not None and last.phase == "Done":
@@ -61,7 +61,7 @@ def prepare(view: View, rollout: RolloutStatus) -> Preparation:
     return _towards(view, view.settings.bootstrap, last, seen)
 
 
-def _towards(view: View, attempt: str, last: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
+def _towards(view: PlanInput, attempt: str, last: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
     same = last is not None and last.attempt == attempt
     if seen is None:
         if last is not None and same and last.phase == "Failed":
@@ -80,7 +80,7 @@ def _towards(view: View, attempt: str, last: BootstrapStatus | None, seen: Boots
             return Preparation(replace(status, phase=phase, message=seen.message), waits=True)
 
 
-def _started(view: View, attempt: str, last: BootstrapStatus | None) -> BootstrapStatus:
+def _started(view: PlanInput, attempt: str, last: BootstrapStatus | None) -> BootstrapStatus:
     since = view.time if last is None else last.started_at
     name = bootstrap_job_name(view.app.name)
     return BootstrapStatus(
@@ -88,7 +88,7 @@ def _started(view: View, attempt: str, last: BootstrapStatus | None) -> Bootstra
     )
 
 
-def _failed(view: View, status: BootstrapStatus, seen: BootstrapSeen) -> BootstrapStatus:
+def _failed(view: PlanInput, status: BootstrapStatus, seen: BootstrapSeen) -> BootstrapStatus:
     """Told once: its pods may be gone later."""
     if status.phase == "Failed":
         return status
@@ -96,7 +96,7 @@ def _failed(view: View, status: BootstrapStatus, seen: BootstrapSeen) -> Bootstr
     return replace(status, phase="Failed", message=message, finished_at=view.time)
 
 
-def _done(view: View, last: BootstrapStatus | None) -> BootstrapStatus:
+def _done(view: PlanInput, last: BootstrapStatus | None) -> BootstrapStatus:
     return replace(last or BootstrapStatus(phase="Done"), phase="Done", message=None, finished_at=view.time)
 
 
@@ -119,7 +119,7 @@ def _drop(seen: BootstrapSeen) -> tuple[Action, ...]:
     return () if seen.state is JobState.ENDING else (DropBootstrap(),)
 
 
-def _has_run(view: View) -> bool:
+def _has_run(view: PlanInput) -> bool:
     """Pods were made, or are about to be, whatever became of them."""
     status = view.status
     runs = view.observed.children.template_revision is not None

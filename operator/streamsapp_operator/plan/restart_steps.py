@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from streamsapp_operator.gate import CRASHES, Waiver
-from streamsapp_operator.model.observed import PodSeen
+from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
-from streamsapp_operator.plan import holds, soak
-from streamsapp_operator.plan.memory import waiver
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan import rollout_holds, soak
+from streamsapp_operator.plan.known_tasks import waiver
+from streamsapp_operator.plan.plan_input import PlanInput
 
 #: These do not go away by waiting, once they lasted for ``PATIENCE``.
 HOPELESS = frozenset(
@@ -35,7 +35,7 @@ REMEDY = "; spec.replicas: 0, and then as before, replaces all pods at once"
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RestartStep:
     """How the rollout moves in this look."""
 
     rollout: RolloutStatus
@@ -49,16 +49,16 @@ class Move:
     waits: str | None = None
 
 
-def advance(view: View, rollout: RolloutStatus, target: str, *, shrinking: bool) -> Move:
+def advance(view: PlanInput, rollout: RolloutStatus, target: str, *, shrinking: bool) -> RestartStep:
     """Towards all pods being of ``target``; a look ends a step or begins one, never both. While the application is to
     have fewer pods, none is restarted: it may be one of those that go."""
     if rollout.current is None:
         return _next(view, rollout, target, shrinking)
     ended = replace(rollout, current=None, current_uid=None, step_started_at=None)
-    return _go_on(view, rollout, target) or Move(ended)
+    return _go_on(view, rollout, target) or RestartStep(ended)
 
 
-def is_settled(view: View, target: str) -> bool:
+def is_settled(view: PlanInput, target: str) -> bool:
     """Every pod that is to be there is there, of this revision, and ready."""
     children, pods = view.observed.children, view.pods
     return (
@@ -69,7 +69,7 @@ def is_settled(view: View, target: str) -> bool:
     )
 
 
-def failure_of(view: View, rollout: RolloutStatus) -> str | None:
+def failure_of(view: PlanInput, rollout: RolloutStatus) -> str | None:
     """Why the revision must be given up: its pod cannot run, or is not ready in time and none ever was."""
     pod = view.pod(rollout.current)
     if pod is None or pod.ready or pod.terminating or pod.revision != rollout.revision:
@@ -87,18 +87,22 @@ def failure_of(view: View, rollout: RolloutStatus) -> str | None:
     )
 
 
-def _go_on(view: View, rollout: RolloutStatus, target: str) -> Move | None:
+def _go_on(view: PlanInput, rollout: RolloutStatus, target: str) -> RestartStep | None:
     """The step that is under way, or ``None`` if it has ended or must not go on."""
     pod, excused = view.pod(rollout.current), waiver(view, rollout, target)
     if pod is None:
-        return Move(rollout, stuck=_unmade(rollout)) if _is_to_be(view, rollout.current or "") else None
+        return RestartStep(rollout, stuck=_unmade(rollout)) if _is_to_be(view, rollout.current or "") else None
     if pod.terminating:
-        return Move(rollout)
+        return RestartStep(rollout)
     if pod.uid == rollout.current_uid:
-        due = holds.is_due(view, rollout, pod, target) and holds.hold(view, rollout, target) is None
+        due = rollout_holds.is_due(view, rollout, pod, target) and rollout_holds.hold(view, rollout, target) is None
         takes = due and _replaced_by(view, target) and _may_take(view, pod, excused)
-        return Move(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet") if takes else None
-    return Move(rollout) if not pod.ready and pod.revision == target else None
+        return (
+            RestartStep(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
+            if takes
+            else None
+        )
+    return RestartStep(rollout) if not pod.ready and pod.revision == target else None
 
 
 def _unmade(rollout: RolloutStatus) -> str:
@@ -108,42 +112,42 @@ def _unmade(rollout: RolloutStatus) -> str:
     )
 
 
-def _next(view: View, rollout: RolloutStatus, target: str, shrinking: bool) -> Move:
+def _next(view: PlanInput, rollout: RolloutStatus, target: str, shrinking: bool) -> RestartStep:
     """The pod to begin with now, or why there is none."""
     away = _away(view)
     if away is not None:
-        return Move(rollout, stuck=away)
+        return RestartStep(rollout, stuck=away)
     coming = [pod for pod in view.pods if pod.revision == target and not pod.ready]
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
-        return Move(replace(rollout, current=coming[0].name, step_started_at=view.time))
+        return RestartStep(replace(rollout, current=coming[0].name, step_started_at=view.time))
     soaking = soak.waits(view, rollout, target)
     if soaking is not None:
-        return Move(rollout, waits=soaking)
-    outdated = [pod for pod in view.pods if holds.is_due(view, rollout, pod, target)]
-    held = holds.hold(view, rollout, target) if outdated else holds.kept(view, rollout, target)
+        return RestartStep(rollout, waits=soaking)
+    outdated = [pod for pod in view.pods if rollout_holds.is_due(view, rollout, pod, target)]
+    held = rollout_holds.hold(view, rollout, target) if outdated else rollout_holds.kept(view, rollout, target)
     if held is not None or not outdated:
-        return Move(rollout, held=held)
+        return RestartStep(rollout, held=held)
     if not _replaced_by(view, target):
-        return Move(rollout, stuck=f"the StatefulSet does not make pods of revision {target} yet")
+        return RestartStep(rollout, stuck=f"the StatefulSet does not make pods of revision {target} yet")
     excused = waiver(view, rollout, target)
     broken = [pod for pod in outdated if view.gate.holds_nothing(pod, excused)]
     if broken:
         return _begin(view, rollout, broken[0])
     if shrinking:
-        return Move(rollout, stuck=_first_blocker(view) or "first there are to be fewer pods")
+        return RestartStep(rollout, stuck=_first_blocker(view) or "first there are to be fewer pods")
     free = [pod for pod in outdated if pod.ready and _may_take(view, pod, excused)]
     if not free:
         unready = any(not pod.ready for pod in outdated)
-        return Move(rollout, stuck=(_first_blocker(view) or "no pod may be taken") + (REMEDY if unready else ""))
+        return RestartStep(rollout, stuck=(_first_blocker(view) or "no pod may be taken") + (REMEDY if unready else ""))
     return _begin(view, rollout, min(free, key=lambda pod: _price(view, pod)))
 
 
-def _replaced_by(view: View, target: str) -> bool:
+def _replaced_by(view: PlanInput, target: str) -> bool:
     """Whether a pod that is taken away now comes back with the revision."""
     return view.observed.children.template_revision == target and view.observed.children.template_seen
 
 
-def _begin(view: View, rollout: RolloutStatus, pod: PodSeen) -> Move:
+def _begin(view: PlanInput, rollout: RolloutStatus, pod: PodSeen) -> RestartStep:
     step = replace(
         rollout,
         current=pod.name,
@@ -152,22 +156,22 @@ def _begin(view: View, rollout: RolloutStatus, pod: PodSeen) -> Move:
         predicted_seconds=view.gate.predicted_seconds(pod),
         observed_seconds=None,
     )
-    return Move(step, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
+    return RestartStep(step, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
 
 
-def _price(view: View, pod: PodSeen) -> tuple[float, int, int]:
+def _price(view: PlanInput, pod: PodSeen) -> tuple[float, int, int]:
     seconds = view.gate.predicted_seconds(pod)
     tasks = len(pod.report.tasks) if pod.report else 0
     return float("inf") if seconds is None else seconds, tasks, -pod.ordinal
 
 
-def _may_take(view: View, pod: PodSeen, excused: Waiver) -> bool:
+def _may_take(view: PlanInput, pod: PodSeen, excused: Waiver) -> bool:
     if view.gate.allows(pod, excused):
         return True
     return _away(view) is None and view.gate.holds_nothing(pod, excused)
 
 
-def _away(view: View) -> str | None:
+def _away(view: PlanInput) -> str | None:
     """A pod that is not there, or about to go: never is another one taken meanwhile."""
     ending = next((pod.name for pod in view.pods if pod.terminating), None)
     if ending is not None:
@@ -176,7 +180,7 @@ def _away(view: View) -> str | None:
     return f"pod number {min(missing)} is not there yet" if missing else None
 
 
-def _first_blocker(view: View) -> str | None:
+def _first_blocker(view: PlanInput) -> str | None:
     """In words."""
     blockers = view.restart.blockers
     if not blockers:
@@ -186,7 +190,7 @@ def _first_blocker(view: View) -> str | None:
     return f"{place}: {first.reason}" + (f" (and {more} more)" if more else "")
 
 
-def measured(view: View, rollout: RolloutStatus) -> RolloutStatus:
+def measured(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
     """With how long tasks stood still, as soon as all run again without the pod that was taken."""
     if rollout.current_uid is None or rollout.observed_seconds is not None:
         return rollout
@@ -198,6 +202,6 @@ def measured(view: View, rollout: RolloutStatus) -> RolloutStatus:
     return replace(rollout, observed_seconds=round(view.since(rollout.step_started_at), 1))
 
 
-def _is_to_be(view: View, name: str) -> bool:
+def _is_to_be(view: PlanInput, name: str) -> bool:
     ordinal = name.rpartition("-")[2]
     return ordinal.isdecimal() and int(ordinal) < (view.observed.children.replicas or 0)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamsapp_operator.gate import Waiver
-from streamsapp_operator.model.observed import Observed, TaskRole
+from streamsapp_operator.model.observed_state import ObservedState, ReportedRole
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
-from streamsapp_operator.plan.shapes import decode, stateful
-from streamsapp_operator.plan.view import View
+from streamsapp_operator.plan.plan_input import PlanInput
+from streamsapp_operator.plan.topology_compatibility import decode, stateful
 
 
-def learn(known: Mapping[str, int], observed: Observed) -> dict[str, int]:
+def learn(known: Mapping[str, int], observed: ObservedState) -> dict[str, int]:
     """With what is reported now."""
     if not observed.pods:
         return {}
@@ -23,7 +23,7 @@ def learn(known: Mapping[str, int], observed: Observed) -> dict[str, int]:
     for pod in observed.pods:
         for task in pod.report.tasks if pod.report else ():
             subtopology, _, partition = task.id.rpartition("_")
-            if task.role is TaskRole.ACTIVE and task.stores and partition.isdecimal():
+            if task.role is ReportedRole.ACTIVE and task.stores and partition.isdecimal():
                 counts[subtopology] = max(counts.get(subtopology, 0), int(partition) + 1)
     return counts
 
@@ -41,7 +41,7 @@ def expected(status: AppStatus) -> frozenset[str]:
     )
 
 
-def waiver(view: View, rollout: RolloutStatus, target: str) -> Waiver:
+def waiver(view: PlanInput, rollout: RolloutStatus, target: str) -> Waiver:
     """What the rollout's change of the topology excuses on the way to ``target``."""
     good, new = decode(view.status.shape), decode(rollout.shape)
     aim = new if target == rollout.revision else good

@@ -14,49 +14,49 @@ from msgspec.structs import replace
 
 from streamsapp_operator.gate import Gate
 from streamsapp_operator.model.actions import Action, ApplyChildren, DropRevisions, Evict, SetBudget
-from streamsapp_operator.model.observed import Observed
+from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
+from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
-from streamsapp_operator.model.wanted import Invalid, Wanted
-from streamsapp_operator.plan import memory, summary
+from streamsapp_operator.plan import known_tasks, summary
 from streamsapp_operator.plan.budget import max_unavailable
 from streamsapp_operator.plan.conditions import conditions, stamped
 from streamsapp_operator.plan.drain import drain
 from streamsapp_operator.plan.events import events
-from streamsapp_operator.plan.phases import phrase
-from streamsapp_operator.plan.rollout import Course, decide
+from streamsapp_operator.plan.phase_text import phrase
+from streamsapp_operator.plan.plan_input import PlanInput, moment, settings_of
+from streamsapp_operator.plan.rollout import RolloutDecision, decide
 from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted_replicas
-from streamsapp_operator.plan.view import View, moment, settings_of
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReconcilePlan:
     """Write the status, then do the actions in their order."""
 
     status: AppStatus
     actions: tuple[Action, ...]
 
 
-def plan(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
+def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float) -> ReconcilePlan:
     """The next move for one application. ``now`` is the operator's clock, like ``observed.at``."""
     looked_at, observed = observed.at, dataclasses.replace(observed, at=max(observed.at, now))
     settings = settings_of(app, status, observed)
     if app.deleting:
         after, actions = drain(app, observed, status, now)
-        return Plan(after, tuple(actions))
+        return ReconcilePlan(after, tuple(actions))
     if settings is None:
         return _never_valid(app, observed, status, now)
-    known = replace(status, known_tasks=memory.learn(status.known_tasks, observed))
-    gate = Gate(observed, settings.rollout, memory.expected(known))
-    view = View(app, settings, observed, looked_at, known, now, gate, gate.verdict())
+    known = replace(status, known_tasks=known_tasks.learn(status.known_tasks, observed))
+    gate = Gate(observed, settings.rollout, known_tasks.expected(known))
+    view = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
     wanted, scaling = wanted_replicas(view)
     shrinking = is_shrinking(view, wanted)
     course = decide(view, shrinking=shrinking)
     replicas = next_replicas(view, course, wanted)
     after = _status(view, course, scaling, replicas)
-    return Plan(after, (*_actions(view, course, replicas, shrinking), *events(app, observed, status, after)))
+    return ReconcilePlan(after, (*_actions(view, course, replicas, shrinking), *events(app, observed, status, after)))
 
 
-def _actions(view: View, course: Course, replicas: int, shrinking: bool) -> list[Action]:
+def _actions(view: PlanInput, course: RolloutDecision, replicas: int, shrinking: bool) -> list[Action]:
     """Shutting the budget comes first, taking a pod last."""
     observed, restart = view.observed, course.restart
     children = observed.children
@@ -77,7 +77,7 @@ def _actions(view: View, course: Course, replicas: int, shrinking: bool) -> list
     return [*actions, *course.before, *drop]
 
 
-def _status(view: View, course: Course, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
+def _status(view: PlanInput, course: RolloutDecision, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
     before = view.status
     status = replace(
         before,
@@ -102,9 +102,11 @@ def _status(view: View, course: Course, scaling: ScalingStatus | None, replicas:
     return replace(status, phase=phrase(view, status), conditions=conditions(view, status))
 
 
-def _never_valid(app: Wanted | Invalid, observed: Observed, status: AppStatus, now: float) -> Plan:
+def _never_valid(
+    app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float
+) -> ReconcilePlan:
     """Nothing runs, and nothing can."""
-    faults = "; ".join(app.faults) if isinstance(app, Invalid) else ""
+    faults = "; ".join(app.faults) if isinstance(app, InvalidSpec) else ""
     told = stamped(
         {
             "Ready": ("False", "InvalidSpec", faults),
@@ -121,4 +123,4 @@ def _never_valid(app: Wanted | Invalid, observed: Observed, status: AppStatus, n
     after = replace(
         status, phase="Invalid spec", observed_generation=app.generation, selector=selector, conditions=told
     )
-    return Plan(after, tuple(events(app, observed, status, after)))
+    return ReconcilePlan(after, tuple(events(app, observed, status, after)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class TaskRole(Enum):
+class ReportedRole(Enum):
     ACTIVE = "active"
     STANDBY = "standby"
     WARMUP = "warmup"
@@ -42,7 +42,7 @@ class TaskReport:
     """One task on one pod."""
 
     id: str
-    role: TaskRole
+    role: ReportedRole
     state: str
     stores: tuple[StoreReport, ...] = ()
     input_lag: int | None = None
@@ -209,7 +209,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedState:
     """One look at an application."""
 
     at: float

@@ -8,7 +8,7 @@ from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class AnnotationRequests:
     """What the user tells the operator by annotations of the application, whatever its spec is."""
 
     #: No pod is taken for a rollout.
@@ -20,7 +20,7 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredState:
     """One application's spec, valid."""
 
     name: str
@@ -40,11 +40,11 @@ class Wanted:
     bootstrap: str | None = None
     #: The application is being deleted: drain, then let go.
     deleting: bool = False
-    orders: Orders = Orders()
+    orders: AnnotationRequests = AnnotationRequests()
 
 
 @dataclass(frozen=True, slots=True)
-class Invalid:
+class InvalidSpec:
     """A spec that cannot be used; what runs goes on as it is, by what ``AppStatus.accepted`` remembers."""
 
     name: str
@@ -54,4 +54,4 @@ class Invalid:
     #: One line per fault, each with the path of its field and the remedy.
     faults: tuple[str, ...]
     deleting: bool = False
-    orders: Orders = Orders()
+    orders: AnnotationRequests = AnnotationRequests()

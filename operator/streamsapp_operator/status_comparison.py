@@ -14,12 +14,12 @@ _FIGURES = frozenset({"inputLag", "standbyLag", "lag", "ageSeconds"})
 _SENTENCES = frozenset({"reason", "message"})
 
 
-def stable(document: Any) -> Any:
+def without_figures(document: Any) -> Any:
     """A status without its volatile parts: two that are equal so tell the same."""
     if isinstance(document, dict):
         return {key: _part(key, value) for key, value in document.items()}
     if isinstance(document, list | tuple):
-        return [stable(item) for item in document]
+        return [without_figures(item) for item in document]
     return document
 
 
@@ -33,4 +33,4 @@ def _part(key: str, value: Any) -> Any:
         return value is None
     if key in _SENTENCES and isinstance(value, str):
         return masked(value)
-    return stable(value)
+    return without_figures(value)
