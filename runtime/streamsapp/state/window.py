@@ -90,16 +90,18 @@ class WindowStoreImpl:
         """Put or delete a window, or append to it where the store retains duplicates, which costs no read. Returns
         whether the window is still kept."""
         segments = self._segments
-        if not segments.observe(start_ms):
+        kept = segments.observe(start_ms)
+        if start_ms < segments.deleted_before:
             return False
         sequence = 0
         if self._type.retain_duplicates:
             if stored is None:
-                return True  # it would delete nothing
+                return kept  # it would delete nothing
             segments.appended += 1
             sequence = segments.appended & _MAX_SEQUENCE
+        # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
         self._write(segments.physical(window_key(key, start_ms, sequence), start_ms), stored, timestamp)
-        return True
+        return kept
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both inclusive, by time."""
