@@ -18,7 +18,7 @@ from streamsapp.record import TaskId
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.remote_.restores import Restores, has_snapshots
+from streamsapp.runtime.remote_.restores import Restores
 from streamsapp.runtime.remote_.schedule import Entry, Schedule
 from streamsapp.runtime.remote_.store import RemoteStore
 from streamsapp.runtime.remote_.task_snapshots import Taking, TaskSnapshots
@@ -67,7 +67,7 @@ class Snapshots:
 
     def own(self, task: StreamTask) -> None:
         """A task runs here now: claim it, then take its snapshots."""
-        if has_snapshots(task):
+        if task.plan.has_snapshots(task.stores):
             writer = SnapshotWriter(self._remote.chain(task.id), self._instance, self._clock)
             self._schedule.add(task.id, TaskSnapshots(task, writer, self._restores.local(task.id)))
 
