@@ -19,7 +19,7 @@ from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import StateHolder
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
@@ -69,7 +69,7 @@ class FakeTasksLife:
     def ask_for_snapshots(self) -> None:
         self.snapshots_asked_for += 1
 
-    def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
+    def assign(self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole]) -> None:
         self.assigned.append(wanted)
 
     def at_rest(self) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.runtime.layout import Layout, make_layout
+from streamsapp.runtime.layout import ApplicationLayout, make_layout
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.topology.builder import Topology
 
@@ -35,11 +35,11 @@ class ApplicationTopics:
         """Return when a broker answers, or when ``given_up()``."""
         self._admin.wait_for_broker(given_up)
 
-    def look_up(self) -> Layout:
+    def look_up(self) -> ApplicationLayout:
         """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``."""
         return make_layout(self._topology, self._config, self._admin)
 
-    def purge(self, layout: Layout | None, tasks: Iterable[StreamTask], now: float) -> None:
+    def purge(self, layout: ApplicationLayout | None, tasks: Iterable[StreamTask], now: float) -> None:
         """Let the broker drop what was consumed from repartition topics, now and then (``now``: monotonic seconds)."""
         if layout is None or not layout.repartition_topics or now < self._next_purge:
             return

@@ -17,7 +17,7 @@ from streamsapp.kafka.producer import AbortableError
 from streamsapp.membership.api import Assignment, Holdings, Membership, TaskInfo
 from streamsapp.record import TaskId
 from streamsapp.runtime.global_.thread import GlobalThread
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.warmups import Warmups
 from streamsapp.tasks.stream_task import StreamTask
@@ -121,7 +121,7 @@ class GroupFollower:
         self._draining = True
         self.membership.drain()
 
-    def drained(self, layout: Layout | None) -> bool:
+    def drained(self, layout: ApplicationLayout | None) -> bool:
         """Whether the others have everything that anybody can take."""
         if self.assignment is None or layout is None or not self._draining:
             return False

@@ -20,7 +20,7 @@ from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.listeners import UncaughtExceptionResponse
 from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.rebalance import assigned_roles
@@ -53,7 +53,7 @@ class Lifecycle:
         self._recovery = recovery
         self._uncaught = uncaught
         self._state = state
-        self.layout: Layout | None = None
+        self.layout: ApplicationLayout | None = None
         #: The error that ended the instance, if one did.
         self.error: BaseException | None = None
         self.ended = False

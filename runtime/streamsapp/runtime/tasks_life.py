@@ -22,7 +22,7 @@ from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.membership.api import Holdings
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.input import InputFeeder
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.rebalance import changes
 from streamsapp.runtime.remote_.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
@@ -71,7 +71,7 @@ class TasksLife:
         self.all: dict[TaskId, StreamTask] = {}
         #: Active tasks that go to other instances when they are committed, and what becomes of them here.
         self.giving_up: Mapping[TaskId, TaskRole | None] = {}
-        self._layout: Layout | None = None
+        self._layout: ApplicationLayout | None = None
 
     @property
     def application_directory(self) -> Path:
@@ -106,7 +106,7 @@ class TasksLife:
 
     # ---- assigned ----------------------------------------------------------------------------------------------
 
-    def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
+    def assign(self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole]) -> None:
         """Take these roles. Tasks that go to others stop, and are given up when they are at rest; what is new starts at
         once; all others are not touched."""
         self._layout = layout

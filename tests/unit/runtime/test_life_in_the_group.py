@@ -15,11 +15,11 @@ from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime import application_topics, streams_producer
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.tasks.states import TaskRole
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
-NO_PLANS = Layout(plans={}, sources={}, repartition_topics=frozenset())
+NO_PLANS = ApplicationLayout(plans={}, sources={}, repartition_topics=frozenset())
 
 
 @pytest.fixture(autouse=True)
@@ -161,7 +161,7 @@ def test_a_warmup_replica_that_has_caught_up_is_told_and_after_a_while_again() -
 def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> None:
     it = joined(peers={"me": Peer(active=frozenset({FIRST, SECOND}))})
     assert not it.life.drained
-    it.life.layout = Layout(
+    it.life.layout = ApplicationLayout(
         plans=dict.fromkeys((FIRST, SECOND), cast(Any, None)), sources={}, repartition_topics=frozenset()
     )
 

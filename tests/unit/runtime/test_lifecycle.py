@@ -11,7 +11,7 @@ from streamsapp import ClientState, TopicPartition
 from streamsapp.errors import ConfigError, FencedError, ProcessingError, StreamsError, TaskCorruptedError, TopicError
 from streamsapp.runtime import streams_producer
 from streamsapp.runtime.application_topics import PURGE_PERIOD
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_a_paused_application_stays_paused_when_its_tasks_are_revived() -> None:
 
 def test_consumed_records_of_repartition_topics_are_deleted_now_and_then() -> None:
     it = Life()
-    it.life.layout = Layout(plans={}, sources={}, repartition_topics=frozenset({"in"}))
+    it.life.layout = ApplicationLayout(plans={}, sources={}, repartition_topics=frozenset({"in"}))
     for task in it.owned.all.values():
         task._committed[TopicPartition("in", task.id.partition)] = 7
         task._committed[TopicPartition("users", task.id.partition)] = 9

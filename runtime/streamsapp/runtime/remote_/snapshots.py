@@ -19,7 +19,7 @@ from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreErr
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_.restores import Restores
-from streamsapp.runtime.remote_.schedule import Entry, Schedule
+from streamsapp.runtime.remote_.schedule import Entry, SnapshotSchedule
 from streamsapp.runtime.remote_.store import RemoteStore
 from streamsapp.runtime.remote_.task_snapshots import Taking, TaskSnapshots
 from streamsapp.tasks.stream_task import StreamTask
@@ -56,7 +56,7 @@ class Snapshots:
         self._restores = restores
         self._failures = failures
         self._clock = clock
-        self._schedule: Schedule[TaskSnapshots] = Schedule(clock)
+        self._schedule: SnapshotSchedule[TaskSnapshots] = SnapshotSchedule(clock)
         self._spread = count(1)
         self._outage = _Outage(clock)
         self.threads = [
