@@ -23,7 +23,7 @@ from streamsapp.runtime.warmups import Warmups
 from streamsapp.tasks.stream_task import StreamTask
 
 
-class Phase(enum.Enum):
+class FollowingPhase(enum.Enum):
     """How far the instance is on its way into the group."""
 
     OUT = "out"
@@ -46,7 +46,7 @@ class GroupFollower:
         self._global = global_thread
         self._exactly_once = config.exactly_once
         self._clock = clock
-        self._phase = Phase.OUT
+        self._phase = FollowingPhase.OUT
         self._join: Callable[[], None] = lambda: None
         #: The last assignment; ``None`` before the first, and while the group goes on without this instance.
         self.assignment: Assignment | None = None
@@ -69,12 +69,12 @@ class GroupFollower:
         if self._global is None:
             self._enter()
         else:
-            self._phase = Phase.RESTORING_GLOBAL_STORES
+            self._phase = FollowingPhase.RESTORING_GLOBAL_STORES
             self._global.begin()
 
     def waits(self) -> bool:
         """Whether the global stores are still being restored; when they are complete, the group is joined."""
-        if self._phase is not Phase.RESTORING_GLOBAL_STORES:
+        if self._phase is not FollowingPhase.RESTORING_GLOBAL_STORES:
             return False
         if self._global is None or not self._global.restored.is_set():
             return True
@@ -82,7 +82,7 @@ class GroupFollower:
         return False
 
     def _enter(self) -> None:
-        self._phase = Phase.JOINED
+        self._phase = FollowingPhase.JOINED
         self._join()
         if self._draining:
             self.membership.drain()
