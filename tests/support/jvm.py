@@ -1,12 +1,14 @@
-"""One program for both sides: ``topology`` is it with streamsapp, ``Jvm`` runs it on Kafka Streams (``Lines.java``).
+"""Programs for both sides. ``Jvm`` runs them on Kafka Streams: ``Lines.java``, which is ``topology`` here, and
+``Finals.java``, which is ``window_finals`` in ``killable.py``.
 
-It keeps the length of all lines of each key, the sum of those lengths by parity, and the count of each word: three
-sub-topologies, two repartition topics (one of them carries the changes of a table), three changelogs.
+The first keeps the length of all lines of each key, the sum of those lengths by parity, and the count of each word:
+three sub-topologies, two repartition topics (one of them carries the changes of a table), three changelogs.
 """
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,9 +70,9 @@ def topology(topics: Topics) -> Topology:
 
 
 class Jvm:
-    """The program on Kafka Streams, in a process of its own, with the application's id and guarantee of ``config``."""
+    """A program on Kafka Streams, in a process of its own, with the application's id and guarantee of ``config``."""
 
-    def __init__(self, topics: Topics, config: StreamsConfig, directory: Path) -> None:
+    def __init__(self, topics: Iterable[str], config: StreamsConfig, directory: Path, program: str = "Lines") -> None:
         settings = {
             "application.id": config.application_id,
             "bootstrap.servers": config.bootstrap_servers,
@@ -81,7 +83,7 @@ class Jvm:
             "auto.offset.reset": "earliest",
         }
         command = [str(find_java()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
-        command += ["-cp", class_path(_JAVA), "Lines", *topics]
+        command += ["-cp", class_path(_JAVA), program, *topics]
         self._log = (directory / "jvm.log").open("a+")
         self._process = subprocess.Popen(
             [*command, *(f"{key}={value}" for key, value in settings.items())],

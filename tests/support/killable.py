@@ -20,6 +20,8 @@ from streamsapp import (
     StreamsBuilder,
     StreamsConfig,
     StreamsRuntime,
+    Suppressed,
+    TimeWindows,
     Topology,
 )
 from streamsapp.cli.shutdown import closing_on_signals
@@ -51,7 +53,22 @@ def word_count(source: str, sink: str, combine: bool = False) -> Topology:
     return builder.build()
 
 
-_PROGRAMS: dict[str, Callable[..., Topology]] = {"count_per_key": count_per_key, "word_count": word_count}
+def window_finals(source: str, sink: str) -> Topology:
+    """The number of records of each key and second, sent once the second is over, under ``key@start``."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, Consumed(_TEXT, _TEXT))
+    counts = stream.group_by_key().windowed_by(TimeWindows.of(1000)).count(Materialized("counts"))
+    finals = counts.suppress(Suppressed.until_window_closes().with_name("finals"))
+    named = finals.to_stream(lambda windowed, count: f"{windowed.key}@{windowed.start_ms}")
+    named.to(sink, Produced(_TEXT, Serdes.long()))
+    return builder.build()
+
+
+_PROGRAMS: dict[str, Callable[..., Topology]] = {
+    "count_per_key": count_per_key,
+    "window_finals": window_finals,
+    "word_count": word_count,
+}
 
 
 def main(program: str, settings: str, arguments: str) -> int:

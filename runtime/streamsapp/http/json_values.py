@@ -26,7 +26,7 @@ import orjson
 
 from streamsapp.errors import InvalidQueryError
 from streamsapp.query.api import Found, StoreInfo
-from streamsapp.query.queries import serialize
+from streamsapp.query.queries import serialize, windowed
 from streamsapp.query.remote_reader import decode, encode
 from streamsapp.state.api import ValueAndTimestamp
 
@@ -74,7 +74,18 @@ def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
         value, timestamp = value
     if as_bytes:
         value = None if found.raw is None else encode(found.raw)
-    return {"key": show_key(store, found.key, as_bytes=as_bytes), "value": shown(value), "timestamp": timestamp}
+    shown_key = {"key": show_key(store, found.key, as_bytes=as_bytes)} if store.window_of is None else None
+    return {
+        **(shown_key or _show_window(store, found.key, as_bytes=as_bytes)),
+        "value": shown(value),
+        "timestamp": timestamp,
+    }
+
+
+def _show_window(store: StoreInfo, entry_key: bytes, *, as_bytes: bool) -> dict[str, Any]:
+    """A window and its key; in bytes the key is the entry's, which has the window in it."""
+    key, start_ms, end_ms = windowed(store, entry_key)
+    return {"key": encode(entry_key) if as_bytes else shown(key), "start": start_ms, "end": end_ms}
 
 
 def shown(value: Any) -> Any:

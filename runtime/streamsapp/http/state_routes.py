@@ -6,8 +6,8 @@ or refused with the owner's name: 421 when only this instance was asked (``local
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
@@ -17,7 +17,10 @@ from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, Unknown
 from streamsapp.http.json_values import parse_key, show, show_key
 from streamsapp.http.request_routing import HttpRequest, HttpResponse, json_response
 from streamsapp.query import Queries, Staleness
-from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, merged
+from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, Wanted, merged
+from streamsapp.query.remote_reader import decode
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
+from streamsapp.state.window_view import WindowRange
 
 _LIMIT, _MAX_LIMIT = 1000, 10_000
 _FLAGS = {"": True, "1": True, "true": True, "0": False, "false": False}
@@ -40,6 +43,11 @@ class QueryParameters:
     from_: str = ""
     to: str = ""
     before: str = ""
+    #: When windows start, both ends included.
+    from_time: int = 0
+    to_time: int = MAX_TIMESTAMP
+    #: Where a page of windows begins.
+    position: str = ""
 
 
 class StateRoute:
@@ -64,6 +72,8 @@ class StateRoute:
             return _unavailable(error)
 
     def _key(self, store: StoreInfo, text: str, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
+        if store.window_of is not None:
+            return self._windows_of_key(store, text, parameters, request)
         key = parse_key(store, text, as_bytes=parameters.as_bytes)
         partitions = self._queries.partitions_of(store, key) if parameters.partition is None else [parameters.partition]
         try:
@@ -74,6 +84,22 @@ class StateRoute:
         if found.raw is not None:
             return json_response(document)
         return json_response(document | {"searched": sorted(partitions)}, HTTPStatus.NOT_FOUND)
+
+    def _windows_of_key(
+        self, store: StoreInfo, text: str, parameters: QueryParameters, request: HttpRequest
+    ) -> HttpResponse:
+        """``from`` and ``to`` are times here; of all partitions where the key may be."""
+        times = {
+            field: _milliseconds(name, given)
+            for field, name, given in (("from_time", "from", parameters.from_), ("to_time", "to", parameters.to))
+            if given
+        }
+        parameters = replace(parameters, **{"from_": text, "to": text, **times})  # type: ignore[arg-type]
+        keys = _window_range(store, parameters)
+        where = self._queries.partitions_of(store, keys.low)
+        if parameters.partition is None and len(where) > 1:
+            return self._page(store, keys, replace(parameters, proxy=not parameters.local), where)
+        return self._range(store, replace(parameters, partition=parameters.partition or where[0]), request)
 
     def _find(
         self, store: StoreInfo, partitions: list[int], key: bytes, parameters: QueryParameters
@@ -88,9 +114,9 @@ class StateRoute:
         return self._queries.find(store, partitions, key, parameters.stale)
 
     def _range(self, store: StoreInfo, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
-        keys = _key_range(store, parameters)
+        keys = _window_range(store, parameters) if store.window_of is not None else _key_range(store, parameters)
         if parameters.partition is None:
-            return self._page(store, keys, parameters)
+            return self._page(store, keys, parameters, range(store.partitions))
         try:
             page, source = self._queries.local.range(
                 store, parameters.partition, keys, parameters.limit, parameters.stale
@@ -102,12 +128,14 @@ class StateRoute:
             return json_response(_document(store, page, parameters) | {"partition": parameters.partition})
         return json_response(_document(store, page, parameters) | _shown(source))
 
-    def _page(self, store: StoreInfo, keys: KeyRange, parameters: QueryParameters) -> HttpResponse:
-        """All partitions behind this endpoint, or of the whole application; what is left out is named."""
+    def _page(
+        self, store: StoreInfo, keys: Wanted, parameters: QueryParameters, partitions: Iterable[int]
+    ) -> HttpResponse:
+        """Partitions behind this endpoint, or of the whole application; what is left out is named."""
         pages: list[Page] = []
         covered: list[int] = []
         elsewhere: dict[str, str | None] = {}
-        for partition in range(store.partitions):
+        for partition in partitions:
             try:
                 pages.append(self._partition(store, partition, keys, parameters))
                 covered.append(partition)
@@ -118,7 +146,7 @@ class StateRoute:
         document = _document(store, merged(pages, parameters.limit), parameters)
         return json_response(document | {"partitions": covered, "elsewhere": elsewhere})
 
-    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, parameters: QueryParameters) -> Page:
+    def _partition(self, store: StoreInfo, partition: int, keys: Wanted, parameters: QueryParameters) -> Page:
         most_bytes = PAGE_BYTES // store.partitions
         try:
             page, _ = self._queries.local.range(store, partition, keys, parameters.limit, parameters.stale, most_bytes)
@@ -175,11 +203,16 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "from": ("from_", str),
     "to": ("to", str),
     "before": ("before", str),
+    "fromTime": ("from_time", int),
+    "toTime": ("to_time", int),
+    "position": ("position", str),
 }
 
 
 def _key_range(store: StoreInfo, parameters: QueryParameters) -> KeyRange:
     """Empty bounds are open."""
+    if (parameters.from_time, parameters.to_time, parameters.position) != (0, MAX_TIMESTAMP, ""):
+        raise InvalidQueryError(f"fromTime, toTime, position: store {store.name} has no windows; leave them out")
     start = parse_key(store, parameters.from_, as_bytes=parameters.as_bytes) if parameters.from_ else b""
     if parameters.before:
         return KeyRange(start, parse_key(store, parameters.before, as_bytes=parameters.as_bytes))
@@ -189,10 +222,39 @@ def _key_range(store: StoreInfo, parameters: QueryParameters) -> KeyRange:
     )
 
 
+def _window_range(store: StoreInfo, parameters: QueryParameters) -> WindowRange:
+    """Empty bounds are open."""
+    if parameters.before:
+        raise InvalidQueryError(f"before: store {store.name} has windows; say to and position")
+    low, high = (
+        parse_key(store, text, as_bytes=parameters.as_bytes) if text else None
+        for text in (parameters.from_, parameters.to)
+    )
+    if not 0 <= parameters.from_time <= parameters.to_time:
+        raise InvalidQueryError(
+            f"there is no time from {parameters.from_time} to {parameters.to_time}; the earlier comes first"
+        )
+    try:
+        position = decode(parameters.position)
+    except ValueError as error:
+        raise InvalidQueryError(
+            f"position: {parameters.position!r} is none; send the next of the page before"
+        ) from error
+    return WindowRange(position, low or b"", high, parameters.from_time, parameters.to_time)
+
+
+def _milliseconds(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidQueryError(f"{name}: {text!r} is no time in milliseconds, as the windows of a key need") from error
+
+
 def _document(store: StoreInfo, page: Page, parameters: QueryParameters) -> dict[str, Any]:
-    """The entries, and where to go on: ``next`` is the ``from`` of the next page."""
+    """The entries, and where to go on: ``next`` is the ``from`` of the next page, of windows its ``position``."""
     entries = [show(store, each, as_bytes=parameters.as_bytes) for each in page.entries]
-    following = None if page.next is None else show_key(store, page.next, as_bytes=parameters.as_bytes)
+    as_bytes = parameters.as_bytes or store.window_of is not None
+    following = None if page.next is None else show_key(store, page.next, as_bytes=as_bytes)
     return {"store": store.name, "entries": entries, "next": following}
 
 

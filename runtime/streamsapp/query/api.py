@@ -5,17 +5,19 @@ Plain data, made and read on the threads that query: user code's own and those o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from heapq import merge
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 from streamsapp.errors import InvalidQueryError
 from streamsapp.membership.api import Peer
 from streamsapp.record import TaskId
 from streamsapp.serdes.api import AnySerde
+from streamsapp.state.entries import Entry
 from streamsapp.state.views import StoreView
+from streamsapp.state.window_view import WindowOf, WindowRange
 from streamsapp.tasks.states import TaskRole
 
 
@@ -50,6 +52,8 @@ class StoreInfo:
     value_serde: AnySerde
     #: Whether each key is where the default partitioner puts it. Where others write the topics, that is not known.
     placed: bool
+    #: Reads the window from an entry's key in a store of windows.
+    window_of: WindowOf | None = None
 
     def task_id(self, partition: int) -> TaskId:
         """The task that has a partition of the store."""
@@ -122,8 +126,9 @@ class KeyQueryMetadata:
 
 
 class Found(NamedTuple):
-    """What a store holds for a key, which is serialised."""
+    """What a store holds for a key."""
 
+    #: Serialised; in a store of windows that of the entry, with its window.
     key: bytes
     #: What ``KeyValueStore.get`` gives: the value, with its timestamp where the store keeps one, or ``None``.
     value: Any
@@ -183,3 +188,11 @@ class KeyRange(NamedTuple):
 
     start: bytes
     end: bytes | None
+
+    def entries(self, view: StoreView, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
+        """What a store has of it."""
+        return view.range(self.start, self.end, committed=committed)
+
+
+#: What is read page by page: ``start`` is where the next one begins.
+Wanted: TypeAlias = KeyRange | WindowRange

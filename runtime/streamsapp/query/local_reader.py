@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.query.api import PAGE_BYTES, Found, Host, KeyRange, Page, QuerySource, Staleness, StoreInfo, TaskView
+from streamsapp.query.api import PAGE_BYTES, Found, Host, Page, QuerySource, Staleness, StoreInfo, TaskView, Wanted
 from streamsapp.query.routing import hosts_of, may_answer
 from streamsapp.state.entries import Entry
 from streamsapp.state.views import StoreView
@@ -41,7 +41,7 @@ class LocalReader:
         self,
         store: StoreInfo,
         partition: int,
-        keys: KeyRange,
+        keys: Wanted,
         limit: int,
         staleness: Staleness | None,
         most_bytes: int = PAGE_BYTES,
@@ -49,7 +49,7 @@ class LocalReader:
         """The first entries of a range."""
 
         def read(view: StoreView, committed: bool) -> Page:
-            found = (_found(view, key, entry) for key, entry in view.range(*keys, committed=committed))
+            found = (_found(view, key, entry) for key, entry in keys.entries(view, committed=committed))
             return Page.of(found, limit, most_bytes)
 
         return self._read(store, partition, staleness, read)

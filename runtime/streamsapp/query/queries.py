@@ -11,15 +11,29 @@ from typing import Any, NoReturn
 
 from streamsapp.clock import Clock
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
-from streamsapp.query.api import Found, Host, KeyQueryMetadata, KeyRange, Page, QuerySource, Staleness, StoreInfo
+from streamsapp.query.api import (
+    Found,
+    Host,
+    KeyQueryMetadata,
+    KeyRange,
+    Page,
+    QuerySource,
+    Staleness,
+    StoreInfo,
+    Wanted,
+)
 from streamsapp.query.local_reader import LocalReader
 from streamsapp.query.remote_reader import Fetch, RemoteReader
 from streamsapp.query.routing import Hosts, hosts_of, to_ask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
+from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
+from streamsapp.state.window_view import WindowRange
 
 #: Entries that are read at once, per partition.
 PAGE = 1000
+#: Windows whenever they start.
+ALL_TIME = (0, MAX_TIMESTAMP)
 
 
 class Queries:
@@ -41,6 +55,7 @@ class Queries:
         given.
         """
         info = self.store(store)
+        _require_no_windows(info)
         key_bytes = serialize(info, key)
         where = self.partitions_of(info, key_bytes) if partition is None else [partition]
         return self.find(info, where, key_bytes, stale)[0].value
@@ -60,11 +75,37 @@ class Queries:
         one moment.
         """
         info = self.store(store)
+        _require_no_windows(info)
         keys = key_range(info, from_, to)
         partitions = range(info.partitions) if partition is None else [partition]
         for each in partitions:
             info.task_id(each)
-        return self._pages(info, partitions, keys, stale)
+        deserialize = info.key_serde.deserialize
+        return ((deserialize(found.key), found.value) for found in self._rows(info, partitions, keys, stale))
+
+    def windows(
+        self,
+        store: str,
+        key: Any = None,
+        from_: Any = None,
+        to: Any = None,
+        times: tuple[int, int] = ALL_TIME,
+        *,
+        partition: int | None = None,
+        stale: Staleness | None = None,
+    ) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Windows and values of a key, or of the keys with ``from_ <= key <= to`` (``None`` is open), that start within
+        ``times``, both inclusive and in milliseconds. Of a key in the order of time; of several as the store has them.
+        """
+        info = self.store(store)
+        keys = window_range(info, key, from_, to, times)
+        if partition is not None:
+            where = [partition]
+        else:
+            where = list(range(info.partitions)) if key is None else self.partitions_of(info, keys.low)
+        for each in where:
+            info.task_id(each)
+        return ((windowed(info, found.key), found.value) for found in self._rows(info, where, keys, stale))
 
     def key_metadata(self, store: str, key: Any, key_serde: AnySerde | None = None) -> KeyQueryMetadata:
         """Where a key is; the store's own serde unless one is given."""
@@ -139,21 +180,17 @@ class Queries:
         endpoints = to_ask(self.hosts(store, partition), stale)
         return self._remote.get(store, partition, key, stale, endpoints)
 
-    def remote_range(
-        self, store: StoreInfo, partition: int, keys: KeyRange, limit: int, stale: Staleness | None
-    ) -> Page:
+    def remote_range(self, store: StoreInfo, partition: int, keys: Wanted, limit: int, stale: Staleness | None) -> Page:
         """Ask those who have it."""
         endpoints = to_ask(self.hosts(store, partition), stale)
         return self._remote.range(store, partition, keys, limit, stale, endpoints)
 
-    def _pages(
-        self, store: StoreInfo, partitions: Iterable[int], keys: KeyRange, stale: Staleness | None
-    ) -> Iterator[tuple[Any, Any]]:
-        rows = merge(*(self._partition(store, each, keys, stale) for each in partitions), key=lambda found: found.key)
-        deserialize = store.key_serde.deserialize
-        return ((deserialize(found.key), found.value) for found in rows)
+    def _rows(
+        self, store: StoreInfo, partitions: Iterable[int], keys: Wanted, stale: Staleness | None
+    ) -> Iterator[Found]:
+        return merge(*(self._partition(store, each, keys, stale) for each in partitions), key=lambda found: found.key)
 
-    def _partition(self, store: StoreInfo, partition: int, keys: KeyRange, stale: Staleness | None) -> Iterator[Found]:
+    def _partition(self, store: StoreInfo, partition: int, keys: Wanted, stale: Staleness | None) -> Iterator[Found]:
         while True:
             try:
                 page, _ = self.local.range(store, partition, keys, PAGE, stale)
@@ -162,7 +199,12 @@ class Queries:
             yield from page.entries
             if page.next is None:
                 return
-            keys = KeyRange(page.next, keys.end)
+            keys = keys._replace(start=page.next)
+
+
+def _require_no_windows(store: StoreInfo) -> None:
+    if store.window_of is not None:
+        raise InvalidQueryError(f"store {store.name} has windows; ask for the windows of a key, or of a range of time")
 
 
 def _first_with(answers: Iterable[tuple[Found, QuerySource]]) -> tuple[Found, QuerySource]:
@@ -194,6 +236,26 @@ def key_range(store: StoreInfo, from_: Any, to: Any) -> KeyRange:
     # The end is exclusive below; a zero byte appended is the next key there can be.
     end = None if to is None else serialize(store, to) + b"\x00"
     return KeyRange(b"" if from_ is None else serialize(store, from_), end)
+
+
+def window_range(store: StoreInfo, key: Any, from_: Any, to: Any, times: tuple[int, int]) -> WindowRange:
+    """The windows of one key, or of a range of keys."""
+    if store.window_of is None:
+        raise InvalidQueryError(f"store {store.name} has no windows; ask for a key or a range of keys, without times")
+    from_ms, to_ms = times
+    if from_ms < 0 or to_ms < from_ms:
+        raise InvalidQueryError(f"there is no time from {from_ms} to {to_ms}; give milliseconds, the earlier one first")
+    if key is not None:
+        from_ = to = key
+    low = b"" if from_ is None else serialize(store, from_)
+    return WindowRange(b"", low, None if to is None else serialize(store, to), from_ms, to_ms)
+
+
+def windowed(store: StoreInfo, entry_key: bytes) -> Windowed[Any]:
+    """The window of an entry, and its key."""
+    assert store.window_of is not None
+    key, start_ms, end_ms = store.window_of(entry_key)
+    return Windowed(store.key_serde.deserialize(key), start_ms, end_ms)
 
 
 def _refuse(name: str, stores: Iterable[str]) -> NoReturn:

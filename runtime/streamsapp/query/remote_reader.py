@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo
+from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo, Wanted
 from streamsapp.query.tokens import TokenFile, bearer
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.states import TaskRole
@@ -101,15 +101,13 @@ class RemoteReader:
         self,
         store: StoreInfo,
         partition: int,
-        keys: KeyRange,
+        keys: Wanted,
         limit: int,
         staleness: Staleness | None,
         endpoints: Iterable[str],
     ) -> Page:
         """The first entries of a range, from the first that answers."""
-        parameters = _parameters(partition, staleness) | {"limit": str(limit), "from": encode(keys.start)}
-        if keys.end is not None:
-            parameters["before"] = encode(keys.end)
+        parameters = _parameters(partition, staleness) | {"limit": str(limit), **_bounds(keys)}
 
         def read(document: Any) -> Page:
             following = document.get("next")
@@ -166,6 +164,15 @@ def _parameters(partition: int, staleness: Staleness | None) -> dict[str, str]:
         if staleness.max_age is not None:
             parameters["maxAgeMs"] = str(int(staleness.max_age.total_seconds() * 1000))
     return parameters
+
+
+def _bounds(keys: Wanted) -> dict[str, str]:
+    if isinstance(keys, KeyRange):
+        bounds = {"from": encode(keys.start)}
+        return bounds if keys.end is None else bounds | {"before": encode(keys.end)}
+    times = {"fromTime": str(keys.from_ms), "toTime": str(keys.to_ms)}
+    bounds = {"position": encode(keys.start), "from": encode(keys.low), **times}
+    return bounds if keys.high is None else bounds | {"to": encode(keys.high)}
 
 
 def _found(store: StoreInfo, document: Mapping[str, Any]) -> Found:

@@ -53,4 +53,5 @@ def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig, place
             (store.key_serde or config.default_key_serde).bind(topic, is_key=True),
             (store.value_serde or config.default_value_serde).bind(topic, is_key=False),
             placed,
+            store.type.window_of,
         )

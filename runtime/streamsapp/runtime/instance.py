@@ -43,6 +43,7 @@ from streamsapp.runtime.parts import Parts
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.queries import InstanceHost
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
@@ -193,15 +194,24 @@ class StreamsRuntime:
         *,
         from_: Any = None,
         to: Any = None,
+        from_time: int | None = None,
+        to_time: int | None = None,
         partition: int | None = None,
         stale: Staleness | None = None,
     ) -> Any:
         """What a store holds for ``key``, as ``KeyValueStore.get`` gives it, or without one an iterator over the keys
         and values with ``from_ <= key <= to``: here, or at the instance that has it.
 
+        Of a store with windows always an iterator, over the windows of these keys, as
+        :class:`~streamsapp.serdes.windowed.Windowed`, and their values. ``from_time`` and ``to_time`` say from when to
+        when they start, both inclusive, in milliseconds.
+
         ``stale`` lets replicas answer too. ``StoreNotAvailableError`` while a task moves: ask again. Not for the
         instance's own threads, as it may wait for another instance.
         """
+        if from_time is not None or to_time is not None or self.queries.store(store).window_of is not None:
+            times = (from_time or 0, MAX_TIMESTAMP if to_time is None else to_time)
+            return self.queries.windows(store, key, from_, to, times, partition=partition, stale=stale)
         if key is not None:
             return self.queries.get(store, key, partition=partition, stale=stale)
         return self.queries.range(store, from_, to, partition=partition, stale=stale)

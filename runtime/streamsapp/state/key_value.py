@@ -160,6 +160,7 @@ class KeyValueType:
     name: str
     keeps_timestamps: bool
     changelog_settings = MappingProxyType[str, str]({})
+    window_of = None
 
     def format(self, value_serde: AnySerde) -> EntryFormat:
         return TimestampedFormat(value_serde) if self.keeps_timestamps else PlainFormat(value_serde)
@@ -170,7 +171,7 @@ class KeyValueType:
     def facade(self, parts: StoreParts) -> KeyValueStoreImpl:
         return TimestampedKeyValueStoreImpl(parts) if self.keeps_timestamps else KeyValueStoreImpl(parts)
 
-    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
+    def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
         return StoreView(layers, format, readers)
 
 

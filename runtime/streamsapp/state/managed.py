@@ -49,7 +49,7 @@ class ManagedStore:
         #: As operators and users get it.
         self.facade: Any = kind.facade(self._parts)
         #: As interactive queries see it.
-        self.view = kind.view(self.layers, self.format, readers)
+        self.view = kind.view(self.layers, self.layout, self.format, readers)
         #: Of the last applied epoch or restored records.
         self.facts: bytes | None = None
         self._read_only: list[ReadOnlyLayers] = []

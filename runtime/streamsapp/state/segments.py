@@ -42,6 +42,11 @@ class Segments:
         return {}
 
     @property
+    def in_order_of_time(self) -> bool:
+        """Whether entries lie in the order of their time."""
+        return self._interval == 1
+
+    @property
     def expired_before(self) -> int:
         """Entries of an earlier time do not exist any more."""
         return self.expired_at(self.stream_time)

@@ -23,9 +23,10 @@ from streamsapp.state.engine import Placed
 from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, storing
 from streamsapp.state.epoch import Epoch
 from streamsapp.state.segments import Segments
-from streamsapp.state.store_type import StoreParts
+from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window import segment_interval_ms, windowed_changelog_settings
+from streamsapp.state.window_view import WindowView
 from streamsapp.state.write_back import WriteBack
 
 _BOUNDS = Struct(">qq")
@@ -296,6 +297,7 @@ class SessionType:
 
     #: The changelog has the raw aggregate, with the timestamp of the record in process.
     keeps_timestamps = False
+    by_end = True
 
     @property
     def interval_ms(self) -> int:
@@ -324,8 +326,15 @@ class SessionType:
         assert isinstance(parts.layout, Segments)
         return SessionStoreImpl(parts, parts.layout, self)
 
-    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
-        return None
+    def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
+        assert isinstance(layout, Segments)
+        return WindowView(layers, layout, format, readers, self, mark=_BY_KEY if self.by_time else b"")
+
+    def window_of(self, physical: bytes) -> tuple[bytes, int, int]:
+        """The key, start and end of a session."""
+        logical = (IndexedSegments if self.by_time else Segments).logical(physical)
+        end, start = _bounds(logical)
+        return logical[: -_BOUNDS.size], start, end
 
 
 #: ``((end, key, start), stored)``

@@ -17,6 +17,7 @@ from streamsapp.state.engine import Placed
 from streamsapp.state.entries import Cell, Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range
 from streamsapp.state.views import Readers, StoreView
+from streamsapp.state.window_view import WindowOf
 from streamsapp.state.write_back import WriteBack
 
 
@@ -135,8 +136,13 @@ class StoreType(Protocol):
         """The :class:`StateStore` that operators and processors get."""
         ...
 
-    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
-        """The store for interactive queries by key; ``None`` if there are none."""
+    def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
+        """The store for interactive queries; ``None`` if there are none."""
+        ...
+
+    @property
+    def window_of(self) -> WindowOf | None:
+        """Reads windows from physical keys; ``None`` where keys have none."""
         ...
 
 

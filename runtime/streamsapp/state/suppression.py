@@ -18,7 +18,7 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.engine import Placed
 from streamsapp.state.entries import NO_TIMESTAMP, Entry, EntryFormat, identity
-from streamsapp.state.store_type import Layers, PlainLayout, StoreParts
+from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
 
@@ -286,6 +286,7 @@ class SuppressionType:
     """The buffer of one ``suppress``."""
 
     name = "suppression"
+    window_of = None
     keeps_timestamps = False
 
     @property
@@ -302,7 +303,7 @@ class SuppressionType:
         assert isinstance(parts.layout, BufferOrder)
         return SuppressionBuffer(parts, parts.layout)
 
-    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
+    def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
         return None
 
 

@@ -25,8 +25,9 @@ from streamsapp.state.entries import (
     storing,
 )
 from streamsapp.state.segments import Segments
-from streamsapp.state.store_type import StoreParts
+from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView
+from streamsapp.state.window_view import WindowView
 from streamsapp.state.write_back import WriteBack
 
 _SUFFIX = Struct(">qi")
@@ -90,18 +91,16 @@ class WindowStoreImpl:
         """Put or delete a window, or append to it where the store retains duplicates, which costs no read. Returns
         whether the window is still kept."""
         segments = self._segments
-        kept = segments.observe(start_ms)
-        if start_ms < segments.deleted_before:
+        if not segments.observe(start_ms):
             return False
         sequence = 0
         if self._type.retain_duplicates:
             if stored is None:
-                return kept  # it would delete nothing
+                return True  # it would delete nothing
             segments.appended += 1
             sequence = segments.appended & _MAX_SEQUENCE
-        # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
         self._write(segments.physical(window_key(key, start_ms, sequence), start_ms), stored, timestamp)
-        return kept
+        return True
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both inclusive, by time."""
@@ -250,6 +249,8 @@ class WindowType:
     #: Whoever reads the windows of many keys gets them by time and key, not by segment and key.
     in_memory: bool = False
 
+    by_end = False
+
     @property
     def interval_ms(self) -> int:
         """How long a segment is."""
@@ -274,8 +275,15 @@ class WindowType:
         assert isinstance(parts.layout, Segments)
         return WindowStoreImpl(parts, parts.layout, self)
 
-    def view(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> StoreView | None:
-        return None
+    def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
+        assert isinstance(layout, Segments)
+        return WindowView(layers, layout, format, readers, self)
+
+    def window_of(self, physical: bytes) -> tuple[bytes, int, int]:
+        """The key, start and end of a window."""
+        start = _start_of(physical)
+        key = Segments.logical(physical)[: -_SUFFIX.size]
+        return key, start, min(start + self.window_size_ms, MAX_TIMESTAMP)
 
 
 def _directed(segments: range, reverse: bool) -> range:

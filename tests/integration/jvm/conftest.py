@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from jvm import Jvm, Topics
+from jvm import Jvm
 from oracle import Oracle
 from streamsapp import StreamsConfig
 
@@ -20,12 +20,12 @@ def oracle() -> Iterator[Oracle]:
 
 
 @pytest.fixture
-def start_jvm(tmp_path: Path) -> Iterator[Callable[[Topics, StreamsConfig], Jvm]]:
+def start_jvm(tmp_path: Path) -> Iterator[Callable[..., Jvm]]:
     """Starts the program on Kafka Streams; what still runs after the test is closed."""
     started: list[Jvm] = []
 
-    def start(topics: Topics, config: StreamsConfig) -> Jvm:
-        started.append(Jvm(topics, config, tmp_path))
+    def start(topics: Iterable[str], config: StreamsConfig, program: str = "Lines") -> Jvm:
+        started.append(Jvm(topics, config, tmp_path, program))
         return started[-1]
 
     yield start

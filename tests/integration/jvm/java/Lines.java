@@ -1,5 +1,6 @@
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Properties;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -32,8 +33,13 @@ public final class Lines {
     public static void main(String[] args) throws Exception {
         StreamsBuilder builder = new StreamsBuilder();
         program(builder, args[0], args[1], args[2], args[3]);
+        run(builder, Arrays.asList(args).subList(4, args.length));
+    }
+
+    /** Runs a program with the configuration given as key=value. */
+    static void run(StreamsBuilder builder, List<String> settings) throws Exception {
         Properties properties = new Properties();
-        for (String setting : Arrays.asList(args).subList(4, args.length)) {
+        for (String setting : settings) {
             String[] parts = setting.split("=", 2);
             properties.put(parts[0], parts[1]);
         }

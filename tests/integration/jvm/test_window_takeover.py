@@ -1,0 +1,44 @@
+"""A windowed application changes hands while windows are open: each final result comes once, and is complete."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from finals import Seconds
+from instances import Instances, eventually
+from jvm import Jvm
+from kafka_cluster import Kafka
+from killable import window_finals
+
+
+@pytest.mark.parametrize("state", ["wiped", pytest.param("kept", marks=pytest.mark.long)])
+def test_windows_that_are_open_survive_a_takeover_by_the_jvm_and_back(
+    kafka: Kafka, instances: Instances, start_jvm: Callable[..., Jvm], state: str
+) -> None:
+    seconds = Seconds(kafka)
+    config = instances.config(processing_guarantee="exactly_once")
+    topology = window_finals(seconds.source, seconds.sink)
+
+    seconds.go_on(4_500)
+    ours = instances.start(topology, config)
+    # The fifth second is half over in both partitions.
+    eventually(lambda: seconds.closed(4 * 40))
+    assert ours.close()
+
+    seconds.go_on(4_000)
+    theirs = start_jvm((seconds.source, seconds.sink), config, "Finals")
+    assert theirs.description == topology.describe().to_text()
+    eventually(lambda: theirs.assert_running() and seconds.closed(8 * 40))
+    theirs.close()
+
+    if state == "wiped":
+        shutil.rmtree(config.state_dir)
+    seconds.go_on(4_000)
+    seconds.end()
+    ours = instances.start(window_finals(seconds.source, seconds.sink), config)
+    eventually(seconds.is_told)
+    assert ours.close()
+    seconds.check()
