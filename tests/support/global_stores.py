@@ -22,7 +22,7 @@ from streamsapp.testing import MockClock
 from task_parts import config
 
 #: Longer than anything takes that works.
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)

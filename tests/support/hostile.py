@@ -24,7 +24,7 @@ from streamsapp.membership.settings import connection_settings, group_settings
 from streamsapp.membership.wire import Identity
 
 #: How long a broker may take, in seconds.
-PATIENCE = 30.0
+PATIENCE = 100.0
 
 
 def metadata(**changes: object) -> bytes:

@@ -22,7 +22,7 @@ from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
 #: Longer than anything takes that works, shorter than pytest waits.
-PATIENCE = 30.0
+PATIENCE = 100.0
 
 _program_of_a_process = Path(__file__).with_name("killable.py")
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from operator_process import until
+from operator_process import PATIENCE, until
 from operator_world import World
 from streamsapp_operator.kube import Object
 from streamsapp_operator.kube.kinds import STREAMS_APP
@@ -37,7 +37,7 @@ def create(world: World, count: int) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(one, range(count)))
-    until(lambda: all(map(is_settled, _listed(world, count))), f"all {count} are settled", 60 + count * 2)
+    until(lambda: all(map(is_settled, _listed(world, count))), f"all {count} are settled", PATIENCE + count)
 
 
 def measure(world: World, count: int, seconds: float) -> Cost:
@@ -65,6 +65,7 @@ def is_settled(app: Object) -> bool:
 
 def _listed(world: World, count: int) -> list[Object]:
     time.sleep(1.0)
+    assert world.operator.running, "the operator is gone"
     found = world.client.list(STREAMS_APP, world.namespace)
     assert len(found) == count, json.dumps([app["metadata"]["name"] for app in found])
     return found

@@ -15,7 +15,7 @@ from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, M
 from streamsapp.membership.member import GroupMember
 
 #: Longer than anything takes that works.
-PATIENCE = 30.0
+PATIENCE = 100.0
 
 
 class Dealer:

@@ -25,6 +25,8 @@ _LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs
 _USER = "operator"
 IMAGE = "localhost/streamsapp-runtime:dev"
 SPARK_IMAGE = "localhost/streamsapp-spark:dev"
+#: Longer than anything takes that works, in seconds, also on a busy machine; shorter than pytest waits.
+PATIENCE = 120.0
 
 T = TypeVar("T")
 
@@ -148,7 +150,7 @@ class OperatorProcess:
         return body.decode()
 
 
-def until(look: Callable[[], T | None], what: str, timeout: float = 30.0) -> T:
+def until(look: Callable[[], T | None], what: str, timeout: float = PATIENCE) -> T:
     """Wait for something to be true; what it came to."""
     deadline = time.monotonic() + timeout
     while True:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from api_server import ApiServer
-from operator_process import OperatorProcess, until
+from operator_process import PATIENCE, OperatorProcess, until
 from simulated_node import SimulatedNode
 from streamsapp_operator.kube import Client, Object, Unavailable
 from streamsapp_operator.kube.kinds import EVENT, POD, STATEFUL_SET, STREAMS_APP
@@ -59,7 +59,7 @@ class World:
         settled = (status.get("rollout") or {}).get("phase") == "Complete" and status.get("restart", {}).get("safe")
         return bool(current and settled and self.condition("Ready").get("status") == "True")
 
-    def until_ready(self, timeout: float = 30.0) -> None:
+    def until_ready(self, timeout: float = PATIENCE) -> None:
         until(self.ready, "the application is ready", timeout)
 
     def stateful_set(self) -> Object:

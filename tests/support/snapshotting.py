@@ -34,7 +34,7 @@ from streamsapp.testing import MockClock
 
 CHANGELOG = TopicPartition("app-s-changelog", 0)
 IN = TopicPartition("in", 0)
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Owner:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-import msgspec
-
 from streamsapp.declared.faults import faults_of
 from streamsapp.manifest.model import StreamsApp
+from streamsapp.structs import converted
 from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, PORT, service_account_name
 from streamsapp_operator.children.pod_spec import Container, PodMetadata, PodSpec, PodTemplate
 
@@ -50,7 +49,7 @@ def override_faults(app: StreamsApp) -> list[str]:
     wrong_shapes = faults_of(document, PodTemplate, FIELD)
     if wrong_shapes:
         return wrong_shapes
-    template = msgspec.convert(document, PodTemplate)
+    template = converted(document, PodTemplate)
     return [
         *_metadata_faults(template.metadata or PodMetadata()),
         *_pod_faults(template.spec or PodSpec(), document.get("spec") or {}, service_account_name(app.metadata.name)),

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import msgspec
-
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR, HTTP_TOKEN_FILE, KAFKA_FOLDER, REMOTE_STATE_FOLDER, SECRETS_DIR
+from streamsapp.structs import converted
 from streamsapp_operator.children.code import key_of
 from streamsapp_operator.children.config_map import MANIFEST_KEY
 from streamsapp_operator.children.merge import merged
@@ -67,7 +66,7 @@ def _template(
 ) -> dict[str, Any]:
     name = app.metadata.name
     restarted_at = app.metadata.annotations.get(RESTARTED_AT)
-    asked = msgspec.convert(app.spec.pod_template, PodTemplate).spec or PodSpec()
+    asked = converted(app.spec.pod_template, PodTemplate).spec or PodSpec()
     grace = asked.termination_grace_period_seconds or DEFAULT_GRACE_SECONDS
     volumes = [*_writable(app), *_mounted(app, code, revision)]
     return {

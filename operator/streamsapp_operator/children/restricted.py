@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
+from streamsapp.structs import converted
 from streamsapp_operator.children.overrides import FIELD
 from streamsapp_operator.children.pod_spec import (
     AppArmorProfile,
@@ -73,7 +72,7 @@ CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabi
 
 def restricted_faults(document: dict[str, Any]) -> Iterator[str]:
     """One line for each field of a pod's spec that breaks the standard."""
-    pod = msgspec.convert(document, PodSpec)
+    pod = converted(document, PodSpec)
     path = f"{FIELD}.spec"
     for name, given in (("hostNetwork", pod.host_network), ("hostPID", pod.host_pid), ("hostIPC", pod.host_ipc)):
         if given:

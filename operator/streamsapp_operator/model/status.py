@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
+from streamsapp.structs import converted
 
 
 class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
@@ -182,6 +183,6 @@ def to_document(status: AppStatus) -> dict[str, Any]:
 def from_document(document: dict[str, Any] | None) -> AppStatus:
     """As it was left; what cannot be read is a new beginning, never an error: the cluster tells the rest."""
     try:
-        return msgspec.convert(document or {}, AppStatus)
+        return converted(document or {}, AppStatus)
     except msgspec.ValidationError:
         return AppStatus()

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
+from streamsapp.structs import decoded
 from streamsapp_operator.children.names import REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, label
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, TopologyShape
@@ -79,7 +79,7 @@ def _without_result(revision: str, status: Mapping[str, object], started_at: flo
 
 def _result(ended: Mapping[str, object], told: str) -> tuple[CheckState, tuple[str, ...], TopologyShape | None]:
     try:
-        message = msgspec.json.decode(str(ended.get("message") or ""), type=_Message)
+        message = decoded(str(ended.get("message") or ""), _Message)
         shape = message.shape if message.shape_gz is None else _unpack(message.shape_gz)
     except (ValueError, RecursionError, binascii.Error, zlib.error):
         fault = f"the check ended without a result ({told}); is spec.image an image of the streamsapp runtime?"
@@ -96,4 +96,4 @@ def _unpack(text: str) -> _Shape:
     content = unpacker.decompress(packed, _MAX_SHAPE_BYTES)
     if not unpacker.eof:
         raise ValueError("larger than it may be, or cut off")
-    return msgspec.json.decode(content, type=_Shape)
+    return decoded(content, _Shape)

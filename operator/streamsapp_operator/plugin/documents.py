@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from streamsapp.manifest.model import RolloutSpec
+from streamsapp.structs import converted
 from streamsapp_operator.model.status import AppStatus, from_document
 
 
@@ -100,7 +101,7 @@ def read_report(body: bytes, at: datetime | None) -> PodAnswer:
     """A pod's answer; ``at`` is its Date."""
     try:
         document = msgspec.json.decode(body, type=dict[str, Any])
-        return PodAnswer(msgspec.convert(document, StatusReport), document, at)
+        return PodAnswer(converted(document, StatusReport), document, at)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         return PodAnswer(fault=f"its /status cannot be read: {error}")
 

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from streamsapp.declared.faults import did_you_mean, faults_of, shown
 from streamsapp.declared.names import StepNames
 from streamsapp.declared.operations import NOT_YET, OPERATIONS, WAY_TO, Kind, Operation, Step, kinds_of
+from streamsapp.structs import converted
 
 _BUILDER = OPERATIONS[Kind.BUILDER]
 
@@ -150,7 +149,7 @@ class Flow:
         options = _as_mapping(given, operation)
         faults = list(_options_faults(options, operation, path))
         self.faults += faults
-        return None if faults else msgspec.convert(options, operation.structure)
+        return None if faults else converted(options, operation.structure)
 
     def _name_others(self, step: Step) -> None:
         """Names of other streams in the options: those that are merged with, those of branches."""

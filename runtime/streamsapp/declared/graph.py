@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from streamsapp.declared.faults import did_you_mean, faults_of
@@ -21,6 +20,7 @@ from streamsapp.declared.roles import (
     TOPIC_NAME_EXTRACTOR,
     role_meta,
 )
+from streamsapp.structs import converted
 
 SerdeName: TypeAlias = Annotated[Any, role_meta(SERDE)]
 SupplierName: TypeAlias = Annotated[Any, role_meta(PROCESSOR)]
@@ -115,7 +115,7 @@ def graph_faults(document: object, path: str) -> list[str]:
 
 def read_graph(document: object) -> Graph:
     """The graph in a document without faults."""
-    return msgspec.convert(document, Graph)
+    return converted(document, Graph)
 
 
 def parents_first(processors: list[Processor]) -> list[Processor]:

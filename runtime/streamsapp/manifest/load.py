@@ -12,8 +12,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import msgspec
-
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.streams_config import bootstrap_servers_fault
 from streamsapp.declared.faults import MAX_FAULTS, faults_of
@@ -39,6 +37,7 @@ from streamsapp.manifest.model import (
 from streamsapp.manifest.quantity import parse_quantity
 from streamsapp.manifest.to_config import remote_state_config
 from streamsapp.manifest.yaml_text import parse_yaml
+from streamsapp.structs import converted
 
 #: ``https://user:password@host``.
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
@@ -68,7 +67,7 @@ def decode(document: object) -> StreamsApp:
         faults += islice(_faults_between_fields(document, faults), MAX_FAULTS)
     if faults:
         raise ManifestError(faults)
-    return msgspec.convert(document, StreamsApp)
+    return converted(document, StreamsApp)
 
 
 def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]:
@@ -76,7 +75,7 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
     spec = document.get("spec") if isinstance(document, dict) else None
     for name, (structure, check) in _SECTIONS.items():
         if isinstance(spec, dict) and name in spec and not any(line.startswith(f"spec.{name}") for line in faults):
-            yield from check(msgspec.convert(spec[name], structure))
+            yield from check(converted(spec[name], structure))
     if isinstance(spec, dict) and spec.get("bootstrap") is not None and spec.get("remoteState") is None:
         yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
 

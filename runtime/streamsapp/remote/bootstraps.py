@@ -24,6 +24,7 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.object_store import ObjectInfo, ObjectStore
 from streamsapp.remote.snapshot import InputPoint
+from streamsapp.structs import decoded
 
 VERSION = 1
 _LIMIT = 64 << 20
@@ -108,7 +109,7 @@ class Bootstraps:
         """One of the documents; whoever may write to the bucket may have written anything."""
         data = self._objects.read(self._key(number, name), _LIMIT)
         try:
-            return msgspec.json.decode(data, type=kind)
+            return decoded(data, kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise StateStoreError(
                 f"{self._key(number, name)} is damaged: {error}; make the state anew: `streamsapp reset`, then "

@@ -122,7 +122,7 @@ def test_restarts_pods_one_at_a_time(world: World) -> None:
     before = world.pods()
     with DownWatch(world, 3) as watch:
         world.restart("2026-01-01T00:00:00Z")
-        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 60)
+        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced")
         world.until_ready()
     assert watch.fewest >= 2
     assert world.status()["rollout"]["updated"] == 3
@@ -143,7 +143,7 @@ def test_waits_while_standbys_are_behind_and_goes_on_by_itself(world: World) -> 
     assert (blocker["reason"].split(":")[0].split()[0], blocker["lag"]) == ("StandbyBehind", 4000)
     assert world.pods() == before
     world.node.behaviour.standby_lag = 0
-    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 60)
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced")
 
 
 def test_scales_up_at_once_and_down_one_by_one(world: World) -> None:
@@ -153,7 +153,7 @@ def test_scales_up_at_once_and_down_one_by_one(world: World) -> None:
     until(lambda: len(world.pods()) == 4, "four pods")
     world.until_ready()
     world.apply(replicas=2)
-    until(lambda: len(world.pods()) == 2, "two pods", 60)
+    until(lambda: len(world.pods()) == 2, "two pods")
     assert sorted(world.pods()) == [f"{APP}-0", f"{APP}-1"]
 
 
@@ -202,7 +202,7 @@ def test_a_webhook_that_is_away_holds_up_only_the_application_whose_children_it_
         until(lambda: world.client.get(STATEFUL_SET, world.namespace, "other") is not None, "the other one goes on")
     finally:
         world.api.kubectl("delete", "validatingwebhookconfiguration", name)
-    until(lambda: world.client.get(STATEFUL_SET, world.namespace, APP) is not None, "it is tried again", 60)
+    until(lambda: world.client.get(STATEFUL_SET, world.namespace, APP) is not None, "it is tried again")
     until(lambda: world.condition("Degraded").get("status") == "False", "it is over")
 
 
@@ -224,7 +224,7 @@ def test_writes_nobody_elses_secret_names_it_and_goes_on_when_it_is_gone(world: 
     world.operator.start()
     world.restart("2026-01-01T00:00:00Z")
     before = world.pods()
-    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "the next operator goes on", 60)
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "the next operator goes on")
     assert world.condition("Degraded")["status"] == "False"
 
 
@@ -232,7 +232,7 @@ def test_drains_before_it_lets_an_application_go(world: World) -> None:
     world.apply()
     world.until_ready()
     world.api.kubectl("delete", "sapp", APP, "-n", world.namespace, "--wait=false")
-    until(lambda: world.client.get(STREAMS_APP, world.namespace, APP) is None, "the application is gone", 60)
+    until(lambda: world.client.get(STREAMS_APP, world.namespace, APP) is None, "the application is gone")
     assert world.pods() == {}
     assert world.stateful_set()["spec"]["replicas"] == 0
 

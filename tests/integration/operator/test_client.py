@@ -166,7 +166,7 @@ def test_a_watcher_that_tells_nothing_makes_the_operator_unhealthy(
     health = OperatorHealth(clock, OperatorMetrics())
     assert health.healthy() == (True, "stands by")
     health.working = (age, _NoLoops())
-    until(lambda: not health.healthy()[0], "it is found out", 10)
+    until(lambda: not health.healthy()[0], "it is found out")
     assert "a watcher has not told" in health.healthy()[1]
 
 

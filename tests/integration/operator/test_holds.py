@@ -44,12 +44,12 @@ def test_a_revision_that_crashes_while_it_soaks_is_rolled_back_and_reaches_no_se
     good = world.status()["lastGoodRevision"]
     world.restart("2026-01-01T00:00:00Z")
     message = "spec.rollout.soakSeconds"
-    until(lambda: message in ((world.status()["rollout"] or {}).get("message") or ""), "the first new pod soaks", 60)
+    until(lambda: message in ((world.status()["rollout"] or {}).get("message") or ""), "the first new pod soaks")
     [canary] = [name for name, revision in revisions(world).items() if revision != good]
     world.operator.kill()  # what has to be known is in the status
     world.operator.start()
     crash(world, canary)
-    until(lambda: phase(world) == "RolledBack", "it is rolled back", 60)
+    until(lambda: phase(world) == "RolledBack", "it is rolled back")
     assert set(revisions(world).values()) == {good}
     assert world.status()["lastGoodRevision"] == good
     assert [it for it in world.events()["PodRestarting"] if canary not in it] == []
@@ -60,7 +60,7 @@ def test_a_canary_waits_for_its_approval_and_what_comes_back_meanwhile_is_as_bef
     world.until_ready()
     good = world.status()["lastGoodRevision"]
     world.restart("2026-01-01T00:00:00Z")
-    until(lambda: phase(world) == "Paused", "the canary runs", 60)
+    until(lambda: phase(world) == "Paused", "the canary runs")
     new = world.status()["rollout"]["revision"]
     assert revisions(world) == {f"{APP}-0": good, f"{APP}-1": good, f"{APP}-2": new}
     template: Any = world.stateful_set()["spec"]["template"]["metadata"]["labels"]
@@ -68,7 +68,7 @@ def test_a_canary_waits_for_its_approval_and_what_comes_back_meanwhile_is_as_bef
     world.client.delete(POD, world.namespace, f"{APP}-0")
     until(lambda: revisions(world).get(f"{APP}-0") == good, "it is back")
     annotate(world, f"approved={new}")
-    until(lambda: set(revisions(world).values()) == {new}, "all pods have the new revision", 60)
+    until(lambda: set(revisions(world).values()) == {new}, "all pods have the new revision")
     world.until_ready()
 
 
@@ -78,10 +78,10 @@ def test_a_pause_holds_until_it_is_ended(world: World) -> None:
     before = world.pods()
     annotate(world, "paused=true")
     world.restart("2026-01-01T00:00:00Z")
-    until(lambda: phase(world) == "Paused", "it is held", 60)
+    until(lambda: phase(world) == "Paused", "it is held")
     assert world.pods() == before
     annotate(world, "paused-")
-    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 60)
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced")
 
 
 def test_one_pod_is_restarted_and_the_others_stay(world: World) -> None:

@@ -39,9 +39,9 @@ def test_what_is_changed_of_an_application_at_rest_is_mended_at_once(busy_world:
     create(world, ONE_OF)
     name = "app-0"
     world.api.kubectl("delete", "service", name, "-n", world.namespace)
-    until(lambda: world.client.get(SERVICE, world.namespace, name), "the service is back", 5)
+    until(lambda: world.client.get(SERVICE, world.namespace, name), "the service is back")
     world.api.kubectl("delete", "pdb", name, "-n", world.namespace)
-    until(lambda: world.client.get(BUDGET, world.namespace, name), "the budget is back", 5)
+    until(lambda: world.client.get(BUDGET, world.namespace, name), "the budget is back")
 
 
 def test_a_watch_that_breaks_goes_on_and_misses_nothing(busy_world: World) -> None:
@@ -51,7 +51,7 @@ def test_a_watch_that_breaks_goes_on_and_misses_nothing(busy_world: World) -> No
     world.api.start()
     patch = json.dumps({"spec": {"replicas": 5}})
     world.api.kubectl("patch", "statefulset", "app-0", "-n", world.namespace, "--type=merge", "-p", patch)
-    until(lambda: _replicas(world, "app-0") == 1, "the number of pods is mended", 30)
+    until(lambda: _replicas(world, "app-0") == 1, "the number of pods is mended")
 
 
 def _replicas(world: World, name: str) -> int | None:

@@ -25,7 +25,7 @@ def test_a_rollout_ends_right_however_often_the_operator_is_killed(world: World)
             time.sleep(chance.uniform(0.1, 3.0))
             world.operator.kill()
             world.operator.start()
-        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced", 90)
+        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "every pod was replaced")
         world.until_ready(60)
     assert watch.fewest >= 2
     told = [reason for reason, messages in world.events().items() if len(messages) != len(set(messages))]
@@ -39,7 +39,7 @@ def test_a_deletion_goes_on_after_the_operator_was_killed(world: World) -> None:
     world.api.kubectl("delete", "sapp", APP, "-n", world.namespace, "--wait=false")
     assert "deletionTimestamp" in world.app()["metadata"]
     world.operator.start()
-    until(lambda: not world.api.kubectl("get", "sapp", "-n", world.namespace, "-o=name"), "it is gone", 60)
+    until(lambda: not world.api.kubectl("get", "sapp", "-n", world.namespace, "-o=name"), "it is gone")
 
 
 def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> None:
@@ -49,10 +49,10 @@ def test_of_two_operators_one_works_and_the_other_takes_over(world: World) -> No
         until(lambda: second.running and second.said("stands by"), "the second one stands by")
         assert json.loads(second.get("/healthz")) == {"ok": True, "reason": "stands by"}
         world.operator.kill()
-        until(lambda: _holder(world) == "two", "the second one has the Lease", 15)
+        until(lambda: _holder(world) == "two", "the second one has the Lease")
         world.restart("2026-01-01T00:00:00Z")
         before = world.pods()
-        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "it works", 60)
+        until(lambda: set(world.pods().values()).isdisjoint(before.values()), "it works")
 
 
 def test_watches_all_namespaces_when_it_is_told_to(own_world: World) -> None:
@@ -78,7 +78,7 @@ def test_ends_at_once_when_it_may_have_lost_its_lease(world: World) -> None:
     # As a machine that was suspended: for longer than the Lease lasts nothing is renewed.
     world.operator.signal(signal.SIGSTOP)
     with OperatorProcess(world.api, world.namespace, world.directory, "two"):
-        until(lambda: _holder(world) == "two", "another one leads", 20)
+        until(lambda: _holder(world) == "two", "another one leads")
         world.operator.signal(signal.SIGCONT)
         assert world.operator.wait(10) == 1
     assert world.operator.said("the Lease is lost")
@@ -164,10 +164,10 @@ def test_an_application_that_is_nested_without_end_is_told_and_all_others_go_on(
     until(told, "its fault is told")
     before = world.pods()
     world.restart("2026-01-01T00:00:00Z")
-    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "the other one is restarted", 60)
+    until(lambda: set(world.pods().values()).isdisjoint(before.values()), "the other one is restarted")
     assert world.operator.running
     world.operator.kill()
     world.operator.start()
     world.apply("third", replicas=1)
-    until(lambda: world.client.get(STATEFUL_SET, world.namespace, "third") is not None, "a new one is seen", 30)
+    until(lambda: world.client.get(STATEFUL_SET, world.namespace, "third") is not None, "a new one is seen")
     assert world.operator.running

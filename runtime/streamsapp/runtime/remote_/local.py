@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from streamsapp.remote.snapshot import InputPoint
 from streamsapp.remote.snapshot_fetch import DATABASE
+from streamsapp.structs import decoded
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class LocalState:
     def read(self) -> LocalRecord:
         """What is known. Who cannot read it does not know who has had the task."""
         try:
-            return msgspec.json.decode((self.directory / _NAME).read_bytes(), type=LocalRecord)
+            return decoded((self.directory / _NAME).read_bytes(), LocalRecord)
         except FileNotFoundError:
             return LocalRecord()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,0 +1,29 @@
+"""Documents as structures, read by one thread at a time.
+
+Called by whoever reads a document that somebody else wrote, on any thread. msgspec (0.22.0) looks at a structure when
+it is first read into, and two threads that do so at once crash the process. A ``Decoder`` that a module makes when it
+is imported has looked before.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_lock = Lock()
+
+
+def converted(document: object, kind: type[T]) -> T:
+    """A decoded document as a structure; raises ``msgspec.ValidationError``."""
+    with _lock:
+        return msgspec.convert(document, kind)  # noqa: TID251 - the one place
+
+
+def decoded(data: bytes | str, kind: type[T]) -> T:
+    """A JSON text as a structure; raises ``msgspec.MsgspecError``, ``UnicodeDecodeError`` or ``RecursionError``."""
+    with _lock:
+        return msgspec.json.decode(data, type=kind)
