@@ -40,6 +40,9 @@ class Behaviour:
     """What tests change."""
 
     tasks: int = 4
+    #: Records that wait in front of each task, and that each processes in a second.
+    input_lag: int = 7
+    records_per_second: float = 0.0
     #: Records that every standby is behind.
     standby_lag: int = 0
     #: Revisions whose pods do not become ready, and the waiting reason of their container.
@@ -285,7 +288,8 @@ class SimulatedNode(threading.Thread):
             "role": role,
             "state": "RUNNING",
             "stores": [store],
-            "inputLag": 7 if role == "active" else None,
+            "inputLag": self.behaviour.input_lag if role == "active" else None,
+            "processedRecords": int(time.monotonic() * self.behaviour.records_per_second) if role == "active" else None,
             "restore": None,
         }
 

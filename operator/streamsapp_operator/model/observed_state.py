@@ -51,6 +51,8 @@ class TaskReport:
     #: What the last restore of it on this pod took.
     observed_restore_seconds: float | None = None
     has_remote_state: bool = False
+    #: Records it has processed on this pod so far.
+    processed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,19 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """An application's input and what its pods do, in records a second. The lower and the higher of two means, of the
+    last seconds and of those before: what lasts for a moment is never in both."""
+
+    arrival_low: float
+    arrival_high: float
+    #: What one pod does that always has work waiting; ``None``: no pod had.
+    busy_pod: float | None
+    #: The most that one pod does, busy or not.
+    fastest_pod: float
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedState:
     """One look at an application."""
 
@@ -222,6 +237,8 @@ class ObservedState:
     tasks_total: int | None = None
     #: ``None``: there is none, as far as the status knows of one.
     bootstrap: BootstrapSeen | None = None
+    #: ``None``: not known.
+    flow: Flow | None = None
     #: ``None``: the last turn did all it wanted.
     trouble: Trouble | None = None
     #: Other StreamsApps, as ``namespace/name``, that are one consumer group with this one.

@@ -116,6 +116,14 @@ class ScalingStatus(_Fields, frozen=True, kw_only=True):
     changed_at: datetime
     #: Since when fewer would do; scaling down waits for it to last.
     fewer_since: datetime | None = None
+    #: The most that were needed since then.
+    fewer_enough: int | None = None
+    #: Since when more are needed.
+    more_since: datetime | None = None
+    #: Since when more input waits than may.
+    behind_since: datetime | None = None
+    #: How much a busy pod does.
+    pod_records_per_second: float | None = None
 
 
 class Accepted(_Fields, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ from streamsapp_operator.observe.checks import check_seen
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
+from streamsapp_operator.observe.rates import Rates
 from streamsapp_operator.spec_reader import ReadSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -74,6 +75,7 @@ class Observer:
         self._asker = asker
         self._clock = clock
         self._offsets = ClockOffsets()
+        self._rates = Rates()
 
     def look(self, asked: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False) -> Look:
         """``job`` is that of a bootstrap, where there may be one; ``fresh``: what decides is read from the API server.
@@ -88,12 +90,14 @@ class Observer:
         pods = self._pods(asked, tokens, reader)
         listed = self._cache.list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
         checks = [check_seen(pod, at) for pod in listed if is_owned(pod, owner.uid)]
+        total = tasks_total(pods)
         observed = ObservedState(
             at=at,
             children=children_seen(children, owner.name),
             pods=pods,
             checks={check.revision: check for check in checks},
-            tasks_total=tasks_total(pods),
+            tasks_total=total,
+            flow=self._rates.flow(pods, settled=total is not None),
             bootstrap=None if job is None else self._bootstrap(asked, job),
         )
         return Look(observed, children)

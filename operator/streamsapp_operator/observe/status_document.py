@@ -57,6 +57,7 @@ class _Task(_Fields, frozen=True):
     stores: Annotated[tuple[_Store, ...], Meta(max_length=1000)] = ()
     input_lag: Count | None = None
     restore: _Restore | None = None
+    processed_records: Count | None = None
 
 
 class _Outage(_Fields, frozen=True):
@@ -108,6 +109,7 @@ def _task(task: _Task) -> TaskReport:
         restore.predicted_seconds,
         restore.observed_seconds,
         task.restore is not None,
+        task.processed_records,
     )
 
 

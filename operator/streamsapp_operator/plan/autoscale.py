@@ -1,21 +1,30 @@
-"""How many pods the input lag asks for. Pure.
+"""How many pods there are to be, by how much input comes and how much a pod does when it is busy. Pure.
 
-Up at once, as a lag that grows does not wait; down one at a time, after fewer have been enough for a while, and only
-where what must move then is cheap. What is not known changes nothing.
+More: when what comes and what waits is more than the pods can do in time, for a while. Fewer: when fewer have been
+enough for a longer while, nothing waits, and the move pays. How much a pod does is only known of a busy one; before,
+the lag decides, and fewer are tried one at a time. What is not known changes nothing.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from streamsapp.manifest.model import AutoscalingSpec
+from streamsapp_operator.model.observed_state import Flow
 from streamsapp_operator.model.status import ScalingStatus
 
-#: For how long fewer pods must be enough before there is one less.
-STABLE_SECONDS = 300.0
+#: How far a new measure of what a busy pod does moves the old one: less is believed sooner than more, as too few pods
+#: are worse than too many, and believing more too soon is what makes a number of pods swing.
+_LESS, _MORE = 0.5, 0.05
+#: Tasks that move may stand still for one such part of the time.
+_MOVING_PART = 10
+#: When the time to catch up is nearly over, so much of it still is planned with.
+_LAST_PART = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +37,21 @@ class Load:
     tasks: int | None
     #: A pod restores, starts or ends: what it will do is not in the lag yet.
     moving: bool
-    #: What taking the last pod away costs is known, and not too much.
-    cheap: bool
+    #: For how long tasks stand still when the last pod is taken away: the gate's prediction; ``None``: not known, or
+    #: too long.
+    move_seconds: float | None
+    flow: Flow | None = None
+
+
+class _Needed(NamedTuple):
+    """Pods."""
+
+    #: Fewer cannot do it.
+    at_least: int
+    #: So many can, whatever of what is measured was the truth.
+    enough: int
+    #: Of ``at_least``.
+    why: str
 
 
 def decide(
@@ -40,27 +62,93 @@ def decide(
     desired = min(max(seed if last is None else last.desired, least), most)
     current = last or ScalingStatus(desired=desired, reason="as many as there were", changed_at=now)
     if desired != current.desired:
-        current = ScalingStatus(desired=desired, reason="spec.autoscaling bounds it", changed_at=now)
-    if load.input_lag is None or load.tasks is None:
-        return replace(current, fewer_since=None)
-    needed = min(max(-(-load.input_lag // autoscaling.target_input_lag), least), most)
-    needed = max(min(needed, load.tasks), least)
-    if needed > desired:
-        reason = f"input lag {load.input_lag} asks for {needed} (targetInputLag {autoscaling.target_input_lag})"
-        return replace(current, fewer_since=None) if load.moving else _changed(needed, reason, now)
-    if needed == desired or load.moving:
-        return replace(current, fewer_since=None)
-    return _fewer(current, needed, load, now)
+        current = _changed(current, desired, "spec.autoscaling bounds it", now)
+    if load.input_lag is None or load.tasks is None or load.moving:
+        return replace(current, fewer_since=None, fewer_enough=None, more_since=None)
+    current = _learned(current, load.flow)
+    current = replace(current, behind_since=_behind_since(autoscaling, current, load.input_lag, now))
+    needed = _needed(autoscaling, current, load, now)
+    at_least, enough = (max(min(it, most, load.tasks), least) for it in (needed.at_least, needed.enough))
+    if at_least > desired:
+        return _more(autoscaling, current, at_least, needed.why, now)
+    if enough >= desired or current.behind_since is not None:
+        return replace(current, fewer_since=None, fewer_enough=None, more_since=None)
+    return _fewer(autoscaling, replace(current, more_since=None), enough, load, now)
 
 
-def _fewer(current: ScalingStatus, needed: int, load: Load, now: datetime) -> ScalingStatus:
-    since = min(current.fewer_since or now, now)
-    if (now - since).total_seconds() < STABLE_SECONDS or not load.cheap:
-        return replace(current, fewer_since=since)
-    minutes = STABLE_SECONDS / 60
-    reason = f"{needed} have been enough for {minutes:.0f} minutes; one less at a time"
-    return _changed(current.desired - 1, reason, now)
+def _learned(current: ScalingStatus, flow: Flow | None) -> ScalingStatus:
+    """With what a busy pod does. A pod that is not busy could do at least what it does."""
+    known = current.pod_records_per_second
+    measured = None if flow is None else flow.busy_pod
+    if flow is not None and measured is None and known is not None and flow.fastest_pod > known:
+        measured = flow.fastest_pod
+    if measured is None or measured <= 0:
+        return current
+    learned = measured if known is None else known + (measured - known) * (_LESS if measured < known else _MORE)
+    return replace(current, pod_records_per_second=float(f"{learned:.3g}"))
 
 
-def _changed(desired: int, reason: str, now: datetime) -> ScalingStatus:
-    return ScalingStatus(desired=desired, reason=reason, changed_at=now)
+def _behind_since(autoscaling: AutoscalingSpec, current: ScalingStatus, lag: int, now: datetime) -> datetime | None:
+    """Since when more waits than may. That ends when half of it is left: a lag at the limit is no news all the time."""
+    limit = autoscaling.target_input_lag * current.desired
+    if lag > limit or (current.behind_since is not None and lag > limit / 2):
+        return min(current.behind_since or now, now)
+    return None
+
+
+def _needed(autoscaling: AutoscalingSpec, current: ScalingStatus, load: Load, now: datetime) -> _Needed:
+    lag, capacity, flow = load.input_lag or 0, current.pod_records_per_second, load.flow
+    if flow is None or capacity is None:
+        by_lag = math.ceil(lag / autoscaling.target_input_lag)
+        why = f"input lag {lag} asks for {by_lag} (targetInputLag {autoscaling.target_input_lag})"
+        return _Needed(by_lag, max(by_lag, current.desired - 1), why)  # fewer are tried one at a time
+    tasks, usual = load.tasks or 0, capacity * autoscaling.target_utilization_percent / 100
+    at_least, why = _pods(flow.arrival_low, usual, tasks), f"a busy pod does {capacity:.0f} records/s"
+    if current.behind_since is not None:
+        waits = lag / _seconds_left(autoscaling, current, now)
+        at_least = max(at_least, _pods(flow.arrival_low + waits, capacity, tasks))
+        why += f", {lag} wait (catchUpSeconds {autoscaling.catch_up_seconds})"
+    # What comes while tasks move has to be caught up by those that are left, or there would be more again.
+    moved = flow.arrival_high * (1 + (load.move_seconds or 0.0) / autoscaling.catch_up_seconds)
+    enough = max(_pods(flow.arrival_high, usual, tasks), _pods(moved, capacity, tasks))
+    return _Needed(at_least, max(at_least, enough), f"{flow.arrival_low:.0f} records/s come, {why}")
+
+
+def _pods(rate: float, capacity: float, tasks: int) -> int:
+    """For so much input, where each does so much: tasks are taken as equal, and a pod has whole ones."""
+    if rate <= 0:
+        return 0
+    each = math.floor(min(capacity * tasks / rate, tasks) + 1e-9)
+    return math.ceil(tasks / each) if each else tasks
+
+
+def _seconds_left(autoscaling: AutoscalingSpec, current: ScalingStatus, now: datetime) -> float:
+    spent = 0.0 if current.behind_since is None else (now - current.behind_since).total_seconds()
+    return max(autoscaling.catch_up_seconds - spent, autoscaling.catch_up_seconds * _LAST_PART)
+
+
+def _more(autoscaling: AutoscalingSpec, current: ScalingStatus, needed: int, why: str, now: datetime) -> ScalingStatus:
+    since = min(current.more_since or now, now)
+    if now - since < timedelta(seconds=autoscaling.scale_up_stabilization_seconds):
+        return replace(current, more_since=since, fewer_since=None, fewer_enough=None)
+    return _changed(current, needed, why, now)
+
+
+def _fewer(
+    autoscaling: AutoscalingSpec, current: ScalingStatus, needed: int, load: Load, now: datetime
+) -> ScalingStatus:
+    """The most that were needed at any time of the window; a dear move has to last for longer."""
+    since, enough = min(current.fewer_since or now, now), max(needed, current.fewer_enough or 0)
+    current = replace(current, fewer_since=since, fewer_enough=enough)
+    if load.move_seconds is None:
+        return current
+    window = max(autoscaling.scale_down_stabilization_seconds, load.move_seconds * _MOVING_PART)
+    if now - since < timedelta(seconds=window):
+        return current
+    return _changed(current, enough, f"{enough} have been enough for {window:.0f} s", now)
+
+
+def _changed(current: ScalingStatus, desired: int, reason: str, now: datetime) -> ScalingStatus:
+    return replace(
+        current, desired=desired, reason=reason, changed_at=now, fewer_since=None, fewer_enough=None, more_since=None
+    )

@@ -51,7 +51,7 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
     wanted, scaling = wanted_replicas(view)
     shrinking = is_shrinking(view, wanted)
     course = decide(view, shrinking=shrinking)
-    replicas = next_replicas(view, course, wanted)
+    replicas = next_replicas(view, course, wanted, scaling)
     after = _status(view, course, scaling, replicas)
     return ReconcilePlan(after, (*_actions(view, course, replicas, shrinking), *events(app, observed, status, after)))
 

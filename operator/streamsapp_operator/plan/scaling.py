@@ -26,14 +26,16 @@ def wanted_replicas(view: PlanInput) -> tuple[int, ScalingStatus | None]:
     return scaling.desired, scaling
 
 
-def next_replicas(view: PlanInput, course: RolloutDecision, wanted: int) -> int:
+def next_replicas(view: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
     """In this look."""
     current = view.observed.children.replicas
     if course.stop or wanted == 0:
         return 0
     if current is None or wanted >= current:
         return wanted
-    return current - 1 if _may_shrink(view, course, current) else current
+    # What came while the tasks of one pod moved is caught up before the next pod goes.
+    behind = scaling is not None and scaling.behind_since is not None
+    return current - 1 if not behind and _may_shrink(view, course, current) else current
 
 
 def is_shrinking(view: PlanInput, wanted: int) -> bool:
@@ -58,10 +60,12 @@ def _load(view: PlanInput) -> autoscale.Load:
     children, pods = view.observed.children, view.pods
     last = max(pods, key=lambda pod: pod.ordinal, default=None)
     price = None if last is None else view.gate.predicted_seconds(last)
+    limit = view.settings.rollout.max_restore_seconds
     settled = len(pods) == children.replicas and all(pod.ready and not pod.terminating for pod in pods)
     return autoscale.Load(
         input_lag=input_lag(view),
         tasks=view.observed.tasks_total,
         moving=not settled or not view.gate.all_run(),
-        cheap=view.restart.safe and price is not None and price <= view.settings.rollout.max_restore_seconds,
+        move_seconds=price if view.restart.safe and price is not None and price <= limit else None,
+        flow=view.observed.flow,
     )

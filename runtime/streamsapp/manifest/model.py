@@ -55,6 +55,13 @@ class AutoscalingSpec(_Fields, frozen=True, kw_only=True):
     min_replicas: Positive = 1
     max_replicas: Positive
     target_input_lag: PositiveLong = 10_000
+    #: What waits beyond that is to be caught up within so long.
+    catch_up_seconds: Positive = 300
+    #: How much of what pods could do the input may take.
+    target_utilization_percent: Annotated[int, Meta(ge=1, le=100)] = 80
+    #: For so long more must be needed, and fewer be enough.
+    scale_up_stabilization_seconds: Natural = 15
+    scale_down_stabilization_seconds: Natural = 300
 
 
 class TopologySource(_Fields, frozen=True, kw_only=True):

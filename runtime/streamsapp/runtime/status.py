@@ -96,6 +96,7 @@ def _task(task: StreamTask, parts: Parts, owned_at_ms: int | None) -> dict[str, 
             for store, partition in task.plan.all_changelogs.items()
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
+        "processedRecords": task.processed_records if task.role is TaskRole.ACTIVE else None,
         "restore": None if remote is None else figures.restore_figures(remote, task, known),
     }
 

@@ -178,6 +178,23 @@ def test_leaves_alone_what_is_not_its_own_and_says_so(world: World) -> None:
     assert "ownerReferences" not in found["metadata"]
 
 
+def test_is_scaled_by_what_comes_and_by_what_a_busy_pod_does(world: World) -> None:
+    # By its lag alone one pod would do; what comes takes all that it can do.
+    world.node.behaviour.input_lag, world.node.behaviour.records_per_second = 1000, 25.0
+    stabilization = {"scaleUpStabilizationSeconds": 1, "scaleDownStabilizationSeconds": 2}
+    world.apply(replicas=1, autoscaling={"maxReplicas": 3, "targetInputLag": 1_000_000, **stabilization})
+    until(
+        lambda: (it := world.client.get(STATEFUL_SET, world.namespace, APP)) and it["spec"]["replicas"] == 2,
+        "there is another pod",
+        90,
+    )
+    world.node.behaviour.input_lag, world.node.behaviour.records_per_second = 0, 0.0
+    scaling = world.status()["scaling"]
+    assert 80 < scaling["podRecordsPerSecond"] < 120
+    assert "a busy pod does" in scaling["reason"]
+    until(lambda: world.stateful_set()["spec"]["replicas"] == 1, "one is enough", 90)
+
+
 def test_a_webhook_that_is_away_holds_up_only_the_application_whose_children_it_judges(world: World) -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["statefulsets"]}
     hook = {

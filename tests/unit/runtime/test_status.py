@@ -145,6 +145,7 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
     task = storing()
     task.changelog_positions["counts"] = 41
     task.input_lag = 7
+    task.processed_records = 3
 
     (told,) = document(Parts([task]))["tasks"]
 
@@ -165,6 +166,7 @@ def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
             }
         ],
         "inputLag": 7,
+        "processedRecords": 3,
         "restore": None,
     }
 
@@ -192,6 +194,7 @@ def test_a_replica_is_shown_as_it_was_seen_however_long_ago_that_is() -> None:
     (store,) = told["stores"]
     assert (store["position"], store["endOffset"], store["lag"]) == (30, 100, 70), "at one moment, not at two"
     assert (store["observedAt"], store["mode"]) == ("1970-01-01T00:00:01.000+00:00", "updating")
+    assert (told["inputLag"], told["processedRecords"]) == (None, None), "those are for the active one to tell"
 
 
 def test_a_paused_application_says_so_of_every_store() -> None:

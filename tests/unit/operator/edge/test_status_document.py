@@ -27,6 +27,7 @@ TASK: dict[str, Any] = {
     "state": "RUNNING",
     "stores": [STORE],
     "inputLag": None,
+    "processedRecords": 42,
     "restore": {"predictedSeconds": 1.5, "observedSeconds": None, "totalBytes": 7},
 }
 DOCUMENT: dict[str, Any] = {
@@ -49,6 +50,7 @@ def test_understands_what_a_runtime_says() -> None:
     assert (report.state, report.generation, report.fetched_at, report.clock_offset) == ("RUNNING", 7, 100.0, -0.5)
     (task,) = report.tasks
     assert (task.id, task.role, task.predicted_restore_seconds) == ("0_1", ReportedRole.STANDBY, 1.5)
+    assert task.processed == 42
     (store,) = task.stores
     assert (store.position, store.end_offset, store.lag, store.mode) == (90, 100, 10, "updating")
     assert (store.observed_at, store.snapshot_offset, store.snapshot_at) == (1767225610.5, 80, 1767225600.0)
@@ -81,6 +83,13 @@ def test_refuses_a_store_with_a_wrong_field_and_names_it(change: dict[str, Any],
     assert isinstance(answer, str)
     assert answer.startswith("its /status is not understood")
     assert complaint in answer
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, "1", 2**70, True])
+def test_refuses_a_count_that_is_none(count: object) -> None:
+    answer = read(DOCUMENT | {"tasks": [TASK | {"processedRecords": count}]})
+    assert isinstance(answer, str)
+    assert "processedRecords" in answer
 
 
 @pytest.mark.parametrize("field", ["position", "endOffset", "lag", "observedAt", "mode", "name", "changelog"])

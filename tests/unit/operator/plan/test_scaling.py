@@ -5,18 +5,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_status
 
 from looks import RUNS, Looks, has, only, three, told
 from seen import active, broken, pod, pods, report, standby, wanted
 from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict, Release, SetBudget, StartCheck
 from streamsapp_operator.model.desired_state import InvalidSpec
-from streamsapp_operator.model.observed_state import PodSeen
+from streamsapp_operator.model.observed_state import Flow, PodSeen
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
-from streamsapp_operator.plan.autoscale import STABLE_SECONDS, Load, decide
+from streamsapp_operator.plan.autoscale import Load, decide
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
-BOUNDS = AutoscalingSpec(min_replicas=2, max_replicas=8, target_input_lag=100)
+BOUNDS = AutoscalingSpec(min_replicas=2, max_replicas=8, target_input_lag=100, scale_up_stabilization_seconds=0)
+STABLE_SECONDS = BOUNDS.scale_down_stabilization_seconds
 
 
 def replicas(looks: Looks, seen: list[PodSeen], **children: Any) -> int:
@@ -115,7 +117,7 @@ def test_deletion_of_what_never_ran_lets_go_at_once() -> None:
 
 
 def load(lag: int | None, *, tasks: int | None = 6, moving: bool = False, cheap: bool = True) -> Load:
-    return Load(lag, tasks, moving, cheap)
+    return Load(lag, tasks, moving, 1.0 if cheap else None)
 
 
 def scaled(desired: int, since: timedelta | None = None) -> ScalingStatus:
@@ -153,6 +155,29 @@ def test_the_autoscaler_waits_anew_after_fewer_were_not_enough_for_a_moment() ->
     waiting = scaled(5, timedelta(seconds=200))
     assert decide(BOUNDS, waiting, 3, load(0), TIME).fewer_since == waiting.fewer_since
     assert decide(BOUNDS, waiting, 3, load(500), TIME).fewer_since is None
+
+
+def test_the_next_pod_goes_once_what_came_while_the_last_one_went_is_caught_up() -> None:
+    bounds = AutoscalingSpec(max_replicas=3, target_input_lag=10)
+
+    def looks(input_lag: int) -> int:
+        settled = Looks(wanted(autoscaling=bounds), replace_status(RUNS, scaling=scaled(1)))
+        seen = [pod(it, active(f"0_{it}", input_lag=input_lag), standby(f"0_{(it + 1) % 3}")) for it in range(3)]
+        settled.look(seen)
+        return replicas(settled, seen, max_unavailable=0)
+
+    assert looks(input_lag=0) == 2
+    assert looks(input_lag=20) == 3
+
+
+def test_a_pod_has_whole_tasks_so_some_numbers_of_pods_are_no_better_than_fewer() -> None:
+    knows = replace_status(scaled(2), pod_records_per_second=100.0)
+
+    def desired(arrival: float) -> int:
+        it = Load(0, 6, False, 1.0, Flow(arrival, arrival, None, 0.0))
+        return decide(BOUNDS, knows, 2, it, TIME).desired
+
+    assert [desired(rate) for rate in (160, 161, 240, 241, 1000)] == [2, 3, 3, 6, 6]
 
 
 def test_the_autoscaler_counts_the_lag_of_all_tasks() -> None:

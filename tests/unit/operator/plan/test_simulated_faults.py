@@ -10,7 +10,7 @@ import pytest
 from restart_truth import RestartTruth
 from simulated_cluster import Pod, RefusedError, SimulatedCluster
 from simulated_operator import SimulatedOperator
-from streamsapp.manifest.model import RolloutSpec
+from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
 from streamsapp_operator import takeover
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.status import AppStatus
@@ -59,6 +59,7 @@ class World:
         self.rng = self.cluster.rng
         often = [self.hit, self.hold, self.lose_answers, self.change_revision, self.drain]
         seldom = [self.delete, self.deafen, self.stick, self.jump, self.pause, self.scale, self.spoil_spec]
+        seldom.append(self.autoscale)
         rest = [
             self.lose_node,
             self.forget,
@@ -142,6 +143,14 @@ class World:
         if members:
             change(self.rng.choice(members))
 
+    def autoscale(self) -> None:
+        """Every task has five records waiting, so this asks for one pod, or for many."""
+        bounds = AutoscalingSpec(
+            min_replicas=2, max_replicas=4, target_input_lag=self.rng.choice([1, 5, 1000]),
+            scale_up_stabilization_seconds=2, scale_down_stabilization_seconds=5,
+        )  # fmt: skip
+        self.change(autoscaling=self.rng.choice([None, bounds]))
+
     def hold(self) -> None:
         self._members(lambda it: setattr(self.cluster.group.members[it], "held_back", True))
 
@@ -218,7 +227,7 @@ def test_whatever_happens_no_pod_is_taken_that_must_not_be_and_every_rollout_end
     world.run(FAULTS_SECONDS, world.trouble)
     world.calm()
     assert world.truth.violations == []
-    world.change(replicas=3)
+    world.change(replicas=3, autoscaling=None)
     assert world.run_until(lambda: world.phase in ENDED, CALM_SECONDS), world.operator.status.rollout
     world.change(revision=world.like_the_last_good(), replicas=world.replicas_until_checked())
     assert world.run_until(world.is_checked, CALM_SECONDS)
