@@ -19,7 +19,12 @@ from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.nodes import GlobalStoreNode, StoreNode, StreamSourceNode, TableSourceNode
 from streamsapp.dsl.operators.tables import StoredTableSource
-from streamsapp.dsl.optimizer import merge_duplicate_sources, merge_repartition_topics, reuse_table_source_topics
+from streamsapp.dsl.optimizer import (
+    join_over_one_store,
+    merge_duplicate_sources,
+    merge_repartition_topics,
+    reuse_table_source_topics,
+)
 from streamsapp.dsl.options import Consumed, Materialized
 from streamsapp.dsl.stores import table_store
 from streamsapp.dsl.tables import TableSource
@@ -112,13 +117,15 @@ class StreamsBuilder(JavaNames):
     def build(self, *, optimize: bool = False) -> Topology:
         """The topology of everything that was built so far.
 
-        ``optimize`` lets tables use their source topics as changelogs, and puts one repartition topic where several
-        would follow the same change of key. It changes the names of topics: decide before the first deployment.
+        ``optimize`` lets tables use their source topics as changelogs, puts one repartition topic where several would
+        follow the same change of key, and keeps a stream once that is joined with itself. It changes the names of
+        topics: decide before the first deployment.
         """
         merge_duplicate_sources(self._graph)
         reuse_table_source_topics(self._graph, optimize)
         if optimize:
             merge_repartition_topics(self._graph)
+            join_over_one_store(self._graph)
         topology = Topology()
         topology.optimized = optimize
         self._graph.write(topology)

@@ -46,12 +46,15 @@ from streamsapp.dsl.options import (
     Printed,
     Produced,
     Repartitioned,
+    StreamJoined,
     name_of,
     table_options,
 )
 from streamsapp.dsl.stores import table_store
+from streamsapp.dsl.stream_joins import JOIN_KINDS, join_streams
 from streamsapp.dsl.stream_table_join import JoinType, join_with_global_table, join_with_table
 from streamsapp.dsl.tables import TableSource
+from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor, TopicNameExtractor
 from streamsapp.topology.java_names import JavaNames
@@ -231,6 +234,15 @@ class KStream(JavaNames, Generic[K, V]):
 
     @overload
     def join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[..., VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
+
+    @overload
+    def join(
         self, other: KTable[K, VO], joiner: Callable[..., VR], joined: Joined[K, V, VO] | None = None
     ) -> KStream[K, VR]: ...
 
@@ -245,7 +257,10 @@ class KStream(JavaNames, Generic[K, V]):
 
     def join(self, other: Any, *arguments: Any, **options: Any) -> KStream[K, Any]:
         """Joins each record with the row that a table has for its key, or a global table for the key that
-        ``key_selector(key, value)`` gives.
+        ``key_selector(key, value)`` gives; or with every record of another stream that has its key and is near in time.
+
+        Two records of streams have one result if their timestamps are as near as ``windows`` say. It is made when the
+        second of them is processed, and has the higher of both timestamps.
 
         ``joiner`` is given ``(value, row)``, or ``(key, value, row)`` where it must be given three arguments. Records
         without value, without key to look up, and those for which there is no row have no result.
@@ -253,6 +268,15 @@ class KStream(JavaNames, Generic[K, V]):
         Raises ``TopologyError`` for what cannot be joined.
         """
         return self._join("join", other, arguments, options)
+
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[..., VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]: ...
 
     @overload
     def left_join(
@@ -269,8 +293,40 @@ class KStream(JavaNames, Generic[K, V]):
     ) -> KStream[K, VR]: ...
 
     def left_join(self, other: Any, *arguments: Any, **options: Any) -> KStream[K, Any]:
-        """Joins as :meth:`join` does; where there is no row, or no key to look up (KIP-962), the row is ``None``."""
+        """Joins as :meth:`join` does; where there is no row, or no key to look up (KIP-962), the row is ``None``.
+
+        A record that finds none of another stream has its result once stream time has passed its window and grace,
+        with a later record, and at most once in 1,000 ms of wall-clock time.
+        """
         return self._join("left_join", other, arguments, options)
+
+    def outer_join(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[..., VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]:
+        """Joins two streams as :meth:`left_join` does, with results for records of either that find none."""
+        require("outer_join", other, KStream, "outer_join(other_stream, joiner, windows)")
+        kind = JOIN_KINDS["outer_join"]
+        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
+
+    def join_prior(
+        self,
+        other: KStream[K, VO],
+        joiner: Callable[..., VR],
+        windows: JoinWindows,
+        stream_joined: StreamJoined[K, V, VO] | None = None,
+    ) -> KStream[K, VR]:
+        """Joins each record of either stream with records of the other one that are older (KIP-28, ``joinPrior``).
+
+        Unlike with :meth:`join`, a record that comes late finds no later ones, nor do records of one time find each
+        other. Kafka Streams has no such operator any more; names are those of a join.
+        """
+        require("join_prior", other, KStream, "join_prior(other_stream, joiner, windows)")
+        kind = JOIN_KINDS["join_prior"]
+        return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
 
     # ---- groups ------------------------------------------------------------------------------------------------
 
@@ -289,12 +345,15 @@ class KStream(JavaNames, Generic[K, V]):
     # ---- helpers -----------------------------------------------------------------------------------------------
 
     def _join(self, join: JoinType, other: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> KStream[K, Any]:
+        if isinstance(other, KStream):
+            return KStream(join_streams(JOIN_KINDS[join], self._side, other._side, *arguments, **options))
         if isinstance(other, KTable):
             return KStream(join_with_table(self._side, join, other._place, other._table, *arguments, **options))
         if isinstance(other, GlobalKTable):
             store = other.queryable_store_name
             return KStream(join_with_global_table(self._side, join, store, *arguments, **options))
-        raise TopologyError(f"{join}: a stream is joined with a KTable or a GlobalKTable, not {type(other).__name__}")
+        given = type(other).__name__
+        raise TopologyError(f"{join}: a stream is joined with a KStream, a KTable or a GlobalKTable, not {given}")
 
     def _filter(
         self, operation: str, predicate: Callable[[K, V], Any], named: Named | str | None, *, negate: bool

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from streamsapp.dsl.graph import GraphNode, LogicalGraph, find_upstream
+from streamsapp.dsl.join_nodes import StreamJoinNode
 from streamsapp.dsl.names import repartition_names
 from streamsapp.dsl.nodes import RepartitionNode, StreamSourceNode, TableSourceNode
 from streamsapp.errors import TopologyError
@@ -51,6 +52,14 @@ def _merge_source(graph: LogicalGraph, first: StreamSourceNode, other: StreamSou
         other.remove_child(child)
         first.add_child(child)
     graph.root.remove_child(other)
+
+
+def join_over_one_store(graph: LogicalGraph) -> None:
+    """A stream that is joined with itself keeps its records once."""
+    for join in graph.nodes:
+        if isinstance(join, StreamJoinNode) and len(join.parents) == 1:
+            join.one_store = True
+            join.parents[0].remove_child(join.windowed[1])
 
 
 def reuse_table_source_topics(graph: LogicalGraph, enabled: bool) -> None:

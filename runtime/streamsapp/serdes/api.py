@@ -37,6 +37,10 @@ class Serde(Generic[T]):
         """
         return self
 
+    def or_default(self, default: AnySerde) -> Serde[T]:
+        """The serde once the configured default is known; overridden by serdes whose parts it may stand in for."""
+        return self
+
 
 #: A serde of anything; what a node holds once types are erased.
 AnySerde = Serde[Any]

@@ -21,3 +21,7 @@ class WrappingSerde(Serde[T]):
     def bind(self, topic: str, is_key: bool) -> Serde[T]:
         bound = self.inner.bind(topic, is_key)
         return self if bound is self.inner else self.build(bound)
+
+    def or_default(self, default: AnySerde) -> Serde[T]:
+        known = self.inner.or_default(default)
+        return self if known is self.inner else self.build(known)

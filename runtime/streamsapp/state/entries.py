@@ -41,6 +41,19 @@ class Cell(list[Any]):
         self.held = False
 
 
+class LoggedEntry(tuple[Any, int]):  # noqa: SLOT001 - a tuple has no room for more
+    """An entry whose changelog record has headers. They are logged with it, and nobody reads them here again."""
+
+    headers: Headers
+
+    @classmethod
+    def of(cls, stored: Any, timestamp: int, headers: Headers) -> LoggedEntry:
+        """The entry ``(stored, timestamp)`` with these headers."""
+        entry = cls((stored, timestamp))
+        entry.headers = headers
+        return entry
+
+
 #: The timestamp of what has none: absent keys, and every entry read from a plain store.
 NO_TIMESTAMP = -1
 
@@ -136,8 +149,8 @@ class EntryFormat(Protocol):
         """Physical form of a changelog record; ``None`` for a deletion."""
         ...
 
-    def headers(self, stored: Any) -> Headers | None:
-        """The changelog's headers of something that is not deleted; asked only where ``has_headers``."""
+    def headers(self, entry: Entry) -> Headers | None:
+        """The changelog's headers of an entry or a deletion; asked only where ``has_headers``."""
         ...
 
     def entry(self, physical: bytes) -> Entry:
@@ -175,7 +188,7 @@ class PlainFormat:
     def restored(self, record: InputRecord) -> bytes | None:
         return record.value()
 
-    def headers(self, stored: Any) -> Headers | None:
+    def headers(self, entry: Entry) -> Headers | None:
         return None
 
     def entry(self, physical: bytes) -> Entry:
@@ -183,6 +196,15 @@ class PlainFormat:
 
     def readable(self, entry: Entry) -> Entry:
         return entry[0], NO_TIMESTAMP
+
+
+class HeadersLoggedFormat(PlainFormat):
+    """Entries without timestamp, whose changelog records have the headers of the record that wrote them."""
+
+    has_headers = True
+
+    def headers(self, entry: Entry) -> Headers | None:
+        return entry.headers if entry.__class__ is LoggedEntry else None
 
 
 class TimestampedFormat(PlainFormat):

@@ -158,13 +158,12 @@ class StoreChanges:
         """What to produce to the changelog, at most ``limit`` records at a time."""
         raw, has_headers, headers = self.store.format.raw, self.store.format.has_headers, self.store.format.headers
         entries = iter(self.store.layout.changelog(self.epoch))
+        to = (partition, None, None)
         while chunk := list(islice(entries, limit)):
             if has_headers:
                 yield [
-                    (topic, None, key, partition, None, None, timestamp, None)
-                    if stored is None
-                    else (topic, raw(stored), key, partition, None, None, timestamp, headers(stored))
-                    for key, (stored, timestamp) in chunk
+                    (topic, None if entry[0] is None else raw(entry[0]), key, *to, entry[1], headers(entry))
+                    for key, entry in chunk
                 ]
             else:
                 yield [

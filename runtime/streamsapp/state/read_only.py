@@ -36,8 +36,13 @@ class ReadOnlyLayers:
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         return self._engine().scan(start, end, reverse=reverse)
 
+    look = scan
+
     def count(self) -> int:
         return self._engine().count()
+
+    def append(self, key: bytes, entry: Entry) -> NoReturn:
+        self._refuse(key, *entry)
 
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> NoReturn:
         self._refuse(key, stored, timestamp)

@@ -152,8 +152,8 @@ class BufferedFormat:
         except ValueError as cause:
             raise _unreadable(record, str(cause)) from cause
 
-    def headers(self, stored: Buffered) -> Headers | None:
-        return _HEADERS
+    def headers(self, entry: Entry) -> Headers | None:
+        return None if entry[0] is None else _HEADERS
 
     def entry(self, physical: bytes) -> Entry:
         return decode(physical), NO_TIMESTAMP

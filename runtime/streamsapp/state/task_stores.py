@@ -58,7 +58,7 @@ class TaskStores:
             topic = (topics or {}).get(builder.name, builder.name)
             serdes = (
                 (builder.key_serde or default_key_serde).bind(topic, is_key=True),
-                (builder.value_serde or default_value_serde).bind(topic, is_key=False),
+                (builder.value_serde or default_value_serde).or_default(default_value_serde).bind(topic, is_key=False),
             )
             self._managed[builder.name] = ManagedStore(builder, serdes, resources, context_timestamp, self._readers)
         #: The stores as operators and users get them, by name.

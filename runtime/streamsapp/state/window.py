@@ -13,12 +13,15 @@ from struct import Struct
 from typing import Any
 
 from streamsapp.errors import StateStoreError
+from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.entries import (
     Entry,
     EntryFormat,
+    HeadersLoggedFormat,
+    LoggedEntry,
     PlainFormat,
     TimestampedFormat,
     checked_timestamp,
@@ -69,6 +72,7 @@ class WindowStoreImpl:
         self._deserialize_key = parts.key_serde.deserialize
         self._layers = parts.layers
         self._write = parts.layers.write
+        self._append = parts.layers.append
         #: Fast protocol: the bytes of a key.
         self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
         #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
@@ -91,16 +95,18 @@ class WindowStoreImpl:
         """Put or delete a window, or append to it where the store retains duplicates, which costs no read. Returns
         whether the window is still kept."""
         segments = self._segments
-        if not segments.observe(start_ms):
-            return False
-        sequence = 0
         if self._type.retain_duplicates:
-            if stored is None:
-                return True  # it would delete nothing
-            segments.appended += 1
-            sequence = segments.appended & _MAX_SEQUENCE
-        self._write(segments.physical(window_key(key, start_ms, sequence), start_ms), stored, timestamp)
-        return True
+            self._append(self._appended_key(key, stored, start_ms), (stored, timestamp))
+            return start_ms >= segments.expired_before
+        kept = segments.observe(start_ms)
+        if kept:
+            self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
+        return kept
+
+    def append(self, key: bytes, stored: Any, start_ms: int, headers: Headers | None) -> None:
+        """Append to a window, with the headers of the record that does. Of stores that retain duplicates."""
+        entry = (stored, start_ms) if headers is None else LoggedEntry.of(stored, start_ms, headers)
+        self._append(self._appended_key(key, stored, start_ms), entry)
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both inclusive, by time."""
@@ -170,10 +176,12 @@ class WindowStoreImpl:
     def open(self) -> None:
         """Writes are taken again."""
         self._write = self._layers.write
+        self._append = self._layers.append
 
     def close(self) -> None:
         """Writes raise from here on."""
         self._write = self._refuse_write
+        self._append = self._refuse_append
 
     def _fetched(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool) -> Iterator[tuple[int, Any]]:
         value = self._value
@@ -231,6 +239,18 @@ class WindowStoreImpl:
             raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
         return self.key_bytes(key)
 
+    def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
+        """As in Kafka Streams, records without a value and those that come too late are numbered and logged too; those
+        without a value move no stream time."""
+        segments = self._segments
+        segments.appended += 1
+        if stored is not None:
+            segments.observe(start_ms)
+        return segments.physical(window_key(key, start_ms, segments.appended & _MAX_SEQUENCE), start_ms)
+
+    def _refuse_append(self, key: bytes, entry: Entry) -> None:
+        self._refuse_write(key, *entry)
+
     def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
         raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
 
@@ -284,6 +304,21 @@ class WindowType:
         start = _start_of(physical)
         key = Segments.logical(physical)[: -_SUFFIX.size]
         return key, start, min(start + self.window_size_ms, MAX_TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class JoinWindowType(WindowType):
+    """The records of one side of a join of two streams. Keys are never written again, so the changelog is not
+    compacted."""
+
+    retain_duplicates: bool = True
+
+    @property
+    def changelog_settings(self) -> Mapping[str, str]:
+        return {**super().changelog_settings, "cleanup.policy": "delete"}
+
+    def format(self, value_serde: AnySerde) -> EntryFormat:
+        return HeadersLoggedFormat(value_serde)
 
 
 def _directed(segments: range, reverse: bool) -> range:

@@ -81,6 +81,10 @@ class WriteBack:
         self._dirty[key] = (stored, timestamp)
         self._live[key] = (stored, -1)
 
+    def append(self, key: bytes, entry: Entry) -> None:
+        """Write an entry that is never read by its key, only in scans."""
+        self._dirty[key] = entry
+
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell:
         """Write an entry that may be changed in place while the epoch lasts; for stores that keep timestamps."""
         self._dirty[key] = self._live[key] = cell = Cell(stored, timestamp, self.epoch)  # type: ignore[assignment]
@@ -114,10 +118,15 @@ class WriteBack:
         frozen, dirty = self._frozen, self._dirty
         # A copy of each: the running epoch goes on, and its cells change, while somebody iterates.
         running = list(self._in_range(dirty, start, end, reverse))
-        found = self._engine().scan(start, end, reverse=reverse)
-        if frozen is not None:
-            found = merged(found, self._in_range(frozen, start, end, reverse), reverse)
+        found = self._below(frozen, start, end, reverse)
         return merged(found, iter(running), reverse) if running else found
+
+    def look(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
+        """The same for as long as nothing is written: costs no more than what is taken of it."""
+        self.scans += 1
+        return merged(
+            self._below(self._frozen, start, end, reverse), self._in_range(self._dirty, start, end, reverse), reverse
+        )
 
     def peek(self, key: bytes, *, committed: bool) -> Entry:
         """An entry for a thread that does not hold the task; leaves no trace in the caches. ``committed`` reads the
@@ -229,6 +238,12 @@ class WriteBack:
     def _in_range(self, epoch: Epoch, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         readable = self._readable
         return ((key, readable((epoch[key][0], epoch[key][1]))) for key in epoch.between(start, end, reverse=reverse))
+
+    def _below(
+        self, frozen: Epoch | None, start: bytes, end: bytes | None, reverse: bool
+    ) -> Iterator[tuple[bytes, Entry]]:
+        found = self._engine().scan(start, end, reverse=reverse)
+        return found if frozen is None else merged(found, self._in_range(frozen, start, end, reverse), reverse)
 
     def _engine(self) -> Reads:
         if self._committed is None:

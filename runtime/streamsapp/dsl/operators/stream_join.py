@@ -1,0 +1,237 @@
+"""Joins of two streams (Kafka Streams' ``KStreamKStreamJoin``): each side keeps its records in a window store and looks
+for partners in the other's.
+
+Bound on the polling thread when a task is created; pushed on a processing thread. A record costs one append to its own
+store, and one scan of the other by key and range of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
+from streamsapp.dsl.operators.unjoined import Outer, Unjoined
+from streamsapp.dsl.windows import JoinWindows
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+from streamsapp.state.window import WindowStoreImpl
+
+#: ``(key, value of this side, value of the other side)``
+Joiner: TypeAlias = Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far the other side's record may be away, seen from this side: milliseconds before and after."""
+
+    before_ms: int
+    after_ms: int
+
+    def range(self, timestamp: int) -> tuple[int, int]:
+        """The first and the last time of partners."""
+        return max(0, timestamp - self.before_ms), max(0, timestamp + self.after_ms)
+
+
+@dataclass
+class KeepForJoin(Operator):
+    """Hands a record on to its side's join, then keeps it for the other side's."""
+
+    store: str
+
+    def bind(self, context: NodeContext) -> Push:
+        window: WindowStoreImpl = context.store(self.store)
+        key_bytes_of, to_stored, append = window.key_bytes, window.to_stored, window.append
+        forward, on_error = context.forward, context.on_error
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            forward(key, value, timestamp, headers)
+            if key is None:
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                stored = None if value is None else to_stored(key, value)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            append(key_bytes, stored, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class InnerJoinSide(Operator):
+    """Joins records of one side with those the other side has kept."""
+
+    joiner: Joiner
+    reach: Reach
+    other: str
+
+    def bind(self, context: NodeContext) -> Push:
+        window: WindowStoreImpl = context.store(self.other)
+        key_bytes_of, scan, from_stored = window.key_bytes, window.scan, window.from_stored
+        joiner, range_of = self.joiner, self.reach.range
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None or value is None:
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            for other_at, (stored, _) in scan(key_bytes, *range_of(timestamp)):
+                try:
+                    joined = joiner(key, value, from_stored(stored))
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+                forward(key, joined, max(timestamp, other_at), headers)
+
+        return push
+
+
+@dataclass
+class OuterJoinSide(Operator):
+    """One side of a left or outer join. ``sends_unjoined`` says whether records of this side that find no partner are
+    results; there is one side at least of which they are."""
+
+    joiner: Joiner
+    reach: Reach
+    other: str
+    outer: Outer
+    is_left: bool
+
+    def bind(self, context: NodeContext) -> Push:
+        window: WindowStoreImpl = context.store(self.other)
+        key_bytes_of, scan, from_stored = window.key_bytes, window.scan, window.from_stored
+        joiner, range_of, is_left = self.joiner, self.reach.range, self.is_left
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+        unjoined = Unjoined(context, self.outer, self._joined, self.reach.after_ms, window.stream_time)
+        sends_unjoined, partners_wait = self.outer.sends(is_left), self.outer.sends(not is_left)
+        progress, emit, wait, found = unjoined.progress, unjoined.emit, unjoined.wait, unjoined.found
+
+        def alone(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            try:
+                joined = joiner(key, value, None)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            forward(key, joined, timestamp, headers)
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if timestamp > progress.stream_time:
+                progress.stream_time = timestamp
+            if value is None or (key is None and not sends_unjoined):
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            if key is None:
+                alone(key, value, timestamp, headers)
+                return
+            if timestamp == progress.stream_time:
+                emit(headers)
+            first, last = range_of(timestamp)
+            try:
+                key_bytes = key_bytes_of(key)
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            is_alone = True
+            for other_at, (stored, _) in scan(key_bytes, first, last):
+                is_alone = False
+                if partners_wait:
+                    found(other_at, not is_left, key_bytes, timestamp)
+                try:
+                    joined = joiner(key, value, from_stored(stored))
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+                forward(key, joined, max(timestamp, other_at), headers)
+            if not is_alone or not sends_unjoined:
+                return
+            if last < progress.stream_time:
+                alone(key, value, timestamp, headers)
+                return
+            try:
+                wait(timestamp, is_left, key_bytes, value)
+            except ValueError as error:
+                on_error(error, key, value, timestamp, headers)
+
+        return push
+
+    def _joined(self, key: Any, value: Any, is_left: bool) -> Any:
+        """The result of a record of either side that found no partner."""
+        return self.joiner(key, value, None) if is_left is self.is_left else self.joiner(key, None, value)
+
+
+@dataclass
+class SelfJoin(Operator):
+    """A stream joined with itself over one store (the optimisation "single store self join"), in Kafka Streams' order:
+    with the records that came before on the right side, then on the left, itself in between by time."""
+
+    joiner: Joiner
+    windows: JoinWindows
+    store: str
+    #: Which sides' records without a key are results: left, right.
+    outer: tuple[bool, bool]
+
+    def bind(self, context: NodeContext) -> Push:
+        window: WindowStoreImpl = context.store(self.store)
+        key_bytes_of, stream_time = window.key_bytes, window.stream_time
+        joiner, windows, outer = self.joiner, self.windows, self.outer
+        results = self._results(window)
+        kept_ms = windows.size_ms + windows.grace_ms
+        meets_itself = windows.before_ms >= 0 and windows.after_ms >= 0
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+
+        def results_of(key: Any, value: Any, timestamp: int) -> Iterator[tuple[Any, int]]:
+            if key is not None:
+                is_kept = timestamp > stream_time - kept_ms + 1
+                yield from results(key, key_bytes_of(key), value, timestamp, meets_itself and is_kept)
+                return
+            if outer[0]:
+                yield joiner(None, value, None), timestamp
+            if outer[1]:
+                yield joiner(None, None, value), timestamp
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            nonlocal stream_time
+            if value is None or (key is None and not any(outer)):
+                dropped(NULL_KEY_OR_VALUE)
+                return
+            if timestamp > stream_time and key is not None:
+                stream_time = timestamp
+            found = results_of(key, value, timestamp)
+            while True:
+                try:
+                    result = next(found, None)
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+                if result is None:
+                    return
+                forward(key, result[0], result[1], headers)
+
+        return push
+
+    def _results(self, window: WindowStoreImpl) -> Callable[[Any, bytes, Any, int, bool], Iterator[tuple[Any, int]]]:
+        joiner, scan, from_stored = self.joiner, window.scan, window.from_stored
+        before, after = self.windows.before_ms, self.windows.after_ms
+        right_range, left_range = Reach(before, after).range, Reach(after, before).range
+
+        def results(key: Any, key_bytes: bytes, value: Any, at: int, itself: bool) -> Iterator[tuple[Any, int]]:
+            own = joiner(key, value, value) if itself else None
+            for other_at, (stored, _) in scan(key_bytes, *right_range(at)):
+                yield joiner(key, value, from_stored(stored)), max(at, other_at)
+            for other_at, (stored, _) in scan(key_bytes, *left_range(at)):
+                if itself and other_at > at:
+                    itself = False
+                    yield own, at
+                yield joiner(key, from_stored(stored), value), max(at, other_at)
+            if itself:
+                yield own, at
+
+        return results

@@ -1,0 +1,151 @@
+"""Records of a left or outer join of two streams that found no partner: kept until their windows close, then sent.
+
+Called by both sides' operators of a join, on the processing thread that holds the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.dsl.windows import JoinWindows
+from streamsapp.processor.operator import NodeContext
+from streamsapp.record import Headers
+from streamsapp.state.outer_join import OuterJoinStore
+from streamsapp.state.segments import NO_TIME
+
+_NEVER = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Outer:
+    """The store of records without partner, and of which sides they are results."""
+
+    store: str
+    windows: JoinWindows
+    left: bool
+    right: bool
+
+    def sends(self, is_left: bool) -> bool:
+        """Whether a record of this side is a result when it finds no partner."""
+        return self.left if is_left else self.right
+
+    def closed(self, timestamp: int, is_left: bool, stream_time: int) -> bool:
+        """Whether no partner can come any more."""
+        after = self.windows.after_ms if is_left else self.windows.before_ms
+        return timestamp + after + self.windows.grace_ms < stream_time
+
+
+@dataclass
+class Progress:
+    """What both sides of a join share in a task."""
+
+    #: The highest timestamp of either side.
+    stream_time: int
+    #: No record that waits is older.
+    oldest: int
+    #: Kafka Streams' guess of when to look next: the time of the last record that it looked at, and lower times that
+    #: came since. It may be later than that of the oldest record, whose result then comes with a later one.
+    min_time: int
+    next_emit: int = 0
+
+
+class Unjoined:
+    """Sends what found no partner, once stream time has passed its window and grace."""
+
+    def __init__(
+        self,
+        context: NodeContext,
+        outer: Outer,
+        joined: Callable[[Any, Any, bool], Any],
+        after_ms: int,
+        stream_time: int,
+    ) -> None:
+        """``joined(key, value, is_left)`` makes a result; ``after_ms`` is how far this side looks ahead;
+        ``stream_time`` that of the store of the other side."""
+        self._context = context
+        self._time = context.processor_context
+        self._interval_ms = context.emit_interval_ms
+        self._outer = outer
+        self._joined = joined
+        self._wait_ms = after_ms + outer.windows.grace_ms
+        self._store: OuterJoinStore = context.store(outer.store)
+        self.progress = _shared(self._store, stream_time)
+
+    def found(self, timestamp: int, is_left: bool, key: bytes, now: int) -> None:
+        """Records that may have waited have a partner, of the time ``now``."""
+        if timestamp >= self.progress.oldest:
+            self._store.remove(timestamp, is_left, key, now)
+
+    def wait(self, timestamp: int, is_left: bool, key: bytes, value: Any) -> None:
+        """A record has no partner yet. Raises ``ValueError`` for a value that the store cannot have."""
+        progress = self.progress
+        progress.min_time = min(progress.min_time, timestamp)
+        self._store.add(timestamp, is_left, key, value)
+        progress.oldest = min(progress.oldest, timestamp)
+
+    def emit(self, headers: Headers | None) -> None:
+        """Send what is closed, if it is time to look; with the headers of the record that moved stream time."""
+        if not self._due():
+            return
+        store, context, joined, now = self._store, self._context, self._joined, self.progress.stream_time
+        forward, on_error = context.forward, context.on_error
+        for timestamp, is_left, physical, stored in self._closed():
+            key, values = store.records(physical, stored)
+            store.delete(physical, now)
+            for value in values:
+                try:
+                    result = joined(key, value, is_left)
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    continue
+                forward(key, result, timestamp, headers)
+
+    def _due(self) -> bool:
+        progress = self.progress
+        # As in Java: with nothing known to wait the sum overflows, and is always due.
+        earliest = progress.min_time + self._wait_ms
+        if progress.stream_time <= earliest <= _NEVER:
+            return False
+        now = self._time.current_system_time_ms
+        if now < progress.next_emit:
+            return False
+        progress.next_emit = now + self._interval_ms
+        return True
+
+    def _closed(self) -> list[tuple[int, bool, bytes, Any]]:
+        """All that is to be sent, the oldest first; notes what is left."""
+        progress, outer, stream_time = self.progress, self._outer, self.progress.stream_time
+        closed = []
+        #: Sides of which a record was met whose window is open; all later ones are.
+        open_sides: set[bool] = set()
+        oldest = progress.min_time = _NEVER
+        for timestamp, is_left, physical, stored in self._store.waiting(progress.oldest):
+            progress.min_time = timestamp
+            if len(open_sides) == 2:
+                break
+            if outer.closed(timestamp, is_left, stream_time):
+                closed.append((timestamp, is_left, physical, stored))
+                continue
+            oldest = min(oldest, timestamp)
+            open_sides.add(is_left)
+            if len(open_sides) == 2 and self._store.count(stored) > 1:
+                break
+            if not outer.right:
+                # All that follow are open; Kafka Streams looks at each of them.
+                progress.min_time = self._store.newest(timestamp)
+                break
+        progress.oldest = oldest
+        return closed
+
+
+def _shared(store: OuterJoinStore, stream_time: int) -> Progress:
+    """The progress that both sides share. After a restart what waits is known; stream time is that of the stores."""
+    if store.progress is None:
+        first = next(store.waiting(0), None)
+        oldest = _NEVER if first is None else first[0]
+        store.progress = Progress(NO_TIME, oldest, oldest)
+    progress: Progress = store.progress
+    progress.stream_time = max(progress.stream_time, stream_time)
+    return progress

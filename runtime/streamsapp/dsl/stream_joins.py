@@ -1,0 +1,193 @@
+"""Builds joins of two streams: names, stores and nodes as Kafka Streams has them.
+
+Called by ``KStream.join`` and its siblings while a program is built, on the user's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from streamsapp.dsl.arity import require, takes_key
+from streamsapp.dsl.handle import Place
+from streamsapp.dsl.join_nodes import StreamJoinNode
+from streamsapp.dsl.joins import JoinSide
+from streamsapp.dsl.nodes import ProcessorGraphNode
+from streamsapp.dsl.operators.stream_join import InnerJoinSide, Joiner, KeepForJoin, OuterJoinSide, Reach, SelfJoin
+from streamsapp.dsl.operators.unjoined import Outer
+from streamsapp.dsl.options import StreamJoined
+from streamsapp.dsl.windows import JoinWindows
+from streamsapp.errors import TopologyError
+from streamsapp.processor.operator import Operator, OperatorSupplier
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.lists import list_serde
+from streamsapp.serdes.sides import sides_serde
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.outer_join import OUTER_JOIN
+from streamsapp.state.store_type import StoreType
+from streamsapp.state.window import JoinWindowType
+
+
+@dataclass(frozen=True)
+class JoinKind:
+    """Which records without a partner are results, and how it is called where it is asked for."""
+
+    operation: str
+    left: bool = False
+    right: bool = False
+    #: Only with partners that are older.
+    prior: bool = False
+
+
+#: By the method that asks for it.
+JOIN_KINDS = {
+    kind.operation: kind
+    for kind in (
+        JoinKind("join"),
+        JoinKind("left_join", left=True),
+        JoinKind("outer_join", left=True, right=True),
+        JoinKind("join_prior", prior=True),
+    )
+}
+
+
+@dataclass(frozen=True)
+class _WithStores:
+    """A supplier of an operator and of the stores it is connected to."""
+
+    make: OperatorSupplier
+    builders: tuple[StoreBuilder, ...]
+
+    def __call__(self) -> Operator:
+        return self.make()
+
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        return self.builders
+
+
+def join_streams(
+    kind: JoinKind,
+    left: JoinSide,
+    right: JoinSide,
+    joiner: Callable[..., Any],
+    windows: JoinWindows,
+    stream_joined: StreamJoined[Any, Any, Any] | None = None,
+) -> Place:
+    """The place behind a join of two streams."""
+    operation = kind.operation
+    if not isinstance(windows, JoinWindows):
+        raise TopologyError(f"{operation} of two streams needs JoinWindows, not {windows!r}; use JoinWindows.of(...)")
+    require(operation, stream_joined, StreamJoined, "StreamJoined(key_serde, value_serde, other_value_serde)")
+    if left.place.graph is not right.place.graph:
+        raise TopologyError(f"{operation}: the other stream comes from another StreamsBuilder; build both with one")
+    options: StreamJoined[Any, Any, Any] = stream_joined or StreamJoined()
+    this = left.repartitioned(options.name and f"{options.name}-left", options.key_serde, options.value_serde)
+    other = right.repartitioned(options.name and f"{options.name}-right", options.key_serde, options.other_value_serde)
+    return _Build(kind, this, other, _keyed(operation, joiner), windows, options).place()
+
+
+class _Build:
+    """One join in the making."""
+
+    def __init__(
+        self,
+        kind: JoinKind,
+        left: Place,
+        right: Place,
+        joiner: Joiner,
+        windows: JoinWindows,
+        options: StreamJoined[Any, Any, Any],
+    ) -> None:
+        self._kind = kind
+        self._left = left
+        self._right = right
+        self._joiner = joiner
+        self._windows = windows
+        self._options = options
+        self._key_serde: AnySerde | None = options.key_serde or left.key_serde or right.key_serde
+        self._left_serde: AnySerde | None = options.value_serde or left.value_serde
+        self._right_serde: AnySerde | None = options.other_value_serde or right.value_serde
+
+    def place(self) -> Place:
+        """Names are given out in Kafka Streams' order."""
+        kind, name, names = self._kind, self._options.name, self._left.graph.names
+        this_suffix = "-outer-this-join" if kind.right else "-this-join"
+        other_suffix = "-outer-other-join" if kind.left else "-other-join"
+        this_windowed = names.named(name, "KSTREAM-WINDOWED-", "-this-windowed")
+        other_windowed = names.named(name, "KSTREAM-WINDOWED-", "-other-windowed")
+        this_generated = names.processor("KSTREAM-OUTERTHIS-" if kind.right else "KSTREAM-JOINTHIS-")
+        other_generated = names.processor("KSTREAM-OUTEROTHER-" if kind.left else "KSTREAM-JOINOTHER-")
+        merge = names.named(name, "KSTREAM-MERGE-", "-merge")
+
+        this_store = self._window_store(this_generated, this_suffix, self._left_serde)
+        other_store = self._window_store(other_generated, other_suffix, self._right_serde)
+        outer_store = self._outer_store(this_generated) if kind.left else None
+
+        windowed = (
+            self._keep(self._left, this_windowed, this_store),
+            self._keep(self._right, other_windowed, other_store),
+        )
+        sides = (
+            (name + this_suffix if name else this_generated, self._side(True, other_store, outer_store)),
+            (name + other_suffix if name else other_generated, self._side(False, this_store, outer_store)),
+        )
+        itself = partial(SelfJoin, self._joiner, self._windows, this_store.name, (kind.left, kind.right))
+        node = StreamJoinNode(merge, windowed, sides, _WithStores(itself, (this_store,)), takes_null_keys=kind.left)
+        self._left.graph.add(node, self._left.node, self._right.node)
+        self._left.graph.copartition(node)
+        return Place(self._left.graph, node, merge, self._key_serde)
+
+    def _keep(self, place: Place, name: str, store: StoreBuilder) -> ProcessorGraphNode:
+        node = ProcessorGraphNode(name, _WithStores(partial(KeepForJoin, store.name), (store,)))
+        place.graph.add(node, place.node)
+        return node
+
+    def _side(self, is_left: bool, other: StoreBuilder, outer: StoreBuilder | None) -> _WithStores:
+        windows, joiner = self._windows, self._joiner
+        reach = Reach(windows.before_ms, windows.after_ms) if is_left else Reach(windows.after_ms, windows.before_ms)
+        if self._kind.prior:
+            reach = Reach(reach.before_ms, -1)
+        side_joiner = joiner if is_left else _reversed(joiner)
+        if outer is None:
+            return _WithStores(partial(InnerJoinSide, side_joiner, reach, other.name), (other,))
+        unjoined = Outer(outer.name, windows, self._kind.left, self._kind.right)
+        make = partial(OuterJoinSide, side_joiner, reach, other.name, unjoined, is_left)
+        return _WithStores(make, (other, outer))
+
+    def _window_store(self, generated: str, suffix: str, value_serde: AnySerde | None) -> StoreBuilder:
+        windows, store_name = self._windows, self._options.store_name
+        base = generated if store_name is None else store_name + suffix
+        kept = max(windows.size_ms + windows.grace_ms, 1)
+        return self._store(base, JoinWindowType(kept, windows.size_ms), value_serde)
+
+    def _outer_store(self, this_generated: str) -> StoreBuilder:
+        store_name = self._options.store_name
+        if store_name is None:
+            base = "KSTREAM-OUTERSHARED-" + this_generated.rpartition("-")[2]
+        else:
+            base = store_name + ("-outer-shared-join" if self._kind.right else "-left-shared-join")
+        return self._store(base, OUTER_JOIN, list_serde(sides_serde(self._left_serde, self._right_serde)))
+
+    def _store(self, base: str, kind: StoreType, value_serde: AnySerde | None) -> StoreBuilder:
+        options = self._options
+        return StoreBuilder(
+            name=f"{base}-store",
+            type=kind,
+            engine=Engine(options.store),
+            key_serde=self._key_serde,
+            value_serde=value_serde,
+            logging=options.logging,
+            log_config=options.log_config,
+        )
+
+
+def _keyed(operation: str, joiner: Callable[..., Any]) -> Joiner:
+    if takes_key(operation, joiner, "value", "other value"):
+        return joiner
+    return lambda key, value, other: joiner(value, other)
+
+
+def _reversed(joiner: Joiner) -> Joiner:
+    return lambda key, this, other: joiner(key, other, this)

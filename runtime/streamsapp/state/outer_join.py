@@ -1,0 +1,119 @@
+"""The store of a left or outer join of two streams: records of both sides that have found no other record yet.
+
+Made with the task; called on the processing thread that holds it. Keys are Kafka Streams':
+``timestamp (8 bytes) ‖ side (1 byte, 1 is left) ‖ key``, so that the oldest record comes first. A value is the list of
+all records of that side, key and time (:mod:`streamsapp.serdes.sides`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from types import MappingProxyType
+from typing import Any
+
+from streamsapp.errors import StateStoreError
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.entries import EntryFormat, PlainFormat, storing
+from streamsapp.state.store_type import Layout, PlainLayout, StoreParts
+from streamsapp.state.views import Readers, StoreView
+from streamsapp.state.write_back import WriteBack
+
+_KEY = Struct(">q?")
+
+
+class OuterJoinStore:
+    """Records that wait for another one, in the order of their times."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        self._name = parts.name
+        self._layers = parts.layers
+        self._write = parts.layers.write
+        self._to_stored = storing(parts.name, parts.value_serde, parts.format)
+        self._from_stored = parts.format.from_stored
+        self._deserialize_key = parts.key_serde.deserialize
+        #: What a task knows of the join besides its records: put here and read by the operators of both sides.
+        self.progress: Any = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def add(self, timestamp: int, is_left: bool, key: bytes, value: Any) -> None:
+        """A record has found no other. Raises ``ValueError`` for a value that cannot be written."""
+        physical = _KEY.pack(timestamp, is_left) + key
+        waiting = self._layers.read(physical)[0]
+        values = [] if waiting is None else self._from_stored(waiting)
+        stored = self._to_stored(key, [*values, (is_left, value)])
+        self._write(physical, stored, timestamp)
+
+    def remove(self, timestamp: int, is_left: bool, key: bytes, now: int) -> None:
+        """The records of this side, key and time have found another, of the time ``now``."""
+        physical = _KEY.pack(timestamp, is_left) + key
+        if self._layers.read(physical)[0] is not None:
+            self._write(physical, None, now)
+
+    def delete(self, physical: bytes, now: int) -> None:
+        """What :meth:`waiting` gave under this key was sent, for a record of the time ``now``."""
+        self._write(physical, None, now)
+
+    def waiting(self, from_ms: int) -> Iterator[tuple[int, bool, bytes, Any]]:
+        """``(timestamp, is_left, physical key, stored)`` of all that wait from a time on, the oldest first; to be read
+        before something is written."""
+        for physical, (stored, _) in self._layers.look(_KEY.pack(from_ms, False), None, reverse=False):
+            timestamp, is_left = _KEY.unpack_from(physical)
+            yield timestamp, is_left, physical, stored
+
+    def newest(self, from_ms: int) -> int:
+        """The time of the newest that waits; ``from_ms`` if it is not later."""
+        for physical, _ in self._layers.look(_KEY.pack(from_ms, False), None, reverse=True):
+            timestamp: int = _KEY.unpack_from(physical)[0]
+            return timestamp
+        return from_ms
+
+    def count(self, stored: Any) -> int:
+        """How many records :meth:`waiting` gave at once."""
+        return len(self._from_stored(stored))
+
+    def records(self, physical: bytes, stored: Any) -> tuple[Any, list[Any]]:
+        """Key and values of what :meth:`waiting` gave."""
+        key = self._deserialize_key(physical[_KEY.size :])
+        return key, [value for _, value in self._from_stored(stored)]
+
+    def open(self) -> None:
+        """Writes are taken again."""
+        self._write = self._layers.write
+        self.progress = None
+
+    def close(self) -> None:
+        """Writes raise from here on."""
+        self._write = self._refuse_write
+
+    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
+
+
+@dataclass(frozen=True)
+class OuterJoinType:
+    """Records that wait until they are joined, or sent without; the changelog is compacted."""
+
+    name = "outer_join"
+    window_of = None
+    keeps_timestamps = False
+    changelog_settings = MappingProxyType[str, str]({})
+
+    def format(self, value_serde: AnySerde) -> EntryFormat:
+        return PlainFormat(value_serde)
+
+    def layout(self) -> Layout:
+        return PlainLayout()
+
+    def facade(self, parts: StoreParts) -> OuterJoinStore:
+        return OuterJoinStore(parts)
+
+    def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
+        return None
+
+
+OUTER_JOIN = OuterJoinType()
