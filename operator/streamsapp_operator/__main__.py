@@ -28,11 +28,11 @@ from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import OperatorHealth, ProbeServer
+from streamsapp_operator.reconcile import Tools
 from streamsapp_operator.settings import Settings, parse
 from streamsapp_operator.shared_informers import make_cache, make_informers
 from streamsapp_operator.steady_clock import SteadyClock
-from streamsapp_operator.turn import Tools
-from streamsapp_operator.watching import Lister, WatchAge
+from streamsapp_operator.watch_health import Lister, WatchAge
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 #: What loops may take to finish what they are at, in seconds.

@@ -16,7 +16,7 @@ from streamsapp_operator.kopf_session import shallow_session
 from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.loop import Key, Loops
 from streamsapp_operator.steady_clock import SteadyClock
-from streamsapp_operator.watching import WatchAge, key_of
+from streamsapp_operator.watch_health import WatchAge, key_of
 
 
 def make_registry(loops: Loops, age: WatchAge, clock: SteadyClock) -> kopf.OperatorRegistry:

@@ -29,8 +29,8 @@ from streamsapp_operator.kube import (
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.observed_state import Trouble
 from streamsapp_operator.pace import PERIOD, Pace, motion
+from streamsapp_operator.reconcile import AppReconciler, Reconciled, Tools, read_app, subject, write_trouble
 from streamsapp_operator.status_comparison import masked
-from streamsapp_operator.turn import App, Tools, Turned, read_app, subject, told_of
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Loop:
         self._tools = tools
         self._figures = figures
         self._pace = pace
-        self._app: App | None = None
+        self._app: AppReconciler | None = None
         self._document: Object | None = None
         #: Whether the document must be read again.
         self._stale = True
@@ -116,7 +116,7 @@ class Loop:
             return PERIOD
         return self._pace.next_look(self.key, motion(turned.status), time.thread_time() - began)
 
-    def _try(self) -> Turned | None:
+    def _try(self) -> Reconciled | None:
         document = self._newest()
         if document is None:
             self._figures.forget(self.key)
@@ -125,7 +125,7 @@ class Loop:
             return None
         uid = document["metadata"]["uid"]
         if self._app is None or self._app.uid != uid:
-            self._app = App(self._tools, uid)
+            self._app = AppReconciler(self._tools, uid)
         turned = self._app.turn(document, self._beat)
         if turned is not None:
             self._document = turned.document
@@ -165,7 +165,7 @@ class Loop:
         self._app.trouble = trouble
         try:
             self._app.recorder.tell(subject(self._document), "Warning", "OperatorError", trouble.message)
-            told_of(self._tools.client, *self.key, trouble, self._tools.clock.now())
+            write_trouble(self._tools.client, *self.key, trouble, self._tools.clock.now())
         except Exception as error:
             log.warning("%s: its trouble could not be told: %s", self.key, error, extra={"app": str(self.key)})
 

@@ -19,7 +19,7 @@ from streamsapp.errors import ConfigError
 from streamsapp_operator.loop import Key
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.steady_clock import SteadyClock
-from streamsapp_operator.watching import WatchAge
+from streamsapp_operator.watch_health import WatchAge
 
 log = logging.getLogger(__name__)
 

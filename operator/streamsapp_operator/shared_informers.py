@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL
-from streamsapp_operator.kube import Client, Kind, Object
+from streamsapp_operator.kube import Client, Object, ResourceKind
 from streamsapp_operator.kube.cache import Cache
 from streamsapp_operator.kube.informer import Changed, Informers, Watched
 from streamsapp_operator.kube.kinds import (
@@ -68,7 +68,7 @@ def make_informers(
 def waking(loops: Woken) -> Changed:
     """Wakes the application that an object belongs to."""
 
-    def changed(kind: Kind, document: Object) -> None:
+    def changed(kind: ResourceKind, document: Object) -> None:
         metadata = document["metadata"]
         app = next((name for each in _LOOKUPS if (name := label(document, each)) is not None), None)
         if app is not None:

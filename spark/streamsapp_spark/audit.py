@@ -17,7 +17,7 @@ from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, HistoryRange
-from streamsapp.runtime.layout import Layout, lay_out
+from streamsapp.runtime.layout import ApplicationLayout, lay_out
 from streamsapp_spark.audit_plan import AuditFacts, AuditPlan, AuditPlanner
 from streamsapp_spark.audit_report import AuditReport
 from streamsapp_spark.audit_task import AuditWork, Message, audited_stores, auditing, decoded
@@ -64,7 +64,7 @@ class _Audit(Command):
             known = ", ".join(stores) or "none"
             raise ManifestError([f"--store: no snapshot holds a store {self._options.store!r}; those that do: {known}"])
 
-    def _known(self, layout: Layout) -> AuditFacts:
+    def _known(self, layout: ApplicationLayout) -> AuditFacts:
         bootstrap = Bootstraps(self._objects, self._id).newest()
         done = None if bootstrap is None or not bootstrap.is_done else bootstrap.done()
         return AuditFacts(

@@ -33,7 +33,7 @@ from streamsapp.remote.bootstraps import (
     HistoryRange,
 )
 from streamsapp.remote.snapshot import timestamp
-from streamsapp.runtime.layout import Layout, fingerprint, make_layout
+from streamsapp.runtime.layout import ApplicationLayout, fingerprint, make_layout
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
@@ -121,17 +121,17 @@ class _Bootstrap(Command):
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 
-    def _refuse_used(self, layout: Layout) -> None:
+    def _refuse_used(self, layout: ApplicationLayout) -> None:
         changelogs = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
         bounds = PartitionOffsets(self._config, changelogs)
         records = {each: bounds.highs[each] - bounds.lows[each] for each in changelogs}
         records |= {each.of: each.until - each.start for each in self._internal(layout)}
         refuse_used(self._group, self._id, self._objects, records)
 
-    def _ranges(self, history: History, layout: Layout) -> tuple[HistoryRange, ...]:
+    def _ranges(self, history: History, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
         return history.ranges(PartitionOffsets(self._config, self._inputs(layout)), self._options.until)
 
-    def _begin(self, layout: Layout, history: History, of: tuple[HistoryRange, ...]) -> _Begun:
+    def _begin(self, layout: ApplicationLayout, history: History, of: tuple[HistoryRange, ...]) -> _Begun:
         begun = BootstrapBegun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
         bootstrap = self._bootstraps.begin(1, begun)
         self._has_begun = True
@@ -142,7 +142,7 @@ class _Bootstrap(Command):
             raise
         return _Begun(bootstrap, begun, self._internal(layout))
 
-    def _refuse_change(self, begun: BootstrapBegun, layout: Layout) -> None:
+    def _refuse_change(self, begun: BootstrapBegun, layout: ApplicationLayout) -> None:
         """What is gone on with must be what was begun."""
         since = f"began at {begun.begun_at}"
         differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
@@ -154,21 +154,21 @@ class _Bootstrap(Command):
             raise ManifestError([f"--from: the bootstrap {since} with {begun.history}; say so again, or {differs}"])
         refuse_other(begun.ranges, self._options.until, since)
 
-    def _go_on(self, bootstrap: BootstrapState, layout: Layout) -> _Begun:
+    def _go_on(self, bootstrap: BootstrapState, layout: ApplicationLayout) -> _Begun:
         begun, finished = bootstrap.begun(), len(bootstrap.finished)
         log.info(
             "the bootstrap of %s goes on: %d tasks of %d are finished", begun.begun_at, finished, len(layout.plans)
         )
         return _Begun(bootstrap, begun, self._internal(layout))
 
-    def _inputs(self, layout: Layout) -> set[TopicPartition]:
+    def _inputs(self, layout: ApplicationLayout) -> set[TopicPartition]:
         """What users' topics have: of tasks and of global stores."""
         inputs = {each for plan in layout.plans.values() for each in plan.inputs}
         shared = {each.topic for each in self._topology.global_stores()}
         inputs |= {TopicPartition(topic, number) for topic in shared for number in range(layout.sources[topic])}
         return {each for each in inputs if each.topic not in layout.repartition_topics}
 
-    def _internal(self, layout: Layout) -> tuple[HistoryRange, ...]:
+    def _internal(self, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
         """Repartition topics: what is in there is nobody's, and where readers go on is their end."""
         inputs = {each for plan in layout.plans.values() for each in plan.inputs}
         bounds = PartitionOffsets(self._config, {each for each in inputs if each.topic in layout.repartition_topics})
@@ -260,11 +260,11 @@ def _replay_all(stages: Stages, frames: StageFrames, needed: list[int], progress
     compute(reduce(DataFrame.union, last), progress)
 
 
-def _fingerprints(layout: Layout) -> dict[str, str]:
+def _fingerprints(layout: ApplicationLayout) -> dict[str, str]:
     return {str(task_id): fingerprint(plan.sub_topology) for task_id, plan in sorted(layout.plans.items())}
 
 
-def _records(layout: Layout, begun: BootstrapBegun, tasks: Mapping[str, int]) -> dict[str, int]:
+def _records(layout: ApplicationLayout, begun: BootstrapBegun, tasks: Mapping[str, int]) -> dict[str, int]:
     """How many records of history each task has, as far as that is known before."""
     spans = {each.of: each.until - each.start for each in begun.ranges}
     return {task: sum(spans.get(each, 0) for each in layout.plans[TaskId.parse(task)].inputs) for task in tasks}

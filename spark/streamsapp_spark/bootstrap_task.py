@@ -19,7 +19,7 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.kafka_output import KafkaOutput
 from streamsapp_spark.repartition_offsets import moved_on
 from streamsapp_spark.replay import Replay
-from streamsapp_spark.snapshot_publisher import Publisher, has_snapshot, input_points
+from streamsapp_spark.snapshot_publisher import Publisher, input_points
 from streamsapp_spark.stage_rows import InputRows
 from streamsapp_spark.task_run import Batches, TaskRun, Work, run_task
 
@@ -52,7 +52,7 @@ def _bootstrap(work: BootstrapWork, run: TaskRun, rows: InputRows) -> Batches:
             for _, batches in run.advances(replay, rows):
                 yield from batches
             return
-        publisher = Publisher(run.app, run.plan) if has_snapshot(replay.stores, run.plan) else None
+        publisher = Publisher(run.app, run.plan) if run.plan.has_snapshots(replay.stores) else None
         ends = {each: run.ranges[each].until for each in run.plan.inputs}
         inputs = replay.positions(ends | (yield from _written(work, run, replay, rows)))
         if publisher is not None:

@@ -16,7 +16,7 @@ from streamsapp.config import client_properties
 from streamsapp.errors import StateStoreError
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.record import TaskId, TopicPartition
+from streamsapp.record import TopicPartition
 from streamsapp.remote.snapshot import InputPoint, StorePoint
 from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.runtime.layout import fingerprint
@@ -80,13 +80,3 @@ class Publisher:
 def input_points(inputs: Mapping[TopicPartition, ConsumedOffset]) -> tuple[InputPoint, ...]:
     """As snapshots have them."""
     return tuple(InputPoint(*partition, at.offset, at.metadata) for partition, at in sorted(inputs.items()))
-
-
-def has_snapshot(stores: TaskStores, plan: TaskPlan) -> bool:
-    """Whether anything of a task is on disk and continued by a changelog."""
-    return not stores.families.keys().isdisjoint(plan.all_changelogs)
-
-
-def folder_of(directory: Path, task_id: TaskId) -> Path:
-    """Where a task works."""
-    return directory / str(task_id)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from streamsapp.errors import TopologyError
 from streamsapp.record import TaskId
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.topology.nodes import SinkNode, SubTopology
 
 
@@ -18,7 +18,7 @@ from streamsapp.topology.nodes import SinkNode, SubTopology
 class Stages:
     """The sub-topologies as a graph: an edge for each internal topic between two of them."""
 
-    layout: Layout
+    layout: ApplicationLayout
 
     @cached_property
     def parts(self) -> dict[int, SubTopology]:

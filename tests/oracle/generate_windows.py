@@ -19,7 +19,7 @@ _FOLDS = [
     ("null_if_odd", ["zero"], "null_if_odd_sum", LONG),
 ]
 #: How many programs have a cogroup.
-COGROUPED = 0.0
+COGROUPED = 0.3
 KINDS = ("time", "sliding", "session", "unlimited")
 
 

@@ -10,7 +10,7 @@ from compare import description_difference, outcome_difference
 from oracle import Oracle
 
 _TEXTS = {"key": "string", "value": "string"}
-#: Topic, key, value and timestamp of what comes in; ``s`` is a stream, ``t`` a table, ``g`` a global table.
+#: Topic, key, value and timestamp of what comes in: into a stream, a table ``t`` and a global table ``g``.
 _RECORDS: list[tuple[str, str | None, str | None, int]] = [
     ("t", "a", "t1", 5),
     ("s", "a", "s1", 1),
@@ -39,6 +39,62 @@ _RECORDS: list[tuple[str, str | None, str | None, int]] = [
 ]
 _CHANGED: dict[str, Any] = {"op": "select_key", "id": "k", "of": "s", "fn": "first_letter"}
 _FILTERED: dict[str, Any] = {"op": "filter", "id": "f", "of": "t", "fn": "value_even"}
+
+
+#: Of what comes into tables that are joined: both orders, ties, deletions of what is there and of what is not.
+_UPDATES: list[tuple[str, str | None, str | None, int]] = [
+    ("t", "a", "t1", 5),
+    ("u", "a", "u1", 3),
+    ("u", "b", "u2", 9),
+    ("t", "b", "t2", 4),
+    ("t", "a", None, 6),
+    ("u", "a", "u33", 7),
+    ("t", "a", "t44", 2),
+    ("u", "a", None, 8),
+    ("u", "a", None, 9),
+    ("t", "a", None, 1),
+    ("t", None, "x", 1),
+    ("u", None, None, 2),
+    ("t", "c", "t5", 10),
+    ("t", "c", "t66", 11),
+    ("u", "c", "u5", 12),
+    ("u", "c", "u6", 3),
+    ("u", "c", None, 4),
+    ("t", "c", "xx", 20),
+    ("u", "c", "u77", 20),
+    ("t", "c", None, 20),
+    ("u", "c", None, 20),
+    ("v", "a", "v1", 3),
+    ("t", "a", "t7", 22),
+    ("u", "a", "u8", 23),
+    ("v", "a", None, 24),
+    ("v", "b", "v33", 25),
+    ("u", "b", "uu", 26),
+    ("t", "b", None, 27),
+]
+
+
+def _tables(*steps: dict[str, Any], optimize: bool = False) -> dict[str, Any]:
+    """A program on the tables ``t`` and ``u`` and the stream ``v``."""
+    sources: list[dict[str, Any]] = [
+        {"op": "table", "id": "t", "topic": "t", "consumed": _TEXTS},
+        {"op": "table", "id": "u", "topic": "u", "consumed": _TEXTS},
+        {"op": "stream", "id": "v", "topics": ["v"], "consumed": _TEXTS},
+    ]
+    return {
+        "optimize": optimize,
+        "steps": [*sources, *steps],
+        "inputs": dict.fromkeys(("t", "u", "v"), _TEXTS),
+        "events": [{"topic": topic, "key": key, "value": value, "ts": at} for topic, key, value, at in _UPDATES],
+    }
+
+
+def _streamed(table: str, **produced: str) -> list[dict[str, Any]]:
+    """The updates of a table in a topic of its name."""
+    return [
+        {"op": "to_stream", "id": f"{table} stream", "of": table},
+        {"op": "to", "of": f"{table} stream", "topic": f"out-{table}", "produced": _TEXTS | produced},
+    ]
 
 
 def _program(*steps: dict[str, Any], optimize: bool = False, **table: Any) -> dict[str, Any]:
@@ -142,5 +198,100 @@ def test_a_stream_joined_with_a_global_table_is_that_of_kafka_streams(
         _out("j"),
         {"op": join, "id": "next", "of": "j", "with": "t", "fn": "both", "joined": _TEXTS},
         _out("next", "out2"),
+    )
+    assert _differences(oracle, program) == []
+
+
+_JOINS = pytest.mark.parametrize("join", ["join", "left_join", "outer_join"])
+_STORED = {"materialized": {**_TEXTS, "name": "joined"}}
+_STORED_OR_NOT = pytest.mark.parametrize("stored", [{}, _STORED], ids=["no store", "stored"])
+
+
+@_JOINS
+@_OPTIMIZED_OR_NOT
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"name": "named"},
+        _STORED,
+        {"name": "named", "materialized": {**_TEXTS, "name": "joined", "engine": "memory"}},
+        {"materialized": _TEXTS},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("fn", ["both", "right", "null_if_odd_total"])
+def test_tables_joined_by_key_are_those_of_kafka_streams(
+    oracle: Oracle, join: str, optimize: bool, options: dict[str, Any], fn: str
+) -> None:
+    value = "long" if fn == "null_if_odd_total" else "string"
+    if "materialized" in options:
+        options = {**options, "materialized": {**options["materialized"], "value": value}}
+    joined = {"op": join, "id": "j", "of": "t", "with": "u", "fn": fn, **options}
+    assert _differences(oracle, _tables(joined, *_streamed("j", value=value), optimize=optimize)) == []
+
+
+@_JOINS
+@_STORED_OR_NOT
+def test_derived_tables_join_and_joined_tables_are_derived_of(
+    oracle: Oracle, join: str, stored: dict[str, Any]
+) -> None:
+    program = _tables(
+        {"op": "filter", "id": "left", "of": "t", "fn": "value_even"},
+        {"op": "filter", "id": "even", "of": "u", "fn": "value_even"},
+        {"op": "map_values", "id": "right", "of": "even", "fn": "exclaim"},
+        {"op": join, "id": "j", "of": "left", "with": "right", "fn": "both", **stored},
+        {"op": "filter", "id": "f", "of": "j", "fn": "value_even"},
+        {"op": "group_by", "id": "g", "of": "j", "fn": "first_letter", "grouped": _TEXTS},
+        {"op": "reduce", "id": "r", "of": "g", "fn": "concat", "subtract": "unconcat"},
+        *_streamed("j"),
+        *_streamed("f"),
+        *_streamed("r"),
+    )
+    assert _differences(oracle, program) == []
+
+
+@_JOINS
+@_STORED_OR_NOT
+@pytest.mark.parametrize("then", ["join", "left_join", "outer_join"])
+def test_joins_are_chained_and_join_what_they_were_made_of(
+    oracle: Oracle, join: str, then: str, stored: dict[str, Any]
+) -> None:
+    program = _tables(
+        {"op": "to_table", "id": "w", "of": "v"},
+        {"op": join, "id": "j", "of": "t", "with": "u", "fn": "both", **stored},
+        {"op": then, "id": "k", "of": "j", "with": "w", "fn": "both"},
+        {"op": then, "id": "l", "of": "t", "with": "j", "fn": "both"},
+        {"op": join, "id": "self", "of": "u", "with": "u", "fn": "both"},
+        {"op": "left_join", "id": "s", "of": "v", "with": "k", "fn": "both"},
+        *_streamed("k"),
+        *_streamed("l"),
+        *_streamed("self"),
+        _out("s"),
+    )
+    assert _differences(oracle, program) == []
+
+
+@_JOINS
+@_STORED_OR_NOT
+def test_aggregated_windowed_and_suppressed_tables_join(oracle: Oracle, join: str, stored: dict[str, Any]) -> None:
+    windows = {"kind": "time", "size": 10, "advance": 5, "grace": 2}
+    stored = {"materialized": {**stored["materialized"], "key": "time_windowed(string,10)"}} if stored else {}
+    program = _tables(
+        {"op": "to_stream", "id": "s", "of": "t"},
+        {"op": "group_by_key", "id": "g", "of": "s", "grouped": _TEXTS},
+        {"op": "windowed_by", "id": "w", "of": "g", "windows": windows},
+        {"op": "reduce", "id": "left", "of": "w", "fn": "concat"},
+        {"op": "group_by_key", "id": "h", "of": "v"},
+        {"op": "windowed_by", "id": "x", "of": "h", "windows": windows},
+        {"op": "reduce", "id": "right", "of": "x", "fn": "concat"},
+        {"op": join, "id": "windowed", "of": "left", "with": "right", "fn": "both", **stored},
+        {"op": "reduce", "id": "aggregated", "of": "h", "fn": "concat"},
+        {"op": join, "id": "j", "of": "aggregated", "with": "u", "fn": "both"},
+        {"op": "suppress", "id": "p", "of": "t", "until": {"time_limit": 5}},
+        {"op": join, "id": "late", "of": "u", "with": "p", "fn": "both"},
+        *_streamed("windowed", key="time_windowed(string,10)"),
+        *_streamed("j"),
+        *_streamed("late"),
     )
     assert _differences(oracle, program) == []

@@ -151,6 +151,46 @@ def test_no_final_result_of_other_windows_is_lost(
     assert outcome_difference(oracle, program) is None
 
 
+def _cogroup(windows: dict[str, Any] | None, *, named: bool, changed_key: bool) -> dict[str, Any]:
+    """Two streams of two topics, aggregated into one table that is grouped again."""
+    program = _program({}, _SUM)
+    serdes = {"key": "string", "value": "long"}
+    steps: list[dict[str, Any]] = []
+    for each, topic in (("1", "in"), ("2", "other")):
+        steps.append({"op": "stream", "id": "s" + each, "topics": [topic], "consumed": serdes})
+        steps.append({"op": "group_by_key", "id": "g" + each, "of": "s" + each})
+    if changed_key:
+        steps[3] = {"op": "group_by", "id": "g2", "of": "s2", "fn": "same_key", "grouped": {**serdes, "name": "groups"}}
+    steps.append({"op": "cogroup", "id": "c1", "of": "g1", "fn": "sum"})
+    steps.append({"op": "cogroup", "id": "c2", "of": "c1", "with": "g2", "fn": "unsum"})
+    if windows is not None:
+        steps.append({"op": "windowed_by", "id": "w", "of": "c2", "windows": windows})
+    made: dict[str, Any] = {"op": "aggregate", "id": "t", "of": "c2" if windows is None else "w", "init": "zero"}
+    made["materialized"] = {**serdes, "name": "st"} if named else dict(serdes)
+    if named:
+        made["name"] = "both"
+    if windows is not None and windows["kind"] == "session":
+        made["merge"] = "sum"
+    last = [{"op": "to_stream", "id": "o", "of": "t"}, {"op": "to", "of": "o", "topic": "out"}]
+    events = [{**event, "topic": ("in", "other")[at % 2]} for at, event in enumerate(program["events"])]
+    return {**program, "steps": [*steps, made, *last], "inputs": {"in": serdes, "other": serdes}, "events": events}
+
+
+@pytest.mark.parametrize("changed_key", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    "windows",
+    [None, _HOPPING, {"kind": "sliding", "size": 10, "grace": 5}, {"kind": "session", "gap": 5, "grace": 9}],
+    ids=str,
+)
+def test_cogroups_are_those_of_kafka_streams(
+    oracle: Oracle, windows: dict[str, Any] | None, named: bool, changed_key: bool
+) -> None:
+    program = _cogroup(windows, named=named, changed_key=changed_key)
+    assert description_difference(oracle, program) is None
+    assert outcome_difference(oracle, program) is None
+
+
 @pytest.mark.seeds(25)
 def test_random_windowed_programs_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
     program = window_program(seed)

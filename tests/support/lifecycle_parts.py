@@ -14,11 +14,16 @@ from typing import Any, cast
 from streamsapp import TaskId, TopicPartition, UncaughtExceptionResponse
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.deadline import ClosingTime
-from streamsapp.membership.api import News
+from streamsapp.membership.api import Holdings, News
+from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import StateHolder
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.group_follower import GroupFollower
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.lifecycle import Lifecycle
+from streamsapp.runtime.recovery import Recovery
+from streamsapp.runtime.streams_producer import StreamsProducer
+from streamsapp.runtime.uncaught import UncaughtExceptions
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
@@ -49,6 +54,7 @@ class FakeTasksLife:
     all_running = True
 
     def __init__(self, tasks: TaskManager) -> None:
+        self._tasks = tasks
         self.all: dict[TaskId, StreamTask] = {}
         for number in range(2):
             task = task_of(through(), number)
@@ -63,8 +69,14 @@ class FakeTasksLife:
     def ask_for_snapshots(self) -> None:
         self.snapshots_asked_for += 1
 
-    def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
+    def assign(self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole]) -> None:
         self.assigned.append(wanted)
+
+    def at_rest(self) -> bool:
+        return self._tasks.at_rest(self.giving_up)
+
+    def holdings(self, generation: int) -> Holdings:
+        return Holdings(generation)
 
     def give_up(self) -> None:
         for task_id in self.giving_up:
@@ -151,26 +163,28 @@ class Life:
         self.membership = FakeMembership()
         self.clock = MockClock()
         self.restoration = FakeRestoration()
+        settings = config(processing_guarantee=guarantee)
+        membership, owned = cast(Any, self.membership), cast(Any, self.owned)
+        restoration = cast(Any, self.restoration)
+        self.producer = StreamsProducer(settings, membership, self.collector, self.clock, ClosingTime(self.clock))
+        self.group = GroupFollower(membership, None, settings, self.clock, restoration.lag)
+        recovery = Recovery(
+            owned, self.tasks, self.collector, self.producer, restoration, exactly_once=settings.exactly_once
+        )
         self.life = Lifecycle(
-            through(),
-            config(processing_guarantee=guarantee),
-            cast(Any, self.admin),
-            cast(Any, self.membership),
-            cast(Any, self.owned),
-            cast(Any, self.restoration),
-            None,
-            self.tasks,
-            self.collector,
+            ApplicationTopics(through(), settings, cast(Any, self.admin)),
+            self.group,
+            owned,
+            self.producer,
+            recovery,
+            UncaughtExceptions(lambda: self._handler, "global"),
             self.state,
-            self.clock,
-            ClosingTime(self.clock),
-            lambda: self._handler,
         )
 
     def with_global_stores(self) -> threading.Event:
         """The event that says they are restored."""
         restored = threading.Event()
-        self.life._global = cast(Any, SimpleNamespace(name="global", restored=restored, begin=lambda: None))
+        self.group._global = cast(Any, SimpleNamespace(name="global", restored=restored, begin=lambda: None))
         return restored
 
     def _handler(self, error: Exception) -> UncaughtExceptionResponse:

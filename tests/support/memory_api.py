@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streamsapp_operator.kube import ApiError, Client, Conflict, Gone, Kind, Object
+from streamsapp_operator.kube import ApiError, Client, Conflict, Gone, Object, ResourceKind
 from streamsapp_operator.kube.kinds import kind_of
 
 
@@ -34,13 +34,13 @@ class MemoryApi(Client):
         return found
 
     def get(
-        self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = 0
+        self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = 0
     ) -> Object | None:
         self._may_fail(f"get {kind.name}/{name}")
         return copy.deepcopy(self.objects.get((kind.name, name)))
 
     def list(
-        self, kind: Kind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+        self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
     ) -> list[Object]:
         self._may_fail(f"list {kind.name}")
         wanted = dict([labels.split("=")]) if labels and "=" in labels else {}
@@ -70,7 +70,7 @@ class MemoryApi(Client):
         managed = [{"manager": "streamsapp-operator", "operation": "Apply", "fieldsV1": fields}]
         return self.put({**document, "metadata": {**document["metadata"], "managedFields": managed}})
 
-    def merge(self, kind: Kind, namespace: str, name: str, changes: Object) -> Object:
+    def merge(self, kind: ResourceKind, namespace: str, name: str, changes: Object) -> Object:
         self._may_fail(f"merge {kind.name}/{name}")
         found = self.objects.get((kind.name, name))
         if found is None:
@@ -89,7 +89,7 @@ class MemoryApi(Client):
         self._may_fail(f"evict Pod/{pod}")
         self.objects.pop(("Pod", pod), None)
 
-    def delete(self, kind: Kind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
+    def delete(self, kind: ResourceKind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
         self._may_fail(f"delete {kind.name}/{name}")
         self.objects.pop((kind.name, name), None)
 

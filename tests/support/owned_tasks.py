@@ -13,7 +13,7 @@ from typing import Any, cast
 from streamsapp import Processor, Record, TaskId, TopicPartition, Topology
 from streamsapp.deadline import ClosingTime, Deadline
 from streamsapp.runtime.input import InputFeeder
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.api import Engine, StoreBuilder
@@ -152,7 +152,7 @@ class Owned:
     def take_roles(self, roles: Mapping[TaskId, TaskRole], of: Topology | None = None) -> None:
         made = of or topology()
         plans = {TaskId(0, number): task_of(made, number, running=False).plan for number in range(2)}
-        self.life.assign(Layout(plans, {"in": 2}, frozenset()), roles)
+        self.life.assign(ApplicationLayout(plans, {"in": 2}, frozenset()), roles)
 
     def run(self, *tasks: TaskId, of: Topology | None = None) -> None:
         """Assign, restore, run."""

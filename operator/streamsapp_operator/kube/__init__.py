@@ -11,7 +11,7 @@ from streamsapp_operator.kube.errors import (
     Rejected,
     Unavailable,
 )
-from streamsapp_operator.kube.kinds import Kind, Object
+from streamsapp_operator.kube.kinds import Object, ResourceKind
 
 __all__ = [
     "ApiError",
@@ -20,9 +20,9 @@ __all__ = [
     "Forbidden",
     "Gone",
     "InternalError",
-    "Kind",
     "Object",
     "Refused",
     "Rejected",
+    "ResourceKind",
     "Unavailable",
 ]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from streamsapp_operator.kube.kinds import Kind, Object
+from streamsapp_operator.kube.kinds import Object, ResourceKind
 
 FIELD_MANAGER = "streamsapp-operator"
 
@@ -45,14 +45,14 @@ class Cache:
         #: Kind, namespace and ``label=value`` → names.
         self._names: dict[tuple[str, str, str], set[str]] = defaultdict(set)
 
-    def get(self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None:
+    def get(self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None:
         """One object; ``None`` if there is none."""
         with self._lock:
             found = self._kept[kind.name].get(ObjectPlace(namespace, name))
         return None if found is None else _document(found)
 
     def list(
-        self, kind: Kind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+        self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
     ) -> list[Object]:
         """All objects of a kind and namespace with this label."""
         if namespace is None or labels is None:
@@ -62,7 +62,7 @@ class Cache:
             found = [self._kept[kind.name][ObjectPlace(namespace, name)] for name in names]
         return [_document(each) for each in found]
 
-    def put(self, kind: Kind, document: Object) -> bool:
+    def put(self, kind: ResourceKind, document: Object) -> bool:
         """An object as it is now; ``False`` if a newer one is known."""
         metadata = document["metadata"]
         place, version = ObjectPlace(metadata["namespace"], metadata["name"]), int(metadata["resourceVersion"])
@@ -77,12 +77,14 @@ class Cache:
                 self._names[kind.name, place.namespace, label].add(place.name)
         return True
 
-    def drop(self, kind: Kind, place: ObjectPlace) -> None:
+    def drop(self, kind: ResourceKind, place: ObjectPlace) -> None:
         """It is gone."""
         with self._lock:
             self._drop(kind, place)
 
-    def keep(self, kind: Kind, namespace: str | None, listed: set[ObjectPlace], version: int) -> Sequence[Object]:
+    def keep(
+        self, kind: ResourceKind, namespace: str | None, listed: set[ObjectPlace], version: int
+    ) -> Sequence[Object]:
         """Of a list that is as of ``version``: what it does not show is gone. Those that went."""
         with self._lock:
             gone = [
@@ -95,7 +97,7 @@ class Cache:
                 self._drop(kind, place)
         return documents
 
-    def _drop(self, kind: Kind, place: ObjectPlace) -> None:
+    def _drop(self, kind: ResourceKind, place: ObjectPlace) -> None:
         known = self._kept[kind.name].pop(place, None)
         for label in () if known is None else known.labels:
             key = (kind.name, place.namespace, label)

@@ -17,7 +17,7 @@ from kubernetes import client, config
 from streamsapp.errors import ConfigError
 from streamsapp_operator.kube.documents import read_json
 from streamsapp_operator.kube.errors import Conflict, Gone, Unavailable, error_of
-from streamsapp_operator.kube.kinds import POD, Kind, Object, kind_of
+from streamsapp_operator.kube.kinds import POD, Object, ResourceKind, kind_of
 
 FIELD_MANAGER = "streamsapp-operator"
 
@@ -61,7 +61,7 @@ class Client:
         self.learned: Callable[[Object], None] = lambda document: None
 
     def get(
-        self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = _ANSWER
+        self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = _ANSWER
     ) -> Object | None:
         """One object, as it is now; ``None`` if there is none."""
         accept = _METADATA if metadata_only else _JSON
@@ -71,14 +71,14 @@ class Client:
             return None
 
     def list(
-        self, kind: Kind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+        self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
     ) -> list[Object]:
         """All objects of a kind with these labels."""
         pages = self._pages(kind, namespace, labels, metadata_only)
         return [item for page in pages for item in page.get("items") or ()]
 
     def list_at(
-        self, kind: Kind, namespace: str | None, labels: str | None, *, metadata_only: bool = False
+        self, kind: ResourceKind, namespace: str | None, labels: str | None, *, metadata_only: bool = False
     ) -> tuple[Sequence[Object], str]:
         """The same, and the resource version that it is of: where a watch goes on."""
         pages = [*self._pages(kind, namespace, labels, metadata_only)]
@@ -87,7 +87,7 @@ class Client:
 
     def watch(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None,
         labels: str | None,
         version: str,
@@ -120,7 +120,9 @@ class Client:
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise Unavailable(f"{doing}: {type(error).__name__}: {error}") from error
 
-    def _pages(self, kind: Kind, namespace: str | None, labels: str | None, metadata_only: bool) -> Iterator[Object]:
+    def _pages(
+        self, kind: ResourceKind, namespace: str | None, labels: str | None, metadata_only: bool
+    ) -> Iterator[Object]:
         query = {"limit": str(_PAGE)} | ({} if labels is None else {"labelSelector": labels})
         accept = _METADATA_LIST if metadata_only else _JSON
         while True:
@@ -166,7 +168,7 @@ class Client:
             body=document,
         )
 
-    def merge(self, kind: Kind, namespace: str, name: str, changes: Object) -> Object:
+    def merge(self, kind: ResourceKind, namespace: str, name: str, changes: Object) -> Object:
         """Some fields of an object; guarded if ``changes`` has a resource version."""
         return self._request(
             "patch",
@@ -219,7 +221,7 @@ class Client:
         found = self.get(POD, namespace, pod, metadata_only=True)
         return found is not None and found["metadata"]["resourceVersion"] == resource_version
 
-    def delete(self, kind: Kind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
+    def delete(self, kind: ResourceKind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
         """Gone already is done. With ``dependents_first`` it is there, being deleted, until what it owns is gone."""
         try:
             query = {"propagationPolicy": "Foreground"} if dependents_first else None
@@ -230,7 +232,7 @@ class Client:
     def _request(
         self,
         verb: str,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str | None,
         name: str | None = None,
         subresource: str | None = None,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from streamsapp_operator.kube.cache import Cache, ObjectPlace
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import Gone
-from streamsapp_operator.kube.kinds import Kind, Object
+from streamsapp_operator.kube.kinds import Object, ResourceKind
 from streamsapp_operator.steady_clock import SteadyClock
 
 log = logging.getLogger(__name__)
@@ -28,14 +28,14 @@ RESYNC_SECONDS = 600.0
 _BACKOFF, _LONGEST_BACKOFF = 0.5, 5.0
 
 #: Told of an object that is new, changed or gone.
-Changed = Callable[[Kind, Object], None]
+Changed = Callable[[ResourceKind, Object], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     """A kind that is watched."""
 
-    kind: Kind
+    kind: ResourceKind
     labels: str | None = None
     metadata_only: bool = False
 

@@ -9,7 +9,7 @@ Object: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """One kind of namespaced object."""
 
     api_version: str
@@ -26,18 +26,18 @@ class Kind:
         return "/".join(parts)
 
 
-STREAMS_APP = Kind("streamsapp.dev/v1alpha1", "StreamsApp", "streamsapps")
-STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
-BUDGET = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
-NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
-SERVICE = Kind("v1", "Service", "services")
-SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
-CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
-SECRET = Kind("v1", "Secret", "secrets")
-POD = Kind("v1", "Pod", "pods")
-EVENT = Kind("v1", "Event", "events")
-JOB = Kind("batch/v1", "Job", "jobs")
-LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+STREAMS_APP = ResourceKind("streamsapp.dev/v1alpha1", "StreamsApp", "streamsapps")
+STATEFUL_SET = ResourceKind("apps/v1", "StatefulSet", "statefulsets")
+BUDGET = ResourceKind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICY = ResourceKind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+SERVICE = ResourceKind("v1", "Service", "services")
+SERVICE_ACCOUNT = ResourceKind("v1", "ServiceAccount", "serviceaccounts")
+CONFIG_MAP = ResourceKind("v1", "ConfigMap", "configmaps")
+SECRET = ResourceKind("v1", "Secret", "secrets")
+POD = ResourceKind("v1", "Pod", "pods")
+EVENT = ResourceKind("v1", "Event", "events")
+JOB = ResourceKind("batch/v1", "Job", "jobs")
+LEASE = ResourceKind("coordination.k8s.io/v1", "Lease", "leases")
 
 _ALL = (
     STREAMS_APP,
@@ -56,7 +56,7 @@ _ALL = (
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in _ALL}
 
 
-def kind_of(document: Object) -> Kind:
+def kind_of(document: Object) -> ResourceKind:
     """The kind of an object that is about to be written."""
     return _BY_NAME[document["apiVersion"], document["kind"]]
 

@@ -21,8 +21,8 @@ from streamsapp_operator.kube.kinds import (
     SERVICE,
     SERVICE_ACCOUNT,
     STATEFUL_SET,
-    Kind,
     Object,
+    ResourceKind,
     annotation,
     label,
 )
@@ -47,13 +47,13 @@ APPLIED = "streamsapp.dev/applied"
 _STILL_KINDS = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, NETWORK_POLICY)
 
 
-class Reader(Protocol):
+class ObjectReader(Protocol):
     """The client, or the cache."""
 
-    def get(self, kind: Kind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None: ...
+    def get(self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None: ...
 
     def list(
-        self, kind: Kind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+        self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
     ) -> list[Object]: ...
 
 
@@ -69,7 +69,7 @@ class Look:
 class Observer:
     """Looks at one application, again and again."""
 
-    def __init__(self, client: Client, cache: Reader, asker: PodAsker, clock: SteadyClock) -> None:
+    def __init__(self, client: Client, cache: ObjectReader, asker: PodAsker, clock: SteadyClock) -> None:
         self._client = client
         self._cache = cache
         self._asker = asker
@@ -81,7 +81,7 @@ class Observer:
         """``job`` is that of a bootstrap, where there may be one; ``fresh``: what decides is read from the API server.
         Raises ``ApiError``: half a look is none."""
         at, owner = self._clock.now(), asked.owner
-        reader: Reader = self._client if fresh else self._cache
+        reader: ObjectReader = self._client if fresh else self._cache
         children = self._list_still(owner.namespace, owner.name)
         for kind in (STATEFUL_SET, BUDGET):
             found = reader.get(kind, owner.namespace, owner.name)
@@ -110,7 +110,7 @@ class Observer:
         pods = self._cache.list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
         return bootstrap_seen(job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])])
 
-    def _pods(self, asked: ReadSpec, tokens: Sequence[str], reader: Reader) -> tuple[PodSeen, ...]:
+    def _pods(self, asked: ReadSpec, tokens: Sequence[str], reader: ObjectReader) -> tuple[PodSeen, ...]:
         owner = asked.owner
         listed = reader.list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
         numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}

@@ -22,7 +22,7 @@ from kubernetes import client, config
 from streamsapp_operator.children.names import NAME_LABEL, PORT, http_secret_name
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import ApiError, Conflict, Forbidden, Gone, Rejected, error_of
-from streamsapp_operator.kube.kinds import POD, SECRET, STREAMS_APP, Kind
+from streamsapp_operator.kube.kinds import POD, SECRET, STREAMS_APP, ResourceKind
 from streamsapp_operator.plugin.documents import PodAnswer, is_ready, read_report
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
 from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask
@@ -30,7 +30,7 @@ from streamsapp_operator.plugin.session import Document, OperatorSeen
 from streamsapp_operator.plugin.text import clean
 
 _MANAGER = "kubectl-streamsapp"
-_DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
+_DEPLOYMENT = ResourceKind("apps/v1", "Deployment", "deployments")
 _OPERATORS = "app.kubernetes.io/name=streamsapp-operator"
 #: Pods that are asked at the same time.
 _AT_ONCE = 8

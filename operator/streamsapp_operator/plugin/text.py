@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from streamsapp.units import duration_text, size_text
+
 UNKNOWN = "?"
 
 
@@ -63,28 +65,12 @@ def seconds(amount: float | None) -> str:
 
 def age(amount: float | None) -> str:
     """How long ago something was, in its two largest units."""
-    if amount is None:
-        return UNKNOWN
-    whole = max(0, int(amount))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86_400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
-    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+    return UNKNOWN if amount is None else duration_text(amount)
 
 
 def size(amount: int | None) -> str:
     """Bytes as people read them."""
-    if amount is None:
-        return UNKNOWN
-    value = float(amount)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
+    return UNKNOWN if amount is None else size_text(amount)
 
 
 def brief(text: str, most: int = 240) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from streamsapp.cli import audit, bootstrap, check, describe, local, reset, run, snapshots, validate
-from streamsapp.cli.logs import FORMATS, LEVELS, set_up_logging
 from streamsapp.cli.shutdown import ImmediateExit
 from streamsapp.errors import ManifestError, StreamsAppError, UserInputError
+from streamsapp.log_format import FORMATS, LEVELS, set_up_logging
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 

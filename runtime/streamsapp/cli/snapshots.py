@@ -19,7 +19,7 @@ from streamsapp.cli.arguments import (
 )
 from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.progress import VerifyProgress
-from streamsapp.cli.snapshots_text import as_data, in_detail, size, summary, table
+from streamsapp.cli.snapshots_text import as_data, in_detail, summary, table
 from streamsapp.clock import SystemClock
 from streamsapp.errors import ManifestError, StreamsError
 from streamsapp.manifest import load
@@ -28,6 +28,7 @@ from streamsapp.remote.manifest_chain import ManifestChain, chains_of
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_verification import Verification, read_manifests, verify_files
+from streamsapp.units import size_text
 
 _NO_SNAPSHOTS = (
     "spec.remoteState: is not there, nor has `streamsapp local` left snapshots in {folder}; set its url, or pass "
@@ -110,7 +111,7 @@ def verify_snapshots(options: argparse.Namespace) -> int:
     else:
         extent = "{snapshots} snapshots of {tasks} tasks, {files} files".format(**_extent(verifications))
         verdict = f"{len(faults)} faults in" if faults else "all sound:"
-        print("\n".join([*faults, f"{verdict} {extent}, {size(total)} in {where}"]))
+        print("\n".join([*faults, f"{verdict} {extent}, {size_text(total)} in {where}"]))
     return 1 if faults else 0
 
 

@@ -11,6 +11,7 @@ from operator import add
 from typing import Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.cogrouped import CogroupedKStream, cogrouped
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.ktable import KTable
@@ -38,7 +39,7 @@ class KGroupedStream(JavaNames, Generic[K, V]):
     """Records grouped by key. Those without key or value count in no group."""
 
     def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:
-        self._grouping = Grouping(place, grouped)
+        self.grouping = Grouping(place, grouped)
         self._names = place.graph.names
 
     def count(
@@ -51,9 +52,9 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         name, materialized = table_options("count", options, named, materialized)
         if materialized is not None and materialized.store_name is None:
             self._names.store(_AGGREGATE)  # Kafka Streams uses up one number more here
-        store = table_store(self._names, _AGGREGATE, materialized, self._grouping.key_serde, Serdes.long())
+        store = table_store(self._names, _AGGREGATE, materialized, self.grouping.key_serde, Serdes.long())
         name = self._names.named(name, _AGGREGATE)
-        if self._grouping.combines:
+        if self.grouping.combines:
             return self._aggregated(name, store, partial(Reduce, add), Merge(None))
         return self._aggregated(name, store, Count)
 
@@ -70,9 +71,9 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         """
         require_arity("reduce", reducer, "aggregate", "value")
         name, materialized = table_options("reduce", options, named, materialized)
-        store = table_store(self._names, _REDUCE, materialized, self._grouping.key_serde, self._grouping.value_serde)
+        store = table_store(self._names, _REDUCE, materialized, self.grouping.key_serde, self.grouping.value_serde)
         name = self._names.named(name, _REDUCE)
-        merge = Merge(reducer) if self._grouping.combines else None
+        merge = Merge(reducer) if self.grouping.combines else None
         return self._aggregated(name, store, partial(Reduce, reducer), merge)
 
     def aggregate(
@@ -89,12 +90,17 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate", aggregator, "key", "value", "aggregate")
-        if self._grouping.combines:
+        if self.grouping.combines:
             raise TopologyError("aggregate cannot combine before the repartition topic; use reduce, or combine=False")
         name, materialized = table_options("aggregate", options, named, materialized)
-        store = table_store(self._names, _AGGREGATE, materialized, self._grouping.key_serde, None)
+        store = table_store(self._names, _AGGREGATE, materialized, self.grouping.key_serde, None)
         name = self._names.named(name, _AGGREGATE)
         return self._aggregated(name, store, partial(Aggregate, initializer, aggregator))
+
+    def cogroup(self, aggregator: Callable[[K, V, VR], VR | None]) -> CogroupedKStream[K, VR]:
+        """The same records, to be aggregated together with those of other grouped streams (KIP-150):
+        ``aggregator(key, value, aggregate)`` folds the values of this one."""
+        return cogrouped(self.grouping, aggregator)
 
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
@@ -108,8 +114,8 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         """The same records, to be aggregated per key and window. ``TopologyError`` for what is no window definition."""
         require_windows(windows)
         if isinstance(windows, SessionWindows):
-            return SessionWindowedKStream(self._grouping, windows)
-        return TimeWindowedKStream(self._grouping, windows)
+            return SessionWindowedKStream(self.grouping, windows)
+        return TimeWindowedKStream(self.grouping, windows)
 
     def _aggregated(self, name: str, store: TableStore, make: MakeStored, merge: Merge | None = None) -> KTable[K, Any]:
-        return self._grouping.table(name, store, AggregatedTable(store, make), store.key_serde, merge)
+        return self.grouping.table(name, store, AggregatedTable(store, make), store.key_serde, merge)

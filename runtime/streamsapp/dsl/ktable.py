@@ -27,7 +27,9 @@ from streamsapp.dsl.options import Grouped, Materialized, Named, name_of, table_
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.suppressed import Suppressed
 from streamsapp.dsl.suppression import SuppressedTable
+from streamsapp.dsl.table_join import TableJoinType, TableSide, join_by_key
 from streamsapp.dsl.tables import DerivedTable, FilteredTable, TableSupplier
+from streamsapp.errors import TopologyError
 from streamsapp.topology.java_names import JavaNames
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 KR = TypeVar("KR")
 VR = TypeVar("VR")
+VO = TypeVar("VO")
 
 
 class KTable(JavaNames, Generic[K, V]):
@@ -133,6 +136,43 @@ class KTable(JavaNames, Generic[K, V]):
         table = SuppressedTable(self._place, self._table, suppressed)
         return self._derived(table.node, table, None, self._place.value_serde)
 
+    def join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO], VR],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[K, VR]:
+        """The rows that both tables have, with the value that ``joiner(row, other_row)`` returns.
+
+        The join is updated when either table is; a result has the later timestamp of both rows. Raises
+        ``TopologyError`` for what cannot be joined.
+        """
+        return self._join("join", other, (joiner, *options), {"named": named, "materialized": materialized})
+
+    def left_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V, VO | None], VR],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[K, VR]:
+        """The rows of this table; where the other one has none, the joiner is given ``None`` for it."""
+        return self._join("left_join", other, (joiner, *options), {"named": named, "materialized": materialized})
+
+    def outer_join(
+        self,
+        other: KTable[K, VO],
+        joiner: Callable[[V | None, VO | None], VR],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[K, VR]:
+        """The rows of both tables; where one has none, the joiner is given ``None`` for it."""
+        return self._join("outer_join", other, (joiner, *options), {"named": named, "materialized": materialized})
+
     def to_stream(
         self, mapper: Callable[[K, V], KR] | Named | str | None = None, named: Named | str | None = None
     ) -> KStream[Any, V]:
@@ -163,6 +203,16 @@ class KTable(JavaNames, Generic[K, V]):
         place = self._place.then(node, options.key_serde, options.value_serde, key_changed=False)
         self._table.enable_sending_old_values(force=True)
         return KGroupedTable(place, options)
+
+    def _join(
+        self, join: TableJoinType, other: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> KTable[K, Any]:
+        if not isinstance(other, KTable):
+            raise TopologyError(f"{join}: a table is joined with a KTable, not {type(other).__name__}")
+        if other._place.graph is not self._place.graph:
+            raise TopologyError(f"{join}: the other table comes from another StreamsBuilder; build both with one")
+        left, right = TableSide(self._place, self._table), TableSide(other._place, other._table)
+        return KTable(*join_by_key(join, left, right, *arguments, **options))
 
     def _filter(
         self,

@@ -9,9 +9,10 @@ come from the thread that creates tasks.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
 from streamsapp.dsl.stores import TableStore
@@ -102,6 +103,27 @@ class AggregatedTable(TableSupplier):
 
     def view(self) -> TableView:
         return self._view(self._store.name)
+
+
+class MergedTable(TableSupplier):
+    """Passes on what several operators make of one table; their store is its store."""
+
+    def __init__(self, parents: Sequence[AggregatedTable]) -> None:
+        self._parents = parents
+
+    def __call__(self) -> Operator:
+        return PassThrough()
+
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        return ()
+
+    def enable_sending_old_values(self, force: bool) -> bool:
+        for parent in self._parents:
+            parent.enable_sending_old_values(force)
+        return True
+
+    def view(self) -> TableView:
+        return self._parents[0].view()
 
 
 class DerivedTable(TableSupplier):

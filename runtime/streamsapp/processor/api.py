@@ -95,9 +95,6 @@ class Processor(ABC):
         """Called once after the last record."""
 
 
-#: Makes one processor for each task; a class of :class:`Processor` is one.
-ProcessorSupplier: TypeAlias = Callable[[], Processor]
-
 #: ``(topic, key, value, number_of_partitions) -> partition``, or ``None`` for the default (murmur2 of the key's bytes).
 StreamPartitioner: TypeAlias = Callable[[str, Any, Any, int], int | None]
 

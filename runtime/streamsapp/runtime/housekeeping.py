@@ -20,7 +20,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_fetch import DATABASE
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.state.task_stores import TaskStores
 
 log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class _Left(NamedTuple):
 class TopicWatch:
     """Notices source topics that gained partitions or went away."""
 
-    def __init__(self, admin: TopicAdmin, layout: Callable[[], Layout | None]) -> None:
+    def __init__(self, admin: TopicAdmin, layout: Callable[[], ApplicationLayout | None]) -> None:
         self._admin = admin
         self._layout = layout
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Layout:
+class ApplicationLayout:
     """All tasks of an application, and the topics they were derived from."""
 
     plans: Mapping[TaskId, TaskPlan]
@@ -71,7 +71,7 @@ class Layout:
         return None
 
 
-def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> Layout:
+def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> ApplicationLayout:
     """Check the source topics, create what internal topics are missing, and derive the tasks."""
     existing = admin.partition_counts()
     layout, needed = lay_out(topology, config, existing, admin.why_missing)
@@ -106,7 +106,7 @@ def _check_written(
 
 def lay_out(
     topology: Topology, config: StreamsConfig, existing: Mapping[str, int], why_missing: Callable[[str], str]
-) -> tuple[Layout, tuple[InternalTopic, ...]]:
+) -> tuple[ApplicationLayout, tuple[InternalTopic, ...]]:
     """The tasks that follow from the topics there are, and the internal topics they need; nothing is created."""
     topology.validate()
     global_stores = {each.store.name: each.topic for each in topology.global_stores()}
@@ -127,7 +127,7 @@ def lay_out(
     }
     repartition_topics = frozenset(names.full(topic) for topic in names.internal)
     letters = DeadLetters(config.dead_letter_queue_topic, int(producer(config)["message.max.bytes"]))
-    return Layout(plans, sources, repartition_topics, letters), needed
+    return ApplicationLayout(plans, sources, repartition_topics, letters), needed
 
 
 def fingerprint(part: SubTopology) -> str:

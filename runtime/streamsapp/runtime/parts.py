@@ -19,9 +19,11 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.member import GroupMember
 from streamsapp.runtime import garbage
+from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.housekeeping import (
     CLEANUP_PERIOD,
     METRICS_PERIOD,
@@ -36,9 +38,12 @@ from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.state_parts import StateParts
+from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.runtime.tasks_life import TasksLife
+from streamsapp.runtime.uncaught import UncaughtExceptions
 from streamsapp.runtime.watch import HangWatch
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
@@ -79,21 +84,8 @@ class Parts:
         self.collector = RecordCollector(_output_capacity(config))
         self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
         self.owned = self._tasks_life(config, clock)
-        self.life = Lifecycle(
-            topology,
-            config,
-            admin,
-            self.membership,
-            self.owned,
-            self.restoration,
-            self.global_thread,
-            self.tasks,
-            self.collector,
-            state,
-            clock,
-            closing,
-            lambda: plugins.uncaught_exception_handler,
-        )
+        self.producer = StreamsProducer(config, self.membership, self.collector, clock, closing)
+        self.life = self._lifecycle(topology, config, clock, plugins)
         self.watch = HangWatch(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
         self.polling = self._polling_thread(config, clock)
         self.processing = [
@@ -121,10 +113,31 @@ class Parts:
             None if self.stores.remote is None else self.stores.remote.snapshots,
         )
 
+    def _lifecycle(self, topology: Topology, config: StreamsConfig, clock: Clock, plugins: Plugins) -> Lifecycle:
+        recovery = Recovery(
+            self.owned,
+            self.tasks,
+            self.collector,
+            self.producer,
+            self.restoration,
+            exactly_once=config.exactly_once,
+        )
+        global_name = None if self.global_thread is None else self.global_thread.name
+        return Lifecycle(
+            ApplicationTopics(topology, config, self._admin),
+            GroupFollower(self.membership, self.global_thread, config, clock, self.restoration.lag),
+            self.owned,
+            self.producer,
+            recovery,
+            UncaughtExceptions(lambda: plugins.uncaught_exception_handler, global_name),
+            self.state,
+        )
+
     def _polling_thread(self, config: StreamsConfig, clock: Clock) -> PollingThread:
         return PollingThread(
             f"{config.client_id}-polling",
             self.life,
+            self.producer,
             self.tasks,
             self.collector,
             self.feeder,

@@ -31,6 +31,7 @@ from streamsapp.runtime.commit import Commit, CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.input import InputFeeder
 from streamsapp.runtime.lifecycle import Lifecycle
+from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.runtime.watch import HangWatch
 from streamsapp.tasks.task_manager import TaskManager
 
@@ -54,6 +55,7 @@ class PollingThread(threading.Thread):
         self,
         name: str,
         life: Lifecycle,
+        producer: StreamsProducer,
         tasks: TaskManager,
         collector: RecordCollector,
         feeder: InputFeeder,
@@ -66,6 +68,7 @@ class PollingThread(threading.Thread):
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._life = life
+        self._producer = producer
         self._tasks = tasks
         self._collector = collector
         self._feeder = feeder
@@ -199,8 +202,8 @@ class PollingThread(threading.Thread):
     def _send(self) -> None:
         if not self._life.may_write:
             return
-        self._collector.drain(self._life.producer.send, DRAIN)
-        self._life.producer.poll()
+        self._collector.drain(self._producer.client.send, DRAIN)
+        self._producer.client.poll()
 
     def _advance_commit(self) -> None:
         if self._commit is None and self._life.may_commit and self._commit_due():
@@ -218,7 +221,7 @@ class PollingThread(threading.Thread):
         return self._life.wants_commit or self._schedule.due(self._tasks)
 
     def _start_commit(self) -> None:
-        self._commit = self._life.make_commit()
+        self._commit = self._producer.new_commit(self._tasks)
         self._commit_began = self._clock.monotonic()
 
     def _commit_ended(self) -> None:

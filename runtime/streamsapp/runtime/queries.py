@@ -14,14 +14,14 @@ from streamsapp.query.api import StoreInfo, TaskView
 from streamsapp.query.store_lookup import stores_of
 from streamsapp.record import TaskId
 from streamsapp.runtime.changelogs import Observation
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.parts import Parts
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 
 class _Known(NamedTuple):
-    layout: Layout
+    layout: ApplicationLayout
     stores: Mapping[str, StoreInfo]
 
 

@@ -19,9 +19,10 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
+from streamsapp.membership.api import Holdings
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.input import InputFeeder
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.rebalance import changes
 from streamsapp.runtime.remote_.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
@@ -70,7 +71,7 @@ class TasksLife:
         self.all: dict[TaskId, StreamTask] = {}
         #: Active tasks that go to other instances when they are committed, and what becomes of them here.
         self.giving_up: Mapping[TaskId, TaskRole | None] = {}
-        self._layout: Layout | None = None
+        self._layout: ApplicationLayout | None = None
 
     @property
     def application_directory(self) -> Path:
@@ -87,9 +88,25 @@ class TasksLife:
         """The tasks that this instance processes or restores in order to process them."""
         return [task for task in list(self.all.values()) if task.role is TaskRole.ACTIVE]
 
+    def holdings(self, generation: int) -> Holdings:
+        """What the group is told when this instance joins; ``generation``: of the last assignment. Called on the
+        membership's thread."""
+        tasks = list(self.all.values())
+        return Holdings(
+            generation=generation,
+            active=frozenset(task.id for task in tasks if task.role is TaskRole.ACTIVE),
+            lags={task.id: self._restoration.lag(task) for task in tasks if task.role is not TaskRole.ACTIVE},
+            on_disk=self.on_disk() - {task.id for task in tasks},
+        )
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop or resume processing and replicas."""
+        self._restoration.paused = paused
+        (self._tasks.pause if paused else self._tasks.resume)()
+
     # ---- assigned ----------------------------------------------------------------------------------------------
 
-    def assign(self, layout: Layout, wanted: Mapping[TaskId, TaskRole]) -> None:
+    def assign(self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole]) -> None:
         """Take these roles. Tasks that go to others stop, and are given up when they are at rest; what is new starts at
         once; all others are not touched."""
         self._layout = layout
@@ -107,6 +124,10 @@ class TasksLife:
         for task in created:
             self.all[task.id] = task
             self._restoration.add(task)
+
+    def at_rest(self) -> bool:
+        """Whether nothing is left to be committed of the tasks that go to others."""
+        return self._tasks.at_rest(self.giving_up)
 
     def give_up(self) -> None:
         """The tasks that go to others are committed: close them, or keep their stores as replicas."""

@@ -1,8 +1,8 @@
 """All stores of one task, and their way through a commit.
 
 A task's owner calls it: the restoration thread opens and restores, a processing thread reads and writes through
-:attr:`TaskStores.stores`, the polling thread freezes (while the task is not processed), applies and closes. Life of a
-write::
+:attr:`TaskStores.stores` and freezes the running epoch between two records, and the polling thread applies and closes.
+The life of a write::
 
     operator ──► dirty ── freeze ──► frozen ── changelog records ──► Kafka, commit
                                        └────── apply, after the commit ──► engine: backlog ──► RocksDB, with the offsets

@@ -99,8 +99,10 @@ class WindowStoreImpl:
             self._append(self._appended_key(key, stored, start_ms), (stored, timestamp))
             return start_ms >= segments.expired_before
         kept = segments.observe(start_ms)
-        if kept:
-            self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
+        if start_ms < segments.deleted_before:
+            return False
+        # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
+        self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
 
     def append(self, key: bytes, stored: Any, start_ms: int, headers: Headers | None) -> None:

@@ -1,7 +1,7 @@
 """The write-back layer of one store: what was written since the last commit, and what was read or written lately.
 
-Reads and writes run on the processing thread that holds the task. The polling thread freezes the running epoch while
-the task is not processed, and drains and drops the frozen one while processing goes on: it never touches ``live`` or
+Reads and writes run on the processing thread that holds the task, and so does ``freeze``, between two records. The
+polling thread drains and drops the frozen epoch while processing goes on: it never touches ``live`` or
 ``dirty``, and drops ``frozen`` only after the engine below holds it, so a read that misses it there finds it here.
 Interactive queries look in from any thread by ``peek``, which reads ``dirty``, ``frozen`` and the engine alone.
 

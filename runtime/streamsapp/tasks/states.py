@@ -1,22 +1,22 @@
 """The life of a task, as states that know their legal transitions.
 
                 +----------+
-                | CREATED  |------------------+
-                +----+-----+                  |
-                     | stores opened          |
-                +----v-----+   +-----------+  |
-        +------>| RESTORING|-->| SUSPENDED |  |
-        |       +----+-----+   +--^-----+--+  |
-        |            | caught up  |     |     |
-        |       +----v-----+      |     |     |
-        +-------| RUNNING  |------+     |     |
-                +----+-----+            |     |
-                     |                  |     |
-                +----v------------------v-----v+
-                |            CLOSED            |
-                +------------------------------+
+                | CREATED  |-----+
+                +----+-----+     |
+                     | stores opened
+                +----v-----+     |
+        +------>| RESTORING|---->+
+        |       +----+-----+     |
+        |            | caught up |
+        |       +----v-----+     |
+        +-------| RUNNING  |---->+
+                +----------+     |
+                            +----v-----+
+                            |  CLOSED  |
+                            +----------+
 
-A CREATED or RESTORING task is at the state manager, a RUNNING active one at the task manager, never at both (seed 000).
+A CREATED or RESTORING task is at the state manager, a RUNNING active one at the task manager, never at both (the Kafka
+Streams threading proposal).
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class TaskState(Enum):
     CREATED = "CREATED"
     RESTORING = "RESTORING"
     RUNNING = "RUNNING"
-    SUSPENDED = "SUSPENDED"
     CLOSED = "CLOSED"
 
     def may_become(self, target: TaskState) -> bool:
@@ -49,8 +48,7 @@ class TaskState(Enum):
 
 _ALLOWED: dict[TaskState, frozenset[TaskState]] = {
     TaskState.CREATED: frozenset({TaskState.RESTORING, TaskState.CLOSED}),
-    TaskState.RESTORING: frozenset({TaskState.RUNNING, TaskState.SUSPENDED, TaskState.CLOSED}),
-    TaskState.RUNNING: frozenset({TaskState.SUSPENDED, TaskState.RESTORING, TaskState.CLOSED}),
-    TaskState.SUSPENDED: frozenset({TaskState.RESTORING, TaskState.RUNNING, TaskState.CLOSED}),
+    TaskState.RESTORING: frozenset({TaskState.RUNNING, TaskState.CLOSED}),
+    TaskState.RUNNING: frozenset({TaskState.RESTORING, TaskState.CLOSED}),
     TaskState.CLOSED: frozenset(),
 }

@@ -1,8 +1,8 @@
 """A task: one sub-topology over one partition group, with its buffers, stores and user code.
 
 Created and closed on the polling thread; restored by the restoration thread while it is at the state manager;
-processed by whichever processing thread holds its lock while it is at the task manager. ``freeze`` is called on the
-polling thread while no processing thread holds the task.
+processed by whichever processing thread holds its lock while it is at the task manager. That thread also calls
+``freeze`` when a commit begins, between two records.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ class TaskPlan:
     def changelog_topics(self) -> dict[str, str]:
         """Store name to the topic that restores it."""
         return {store: each.topic for store, each in self.all_changelogs.items()}
+
+    def has_snapshots(self, stores: TaskStores) -> bool:
+        """Whether anything of ``stores``, the task's, is on disk and continued by a changelog."""
+        return not stores.families.keys().isdisjoint(self.all_changelogs)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from streamsapp_operator.kube.kinds import BUDGET, CONFIG_MAP, POD, STATEFUL_SET
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.probes import OperatorHealth
 from streamsapp_operator.steady_clock import SteadyClock
-from streamsapp_operator.watching import Lister, WatchAge
+from streamsapp_operator.watch_health import Lister, WatchAge
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_a_server_that_is_away_is_told_in_time(tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def lister(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Lister, WatchAge, SteadyClock]]:
-    monkeypatch.setattr("streamsapp_operator.watching.LIST_SECONDS", 0.1)
+    monkeypatch.setattr("streamsapp_operator.watch_health.LIST_SECONDS", 0.1)
     api_server.kubectl("apply", "--server-side", "-f", str(CRD))
     namespace, client, clock = api_server.namespace("watched"), admin(api_server), SteadyClock(SystemClock())
     age = WatchAge(clock.now())

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from streamsapp.cli.logs import JsonFormatter
 from streamsapp.cli.shutdown import ImmediateExit, closing_on_signals
+from streamsapp.log_format import JsonFormatter
 
 
 def test_closing_that_does_not_end_is_left_at_its_deadline(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from checkpoints import TASK, a_snapshot
-from streamsapp.cli.snapshots_text import as_data, duration, in_detail, size, summary, table
+from streamsapp.cli.snapshots_text import as_data, in_detail, summary, table
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot import milliseconds
 
@@ -54,18 +52,3 @@ def test_a_snapshot_as_data_is_its_manifest_and_what_follows_from_it() -> None:
     assert data["applicationId"] == "orders"
     assert data["stores"]["counts"]["offset"] == 42
     assert (data["bytes"], data["newBytes"], data["ageSeconds"]) == (25, 25, 90.5)
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5.0 TiB")]
-)
-def test_sizes_are_in_the_unit_that_fits(count: int, text: str) -> None:
-    assert size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [(-5, "0s"), (59_999, "59s"), (60_000, "1m00s"), (7_260_000, "2h01m"), (90_000_000, "1d01h")],
-)
-def test_ages_are_in_the_two_largest_units(milliseconds: int, text: str) -> None:
-    assert duration(milliseconds) == text

@@ -17,7 +17,7 @@ from streamsapp import TaskId
 from streamsapp.errors import TopicError
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.housekeeping import CLEANUP_DELAY, Cleanup, PeriodicThread, StoreStatistics, TopicWatch
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 
 LONG_AGO = time.time() - CLEANUP_DELAY - 60
 SOON = 10.0
@@ -182,10 +182,10 @@ class Admin:
         return self._counts
 
 
-LAYOUT = Layout(plans={}, sources={"orders": 4}, repartition_topics=frozenset())
+LAYOUT = ApplicationLayout(plans={}, sources={"orders": 4}, repartition_topics=frozenset())
 
 
-def look(counts: dict[str, int] | TopicError, layout: Layout | None = LAYOUT) -> None:
+def look(counts: dict[str, int] | TopicError, layout: ApplicationLayout | None = LAYOUT) -> None:
     TopicWatch(cast(Any, Admin(counts)), lambda: layout).run()
 
 

@@ -10,7 +10,7 @@ import pytest
 from streamsapp import Serdes, Stores, StreamsBuilder, TaskId, TopicPartition, Topology
 from streamsapp.dsl.options import Consumed, Materialized, Produced
 from streamsapp.errors import TopicError
-from streamsapp.runtime.layout import Layout, make_layout
+from streamsapp.runtime.layout import ApplicationLayout, make_layout
 from streamsapp.topology.internal_topics import InternalTopic
 from streamsapp.topology.nodes import ProcessorNode
 from task_parts import Each, config, forwards, through
@@ -36,7 +36,7 @@ class FakeAdmin:
         self.created |= {topic.name: topic.partitions for topic in topics}
 
 
-def layout(topology: Topology, admin: FakeAdmin, **settings: Any) -> Layout:
+def layout(topology: Topology, admin: FakeAdmin, **settings: Any) -> ApplicationLayout:
     return make_layout(topology, config(**settings), cast(Any, admin))
 
 
@@ -166,7 +166,7 @@ def test_the_missing_topic_of_a_global_store_is_named() -> None:
     ],
 )
 def test_changes_of_source_topics_are_told_in_a_sentence(now: dict[str, int], told: str | None) -> None:
-    made = Layout(plans={}, sources={"a": 2, "b": 3}, repartition_topics=frozenset())
+    made = ApplicationLayout(plans={}, sources={"a": 2, "b": 3}, repartition_topics=frozenset())
 
     change = made.changes(now)
 
@@ -174,7 +174,7 @@ def test_changes_of_source_topics_are_told_in_a_sentence(now: dict[str, int], to
 
 
 def test_a_version_with_other_nodes_or_more_stores_can_take_over_from_one_without() -> None:
-    def counting(*, nodes: int = 1, totals: bool = False, topic: str = "lines") -> Layout:
+    def counting(*, nodes: int = 1, totals: bool = False, topic: str = "lines") -> ApplicationLayout:
         builder = StreamsBuilder()
         words = builder.stream(topic, consumed)
         for _ in range(nodes):

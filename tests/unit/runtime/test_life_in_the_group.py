@@ -13,19 +13,19 @@ from streamsapp.errors import FencedError, ProcessingError
 from streamsapp.kafka.producer import AbortableError, DeliveryTimeoutError
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
-from streamsapp.runtime import lifecycle
+from streamsapp.runtime import application_topics, streams_producer
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.layout import Layout
+from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.tasks.states import TaskRole
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
-NO_PLANS = Layout(plans={}, sources={}, repartition_topics=frozenset())
+NO_PLANS = ApplicationLayout(plans={}, sources={}, repartition_topics=frozenset())
 
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "AtLeastOnceProducer", FakeProducer)
-    monkeypatch.setattr(lifecycle, "ExactlyOnceProducer", FakeProducer)
+    monkeypatch.setattr(streams_producer, "AtLeastOnceProducer", FakeProducer)
+    monkeypatch.setattr(streams_producer, "ExactlyOnceProducer", FakeProducer)
 
 
 def joined(guarantee: str = "exactly_once", **assigned: Any) -> Life:
@@ -67,7 +67,7 @@ def test_tasks_are_given_up_when_they_are_committed_and_the_group_is_told() -> N
 
 def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and_gets_a_new_producer() -> None:
     it = joined()
-    old = it.life.producer
+    old = it.producer.client
     it.membership.news = [Lost("the session timed out")]
 
     with pytest.raises(FencedError, match="the session timed out") as lost:
@@ -78,7 +78,7 @@ def test_who_lost_its_place_in_the_group_closes_its_tasks_without_committing_and
 
     assert it.owned.closed == ["0_0", "0_1"]
     assert it.owned.revived == []
-    assert it.life.producer is not old
+    assert it.producer.client is not old
     assert it.life.may_commit
 
 
@@ -161,7 +161,7 @@ def test_a_warmup_replica_that_has_caught_up_is_told_and_after_a_while_again() -
 def test_drained_means_that_others_have_everything_or_that_nobody_is_there() -> None:
     it = joined(peers={"me": Peer(active=frozenset({FIRST, SECOND}))})
     assert not it.life.drained
-    it.life.layout = Layout(
+    it.life.layout = ApplicationLayout(
         plans=dict.fromkeys((FIRST, SECOND), cast(Any, None)), sources={}, repartition_topics=frozenset()
     )
 
@@ -184,14 +184,14 @@ def test_records_that_take_too_long_to_write_get_more_time() -> None:
 
     it.life.abort(DeliveryTimeoutError("slow"))
 
-    assert it.life._delivery_timeout == 10.0
+    assert it.producer._delivery_timeout == 10.0
 
 
 def test_the_group_is_joined_only_when_the_global_stores_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Life()
     restored = it.with_global_stores()
     made = SimpleNamespace(task_infos={}, repartition_topics=frozenset(), dead_letters=None)
-    monkeypatch.setattr(lifecycle, "make_layout", lambda *_: made)
+    monkeypatch.setattr(application_topics, "make_layout", lambda *_: made)
     monkeypatch.setattr(it.admin, "wait_for_broker", lambda given_up: None, raising=False)
     started: list[Any] = []
     monkeypatch.setattr(it.membership, "start", lambda *infos: started.append(infos), raising=False)

@@ -9,32 +9,32 @@ import pytest
 from lifecycle_parts import REPLACE, SHUT_DOWN, FakeProducer, Life
 from streamsapp import ClientState, TopicPartition
 from streamsapp.errors import ConfigError, FencedError, ProcessingError, StreamsError, TaskCorruptedError, TopicError
-from streamsapp.runtime import lifecycle
-from streamsapp.runtime.layout import Layout
-from streamsapp.runtime.lifecycle import PURGE_PERIOD
+from streamsapp.runtime import streams_producer
+from streamsapp.runtime.application_topics import PURGE_PERIOD
+from streamsapp.runtime.layout import ApplicationLayout
 
 
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "AtLeastOnceProducer", FakeProducer)
-    monkeypatch.setattr(lifecycle, "ExactlyOnceProducer", FakeProducer)
+    monkeypatch.setattr(streams_producer, "AtLeastOnceProducer", FakeProducer)
+    monkeypatch.setattr(streams_producer, "ExactlyOnceProducer", FakeProducer)
 
 
 def test_at_least_once_only_the_failed_task_starts_again() -> None:
     it = Life()
-    producer = it.life.producer
+    producer = it.producer.client
 
     it.fail(ProcessingError("boom"))
     assert it.life.may_commit
     it.life.advance(committing=False)
 
     assert it.owned.revived == ["0_1"]
-    assert it.life.producer is producer
+    assert it.producer.client is producer
 
 
 def test_under_exactly_once_all_tasks_start_again_with_a_new_producer() -> None:
     it = Life(guarantee="exactly_once")
-    old = cast(FakeProducer, it.life.producer)
+    old = cast(FakeProducer, it.producer.client)
     it.collector.add([("out", b"of the lost transaction", None, -1, None, None, 0, None)], epoch=0)
 
     it.fail(ProcessingError("boom"))
@@ -43,7 +43,7 @@ def test_under_exactly_once_all_tasks_start_again_with_a_new_producer() -> None:
 
     assert it.owned.revived == ["0_0", "0_1"]
     assert old.closed
-    new = cast(FakeProducer, it.life.producer)
+    new = cast(FakeProducer, it.producer.client)
     assert new is not old
     assert new.started
     assert len(it.collector) == 0
@@ -71,7 +71,7 @@ def test_a_lost_transaction_revives_all_tasks_without_asking_anybody() -> None:
 
     assert it.owned.revived == ["0_0", "0_1"]
     assert it.asked == []
-    assert cast(Any, it.life.producer).reports  # if the reason was a record, it will be named
+    assert cast(Any, it.producer.client).reports  # if the reason was a record, it will be named
 
 
 def test_a_failure_of_a_thread_without_a_task_revives_all_tasks() -> None:
@@ -156,7 +156,7 @@ def test_a_paused_application_stays_paused_when_its_tasks_are_revived() -> None:
 
 def test_consumed_records_of_repartition_topics_are_deleted_now_and_then() -> None:
     it = Life()
-    it.life.layout = Layout(plans={}, sources={}, repartition_topics=frozenset({"in"}))
+    it.life.layout = ApplicationLayout(plans={}, sources={}, repartition_topics=frozenset({"in"}))
     for task in it.owned.all.values():
         task._committed[TopicPartition("in", task.id.partition)] = 7
         task._committed[TopicPartition("users", task.id.partition)] = 9

@@ -105,6 +105,15 @@ class FakeLife:
         self.on_close()
 
 
+class FakeStreamsProducer:
+    def __init__(self, life: FakeLife) -> None:
+        self._life = life
+        self.client = life.producer
+
+    def new_commit(self, tasks: TaskManager) -> FakeCommit:
+        return self._life.make_commit()
+
+
 class FakeFeeder:
     full = False
 
@@ -133,6 +142,7 @@ class Loop:
         self.thread = PollingThread(
             "polling",
             cast(Any, self.life),
+            cast(Any, FakeStreamsProducer(self.life)),
             self.tasks,
             self.collector,
             cast(Any, self.feeder),

@@ -355,7 +355,7 @@ def test_the_first_snapshots_of_tasks_that_came_together_are_spread_over_the_int
 
 def test_a_task_that_keeps_nothing_on_disk_has_no_snapshots(owner: Owner, threads: Threads) -> None:
     stateless = SimpleNamespace(
-        id=TaskId(0, 5), stores=SimpleNamespace(families={}), plan=SimpleNamespace(all_changelogs={})
+        id=TaskId(0, 5), stores=SimpleNamespace(families={}), plan=SimpleNamespace(has_snapshots=lambda stores: False)
     )
 
     threads.snapshots.own(cast(Any, stateless))

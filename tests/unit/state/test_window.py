@@ -160,13 +160,17 @@ def test_a_deletion_that_was_reverted_is_made_by_the_next_commit(tmp_path: Path)
     database.close()
 
 
-def test_a_late_window_is_neither_written_nor_logged(stores: TaskStores) -> None:
+def test_a_late_window_is_not_read_and_one_of_a_dead_segment_is_not_logged(stores: TaskStores) -> None:
     store = stores.stores["w"]
     store.put("a", "new", 20 * MINUTE)
+    store.put("a", "of a dead segment", 10 * MINUTE - 1)
     store.put("a", "late", 10 * MINUTE)
     store.put("a", "just in time", 10 * MINUTE + 1)
+    assert store.fetch("a", 10 * MINUTE) is None
+    assert [start for start, _ in store.fetch("a", 0, 20 * MINUTE)] == [10 * MINUTE + 1, 20 * MINUTE]
     assert [key and key[1:9] for key, _, _ in commit(stores)] == [
         (20 * MINUTE).to_bytes(8, "big"),
+        (10 * MINUTE).to_bytes(8, "big"),
         (10 * MINUTE + 1).to_bytes(8, "big"),
     ]
 
@@ -182,7 +186,7 @@ def test_expired_records_are_not_restored_and_time_is_known_afterwards(stores: T
     restored(stores, 0, 30 * MINUTE, 5 * MINUTE, 25 * MINUTE)
     store = stores.stores["w"]
     assert [each.start_ms for each, _ in store.all()] == [25 * MINUTE, 30 * MINUTE]
-    store.put("a", "late", 20 * MINUTE)
+    store.put("a", "late", 20 * MINUTE - 1)
     assert stores.freeze() is None
 
 
@@ -204,7 +208,7 @@ def test_time_is_known_after_a_restart_without_restoring(tmp_path: Path) -> None
 
     again = opened(tmp_path, builder(Stores.persistent_window_store))
     assert list(again.stores["w"].all()) == [(Windowed("a", 30 * MINUTE, 31 * MINUTE), "x")]
-    again.stores["w"].put("a", "late", 20 * MINUTE)
+    again.stores["w"].put("a", "late", 20 * MINUTE - 1)
     assert again.freeze() is None
     again.close()
 

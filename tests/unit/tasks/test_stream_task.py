@@ -37,9 +37,8 @@ def with_store() -> Topology:
 
 LEGAL = {
     TaskState.CREATED: {TaskState.RESTORING, TaskState.CLOSED},
-    TaskState.RESTORING: {TaskState.RUNNING, TaskState.SUSPENDED, TaskState.CLOSED},
-    TaskState.RUNNING: {TaskState.SUSPENDED, TaskState.RESTORING, TaskState.CLOSED},
-    TaskState.SUSPENDED: {TaskState.RESTORING, TaskState.RUNNING, TaskState.CLOSED},
+    TaskState.RESTORING: {TaskState.RUNNING, TaskState.CLOSED},
+    TaskState.RUNNING: {TaskState.RESTORING, TaskState.CLOSED},
     TaskState.CLOSED: set(),
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from streamsapp.membership.assignor.group import Group, Kind
+from streamsapp.membership.assignor.group import EligibleTasks, Group
 from streamsapp.membership.assignor.model import AssignorSettings
 from streamsapp.membership.assignor.shares import Shares, fair_shares
 from streamsapp.record import TaskId
@@ -58,7 +58,7 @@ class Actives:
         lag = self._group.replicas[task].get(m)
         return inf if lag is None else lag
 
-    def _place(self, kind: Kind) -> None:
+    def _place(self, kind: EligibleTasks) -> None:
         size = len(self.load)
         self._own = [[] for _ in range(size)]
         self._count = [0] * size
@@ -71,7 +71,7 @@ class Actives:
             self._balance(kind)
         self.load = [load + count for load, count in zip(self.load, self._count, strict=True)]
 
-    def _keep(self, kind: Kind) -> list[TaskId]:
+    def _keep(self, kind: EligibleTasks) -> list[TaskId]:
         """Owners that stay keep what they have; the other tasks, those with the least choice first."""
         staying = kind.staying
         homeless = []
@@ -87,7 +87,7 @@ class Actives:
         homeless.sort(key=lambda task: (ready[task], len(self._group.on_disk.get(task, ())) or len(staying), task))
         return homeless
 
-    def _share(self, kind: Kind) -> None:
+    def _share(self, kind: EligibleTasks) -> None:
         self._shares = fair_shares(len(kind.tasks), kind.home, self._group.weight, self.load, self._count)
         for m in kind.members:
             self._press(m)
@@ -96,7 +96,7 @@ class Actives:
         full = self._count[m] >= self._shares.most[m]
         self._pressure[m] = (self.load[m] + self._count[m] + 1) / self._group.weight[m] + full * _FULL
 
-    def _settle(self, task: TaskId, kind: Kind) -> None:
+    def _settle(self, task: TaskId, kind: EligibleTasks) -> None:
         """Find a member for a task without one, or whose owner leaves."""
         ready = self._caught_up(task, kind) if kind.stateful else kind.members
         target = self._best(task, ready) if ready else self._best_to_restore(task, kind)
@@ -112,7 +112,7 @@ class Actives:
             self.running[task] = owner
             self.waiting.append(Move(task, target, urgent=True))
 
-    def _caught_up(self, task: TaskId, kind: Kind) -> list[int]:
+    def _caught_up(self, task: TaskId, kind: EligibleTasks) -> list[int]:
         caught_up, replicas = self._settings.caught_up, self._group.replicas[task]
         return [m for m, lag in replicas.items() if caught_up(lag) and m in kind.staying]
 
@@ -123,7 +123,7 @@ class Actives:
             return min(ready, key=pressure.__getitem__)
         return min(ready, key=lambda m: (pressure[m], self.lag(task, m), m))
 
-    def _best_to_restore(self, task: TaskId, kind: Kind) -> int:
+    def _best_to_restore(self, task: TaskId, kind: EligibleTasks) -> int:
         """Who has the least to restore: a known lag counts for more than load, old state only between equals."""
         pressure, replicas = self._pressure, self._group.replicas[task]
         known = [m for m, lag in replicas.items() if lag is not None and m in kind.staying]
@@ -133,7 +133,7 @@ class Actives:
         fitting = [m for m in started if pressure[m] < _FULL]
         return min(fitting or kind.members, key=lambda m: (pressure[m], m))
 
-    def _balance(self, kind: Kind) -> None:
+    def _balance(self, kind: EligibleTasks) -> None:
         """Move what is above a member's share to members below theirs, first where the least is to be restored."""
         quota, count = self._shares.quota, self._count
         above = [m for m in kind.members if count[m] > quota[m]]
@@ -172,7 +172,9 @@ class Actives:
             if m in missing
         )
 
-    def _move_anything(self, excess: dict[int, int], missing: dict[int, int], moved: set[TaskId], kind: Kind) -> None:
+    def _move_anything(
+        self, excess: dict[int, int], missing: dict[int, int], moved: set[TaskId], kind: EligibleTasks
+    ) -> None:
         """The rest, so that no member gets most of its tasks from one sub-topology."""
         left = {source: _by_subtopology(self._own[source], moved) for source in excess}
         for target in sorted(missing, key=lambda m: (-missing[m], m)):
@@ -192,7 +194,7 @@ class Actives:
                 excess[source] -= 1
                 self._move(task, source, target, kind)
 
-    def _move(self, task: TaskId, source: int, target: int, kind: Kind) -> None:
+    def _move(self, task: TaskId, source: int, target: int, kind: EligibleTasks) -> None:
         self._count[source] -= 1
         self._count[target] += 1
         ready = not kind.stateful or self._settings.caught_up(self._group.replicas[task].get(target))

@@ -18,7 +18,7 @@ from streamsapp.record import TaskId
 
 
 @dataclass
-class Kind:
+class EligibleTasks:
     """Tasks that the same members may run, all with state or all without; each kind is balanced by itself."""
 
     stateful: bool
@@ -118,9 +118,9 @@ class Group:
         everybody_leaves = all(state.draining for state in self.states)
         return frozenset(self.hosts[m] for m in members if everybody_leaves or not self.states[m].draining)
 
-    def _sort_into_kinds(self) -> list[Kind]:
+    def _sort_into_kinds(self) -> list[EligibleTasks]:
         running = self._running_versions()
-        kinds: dict[tuple[tuple[int, ...], tuple[int, ...], bool], Kind] = {}
+        kinds: dict[tuple[tuple[int, ...], tuple[int, ...], bool], EligibleTasks] = {}
         for task in sorted(set().union(*(version.definitions for version in self._versions))):
             choice = _Choice(task, self._versions, running, self._hosts_needed)
             definition = choice.made(self.claims.get(task, ()))
@@ -146,12 +146,14 @@ class Group:
             for task in self.states[m].active
         }
 
-    def _kind(self, stateful: bool, fitting: Iterable[int], home: Iterable[int]) -> Kind:
+    def _kind(self, stateful: bool, fitting: Iterable[int], home: Iterable[int]) -> EligibleTasks:
         knowing = tuple(sorted(m for v in fitting for m in self._versions[v].members))
         staying = tuple(m for m in knowing if not self.states[m].draining)
         members = staying or knowing
         at_home = {m for v in home for m in self._versions[v].members}
-        return Kind(stateful, members, tuple(m for m in members if m in at_home) or members, frozen=not staying)
+        return EligibleTasks(
+            stateful, members, tuple(m for m in members if m in at_home) or members, frozen=not staying
+        )
 
     def _knows(self, m: int, task: TaskId) -> bool:
         if task not in self._definition:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streamsapp.membership.assignor.actives import Actives
-from streamsapp.membership.assignor.group import Group, Kind
+from streamsapp.membership.assignor.group import EligibleTasks, Group
 from streamsapp.membership.assignor.model import AssignorSettings
 from streamsapp.membership.assignor.shares import fair_shares
 from streamsapp.record import TaskId
@@ -25,7 +25,7 @@ _SAME_PAIR = 1 << 20
 class _Need:
     """What a task's standbys depend on."""
 
-    kind: Kind
+    kind: EligibleTasks
     #: Who runs the task, or will once its owner has given it up.
     active: int
     #: Who has a replica, the member that gives the task up included.

@@ -86,10 +86,10 @@ class Restores:
     def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
         """Only what a changelog continues is worth a snapshot. A task without any may have had a bootstrap still, which
         says where it goes on."""
-        if not (has_snapshots(task) or task.role is TaskRole.ACTIVE):
+        if not (task.plan.has_snapshots(task.stores) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)
-        prepare = self._prepare if has_snapshots(task) else self._look_for_inputs
+        prepare = self._prepare if task.plan.has_snapshots(task.stores) else self._look_for_inputs
         job = Job(partial(self._run, prepare, task, done), after=self._jobs.get(task.id))
         self._jobs[task.id] = job
         self.workers.submit(job, _FOR_ACTIVE if task.role is TaskRole.ACTIVE else _FOR_REPLICA)
@@ -116,7 +116,7 @@ class Restores:
         self.damage.note(task.id, error, self.local(task.id).directory / DATABASE, self.snapshots.get(task.id))
 
     def handed_over(self, task: StreamTask) -> None:
-        if has_snapshots(task):
+        if task.plan.has_snapshots(task.stores):
             self.local(task.id).write_epoch(None)
 
     # ---- threads of its own ------------------------------------------------------------------------------------
@@ -346,11 +346,6 @@ class _Progress:
 
     def pause(self) -> None:
         self._job.cancelled.wait(PAUSE)
-
-
-def has_snapshots(task: StreamTask) -> bool:
-    """Whether a task has anything on disk that a changelog continues."""
-    return not task.stores.families.keys().isdisjoint(task.plan.all_changelogs)
 
 
 def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:

@@ -37,7 +37,7 @@ class Entry(Generic[T]):
     well: bool = field(default=True)
 
 
-class Schedule(Generic[T]):
+class SnapshotSchedule(Generic[T]):
     """Tasks by id, each with its next turn."""
 
     def __init__(self, clock: Clock) -> None:

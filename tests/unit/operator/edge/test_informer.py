@@ -11,7 +11,7 @@ import pytest
 from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
 from streamsapp_operator.children.names import NAME_LABEL
-from streamsapp_operator.kube import Gone, Kind, Object, Unavailable
+from streamsapp_operator.kube import Gone, Object, ResourceKind, Unavailable
 from streamsapp_operator.kube.cache import Cache, ObjectPlace
 from streamsapp_operator.kube.informer import Informer, Watched
 from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
@@ -19,9 +19,9 @@ from streamsapp_operator.loop import Key
 from streamsapp_operator.model.actions import ApplyChildren, Evict, SetBudget
 from streamsapp_operator.model.status import AppStatus, RolloutStatus, Tasks
 from streamsapp_operator.pace import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, Spare, motion
+from streamsapp_operator.reconcile import takes_pods
 from streamsapp_operator.shared_informers import make_cache, waking
 from streamsapp_operator.steady_clock import SteadyClock
-from streamsapp_operator.turn import takes_pods
 
 
 def pod(name: str, version: int, app: str = "a", **more: Any) -> Object:
@@ -41,11 +41,13 @@ class ScriptedClient(MemoryApi):
         self.told: queue.Queue[tuple[str, Object] | Exception | None] = queue.Queue()
         self.watched_from: list[str] = []
 
-    def list_at(self, kind: Kind, namespace: str | None, labels: str | None, *, metadata_only: bool = False) -> Any:
+    def list_at(
+        self, kind: ResourceKind, namespace: str | None, labels: str | None, *, metadata_only: bool = False
+    ) -> Any:
         return self.listed, self.version
 
     def watch(
-        self, kind: Kind, namespace: str | None, labels: str | None, version: str, seconds: int,
+        self, kind: ResourceKind, namespace: str | None, labels: str | None, version: str, seconds: int,
         *, metadata_only: bool = False,
     ) -> Iterator[tuple[str, Object]]:  # fmt: skip
         self.watched_from.append(version)

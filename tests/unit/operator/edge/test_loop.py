@@ -25,9 +25,9 @@ from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.pace import IDLE_SECONDS, PERIOD, Pace
 from streamsapp_operator.plan import ReconcilePlan
+from streamsapp_operator.reconcile import FIGURES_SECONDS, Tools
 from streamsapp_operator.shared_informers import make_cache
 from streamsapp_operator.steady_clock import SteadyClock
-from streamsapp_operator.turn import FIGURES_SECONDS, Tools
 
 APP: dict[str, Any] = {
     "apiVersion": "streamsapp.dev/v1alpha1",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamsapp.errors import ConfigError
+from streamsapp.log_format import JsonFormatter
 from streamsapp_operator.kube.errors import (
     ApiError,
     Conflict,
@@ -21,7 +22,7 @@ from streamsapp_operator.kube.errors import (
     Unavailable,
     error_of,
 )
-from streamsapp_operator.logs import JsonFormatter, Seldom
+from streamsapp_operator.logs import Seldom
 from streamsapp_operator.pod_tokens import tokens
 from streamsapp_operator.settings import parse
 from streamsapp_operator.status_comparison import without_figures

@@ -11,7 +11,7 @@ from kubernetes import client
 
 from kubectl_parts import NOW, pod_document
 from streamsapp_operator.kube.errors import Forbidden
-from streamsapp_operator.kube.kinds import Kind
+from streamsapp_operator.kube.kinds import ResourceKind
 from streamsapp_operator.plugin import cluster
 from streamsapp_operator.plugin.errors import PluginError
 from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError
@@ -30,7 +30,7 @@ class FakeClient:
     def __init__(self, found: dict[str, Any] | None) -> None:
         self.found = found
 
-    def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+    def get(self, kind: ResourceKind, namespace: str, name: str) -> dict[str, Any] | None:
         assert (kind.name, name) == ("Secret", "wordcount-http")
         if self.found == {}:
             raise Forbidden("get secrets")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamsapp_operator.watching import WatchAge
+from streamsapp_operator.watch_health import WatchAge
 
 APP = ("streamsapps", "ns", "app")
 POD = ("pods", "ns", "app-0")

@@ -1,4 +1,4 @@
-"""One turn of an application's loop: observe → plan → write the status → act.
+"""One reconcile of an application: observe → plan → write the status → act.
 
 Called on the thread of the loop, which owns it and sees to what is raised: ``ApiError`` when the API server says no.
 """
@@ -21,7 +21,7 @@ from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, ObservedState, Trouble
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
 from streamsapp_operator.observe import Look, Observer, PodAsker
-from streamsapp_operator.observe.look import Reader
+from streamsapp_operator.observe.look import ObjectReader
 from streamsapp_operator.pace import Spare
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
@@ -65,12 +65,12 @@ class Tools:
     figure_writes: Spare = field(default_factory=lambda: Spare(FIGURE_WRITES_PER_SECOND))
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> ObjectReader:
         return self.client if self.cache is None else self.cache
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class Reconciled:
     """What a turn came to."""
 
     #: The application, as it was written last.
@@ -79,7 +79,7 @@ class Turned:
     wanted_replicas: int | None
 
 
-class App:
+class AppReconciler:
     """One application, from when it is seen until it is gone; one that is made anew under its name is another."""
 
     def __init__(self, tools: Tools, uid: str) -> None:
@@ -94,7 +94,7 @@ class App:
         #: Of the last turn, until one does all it wants.
         self.trouble: Trouble | None = None
 
-    def turn(self, document: Object, progress: Callable[[], None]) -> Turned | None:
+    def turn(self, document: Object, progress: Callable[[], None]) -> Reconciled | None:
         """``document`` is the application as it was read a moment ago; ``None``: it is being deleted, and was let go.
         ``progress`` is called after every part."""
         finalizers = document["metadata"].get("finalizers") or ()
@@ -116,7 +116,7 @@ class App:
         progress()
         case = ActionContext(asked, document, look, subject(document, planned.status), known)
         self._actor.act(planned.actions, case, lambda _: progress())
-        return Turned(
+        return Reconciled(
             document, planned.status, asked.wanted.replicas if isinstance(asked.wanted, DesiredState) else None
         )
 
@@ -172,7 +172,7 @@ class App:
 class _CodeMap:
     """The ConfigMap that code comes from, read again when it has changed."""
 
-    def __init__(self, client: Client, reader: Reader) -> None:
+    def __init__(self, client: Client, reader: ObjectReader) -> None:
         self._client = client
         self._reader = reader
         #: Of the one that was looked for last.
@@ -198,7 +198,7 @@ def _version(document: Object) -> tuple[str, str]:
     return document["metadata"]["uid"], document["metadata"]["resourceVersion"]
 
 
-def told_of(client: Client, namespace: str, name: str, trouble: Trouble, now: float) -> None:
+def write_trouble(client: Client, namespace: str, name: str, trouble: Trouble, now: float) -> None:
     """Write into the status that a turn failed, which wrote nothing itself, or what it then could not do."""
     document = read_app(client, namespace, name)
     if document is None or "deletionTimestamp" in document["metadata"]:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from streamsapp_operator.kube import ApiError, Client, Kind
+from streamsapp_operator.kube import ApiError, Client, ResourceKind
 from streamsapp_operator.kube.kinds import STREAMS_APP
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -113,7 +113,7 @@ class Lister(threading.Thread):
     def stop(self) -> None:
         self._stopping.set()
 
-    def _versions(self, kind: Kind) -> dict[ObjectKey, str]:
+    def _versions(self, kind: ResourceKind) -> dict[ObjectKey, str]:
         return {
             key_of(kind, found["metadata"]): found["metadata"]["resourceVersion"]
             for namespace in self._namespaces
@@ -121,6 +121,6 @@ class Lister(threading.Thread):
         }
 
 
-def key_of(kind: Kind, metadata: Mapping[str, str]) -> ObjectKey:
+def key_of(kind: ResourceKind, metadata: Mapping[str, str]) -> ObjectKey:
     """Of an object with this metadata."""
     return kind.plural, metadata["namespace"], metadata["name"]

@@ -1,0 +1,201 @@
+"""``CogroupedKStream``: several grouped streams that are aggregated into one table (KIP-150).
+
+User code calls this while it builds a program, on its own thread; functions given here run on processing threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Generic, TypeVar, overload
+
+from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.grouping import Grouping
+from streamsapp.dsl.handle import Place
+from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.nodes import ProcessorGraphNode
+from streamsapp.dsl.operators.aggregate import Aggregate
+from streamsapp.dsl.operators.session_aggregate import SessionAggregate
+from streamsapp.dsl.operators.table_views import SessionView, StoredView, WindowedView
+from streamsapp.dsl.options import Materialized, Named, table_options
+from streamsapp.dsl.session_windowed import session_key_serde
+from streamsapp.dsl.stores import TableStore, session_store, table_store, window_store
+from streamsapp.dsl.tables import AggregatedTable, MakeStored, MakeStoredView, MergedTable
+from streamsapp.dsl.time_windowed import time_aggregate, time_key_serde
+from streamsapp.dsl.windows import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+    require_windows,
+)
+from streamsapp.errors import TopologyError
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.topology.java_names import JavaNames
+
+K = TypeVar("K")
+VR = TypeVar("VR")
+
+#: ``(key, value, aggregate) -> aggregate``
+_Aggregator = Callable[[Any, Any, Any], Any]
+
+_AGGREGATE = "COGROUPKSTREAM-AGGREGATE-"
+_MERGE = "COGROUPKSTREAM-MERGE-"
+
+
+class Cogroup:
+    """Grouped streams, each with its aggregator. A stream that is given twice has the aggregator given last."""
+
+    def __init__(self, aggregators: dict[Grouping, _Aggregator]) -> None:
+        self.aggregators = aggregators
+        first = next(iter(aggregators))
+        self.names = first.names
+        #: Serves where the table's options have none.
+        self.key_serde: AnySerde | None = first.key_serde
+
+    def with_group(self, grouping: Grouping, aggregator: _Aggregator) -> Cogroup:
+        """The same with one stream more; ``TopologyError`` where it cannot belong to it."""
+        if grouping.place.graph is not next(iter(self.aggregators)).place.graph:
+            raise TopologyError("cogroup: the other stream comes from another StreamsBuilder; build both with one")
+        return Cogroup({**self.aggregators, grouping: aggregator})
+
+    def table(
+        self,
+        name: str | None,
+        store: TableStore,
+        make: Callable[[_Aggregator], MakeStored],
+        view: MakeStoredView,
+        key_serde: AnySerde | None,
+        closes_after_ms: int | None = None,
+    ) -> KTable[Any, Any]:
+        """The table that all of them write, each with an operator of its own."""
+        if store.emit_at_commit:
+            raise TopologyError(
+                "cogroup: Materialized(emit='commit') is for tables with one operator; leave it out, or merge the "
+                "streams and aggregate what comes of it"
+            )
+        places = [grouping.repartitioned(store.name) for grouping in self.aggregators]
+        graph = places[0].graph
+        tables, nodes = [], []
+        for number, (place, aggregator) in enumerate(zip(places, self.aggregators.values(), strict=True)):
+            table = AggregatedTable(store, make(aggregator), view)
+            node = ProcessorGraphNode(self.names.named(name, _AGGREGATE, f"-cogroup-agg-{number}"), table)
+            node.closes_after_ms = closes_after_ms
+            graph.add(node, place.node)
+            tables.append(table)
+            nodes.append(node)
+        merged = MergedTable(tables)
+        merge = ProcessorGraphNode(self.names.named(name, _MERGE, "-cogroup-merge"), merged)
+        graph.add(merge, *nodes)
+        if len(places) > 1:
+            graph.copartition(*(place.node for place in places))
+        return KTable(Place(graph, merge, merge.name, key_serde, store.value_serde), merged)
+
+
+class CogroupedKStream(JavaNames, Generic[K, VR]):
+    """Grouped streams that are aggregated into one table. Records without key or value count in no group."""
+
+    def __init__(self, cogroup: Cogroup) -> None:
+        self._cogroup = cogroup
+
+    def cogroup(self, grouped: Any, aggregator: Callable[[K, Any, VR], VR | None]) -> CogroupedKStream[K, VR]:
+        """The same with another ``KGroupedStream``, whose values ``aggregator(key, value, aggregate)`` folds."""
+        require_arity("cogroup", aggregator, "key", "value", "aggregate")
+        grouping = getattr(grouped, "grouping", None)
+        if not isinstance(grouping, Grouping):
+            raise TopologyError(f"cogroup: {grouped!r} is no KGroupedStream; use cogroup(stream.group_by_key(), ...)")
+        return CogroupedKStream(self._cogroup.with_group(grouping, aggregator))
+
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, VR]: ...
+
+    @overload
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | UnlimitedWindows
+    ) -> TimeWindowedCogroupedKStream[K, VR]: ...
+
+    def windowed_by(
+        self, windows: TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
+    ) -> TimeWindowedCogroupedKStream[K, VR] | SessionWindowedCogroupedKStream[K, VR]:
+        """The same, to be aggregated per key and window. ``TopologyError`` for what is no window definition."""
+        require_windows(windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedCogroupedKStream(self._cogroup, windows)
+        return TimeWindowedCogroupedKStream(self._cogroup, windows)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VR],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[K, VR]:
+        """Folds the values of each key, each stream's with its own aggregator. ``None`` deletes the aggregate."""
+        require_arity("aggregate's initializer", initializer)
+        name, materialized = table_options("aggregate", options, named, materialized)
+        cogroup = self._cogroup
+        store = table_store(cogroup.names, _AGGREGATE, materialized, cogroup.key_serde, None)
+        return cogroup.table(name, store, partial(partial, Aggregate, initializer), StoredView, store.key_serde)
+
+
+class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
+    """Grouped streams that are aggregated into one table per key and time window."""
+
+    def __init__(self, cogroup: Cogroup, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> None:
+        self._cogroup = cogroup
+        self._windows = windows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VR],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[Windowed[K], VR]:
+        """Folds the values of each key and window, each stream's with its own aggregator. ``None`` deletes the
+        aggregate."""
+        require_arity("aggregate's initializer", initializer)
+        name, materialized = table_options("aggregate", options, named, materialized)
+        cogroup, windows, emit = self._cogroup, self._windows, EmitStrategy.WINDOW_UPDATE
+        store = window_store(cogroup.names, _AGGREGATE, materialized, cogroup.key_serde, None, windows, emit)
+        make = partial(time_aggregate, windows, emit, initializer)
+        key_serde = time_key_serde(store, windows)
+        return cogroup.table(name, store, make, WindowedView, key_serde, windows.grace_ms)
+
+
+class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
+    """Grouped streams that are aggregated into one table per key and session."""
+
+    def __init__(self, cogroup: Cogroup, windows: SessionWindows) -> None:
+        self._cogroup = cogroup
+        self._windows = windows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VR],
+        merger: Callable[[K, VR, VR], VR],
+        *options: Named | str | Materialized[K, VR],
+        named: Named | str | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[Windowed[K], VR]:
+        """Folds the values of each key and session, each stream's with its own aggregator; ``merger(key, aggregate,
+        other)`` makes one aggregate of those of sessions that come together. ``None`` deletes the aggregate."""
+        require_arity("aggregate's initializer", initializer)
+        require_arity("aggregate's merger", merger, "key", "aggregate", "other")
+        name, materialized = table_options("aggregate", options, named, materialized)
+        cogroup, windows, emit = self._cogroup, self._windows, EmitStrategy.WINDOW_UPDATE
+        store = session_store(cogroup.names, _AGGREGATE, materialized, cogroup.key_serde, None, windows, emit)
+
+        def make(aggregator: _Aggregator) -> MakeStored:
+            return partial(SessionAggregate, windows, emit, initializer, aggregator, merger)
+
+        open_ms = windows.gap_ms + windows.grace_ms
+        return cogroup.table(name, store, make, SessionView, session_key_serde(store), open_ms)
+
+
+def cogrouped(grouping: Grouping, aggregator: _Aggregator) -> CogroupedKStream[Any, Any]:
+    """A cogroup of one stream so far."""
+    require_arity("cogroup", aggregator, "key", "value", "aggregate")
+    return CogroupedKStream(Cogroup({grouping: aggregator}))

@@ -1,0 +1,85 @@
+"""Joins the changes of one table with the rows of another; the changes of both sides are merged into the joined table.
+
+Bound on the polling thread when a task is created; pushed on a processing thread. A change costs one look-up in the
+other table, and a write where the joined table has a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.dsl.operators.aggregate import StoredTableOperator
+from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.table_views import TableView
+from streamsapp.dsl.operators.tables import NULL_KEY
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+from streamsapp.state.key_value import KeyValueStoreImpl
+
+
+@dataclass
+class JoinTables(Operator):
+    """One side of a join: ``joiner(row, other row)`` gives the joined row.
+
+    A joined row needs a row of this side where ``row_required``, of the other side where ``other_required``, and one of
+    them in any case. The result has the later timestamp of both rows.
+    """
+
+    other: TableView
+    joiner: Callable[[Any, Any], Any]
+    row_required: bool
+    other_required: bool
+    send_old_values: bool
+
+    def bind(self, context: NodeContext) -> Push:
+        get_other, joiner, send_old_values = self.other.bind(context), self.joiner, self.send_old_values
+        row_required, other_required = self.row_required, self.other_required
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None:
+                dropped(NULL_KEY)
+                return
+            new, old = change
+            try:
+                other, other_at = get_other(key)
+                if other is None and (other_required or (new is None and old is None)):
+                    return
+                needs_row = row_required or other is None
+                new = None if new is None and needs_row else joiner(new, other)
+                old = None if not send_old_values or (old is None and needs_row) else joiner(old, other)
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            forward(key, (new, old), max(other_at, timestamp), headers)
+
+        return push
+
+    def close(self) -> None:
+        self.other.close()
+
+
+class StoreJoined(StoredTableOperator):
+    """Keeps the joined table. Old values come with the changes, for the commit from the store."""
+
+    def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored, on_error = store.from_stored, store.to_stored, context.on_error
+        emit_at_commit = self._emit_at_commit
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            new, old = change
+            try:
+                key_bytes = key_bytes_of(key)
+                new_stored = None if new is None else to_stored(key, new)
+                if emit_at_commit:
+                    old = from_stored(read(key_bytes)[0])
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            write(key_bytes, new_stored, timestamp)
+            update(key, key_bytes, new, old, timestamp, headers)
+
+        return push

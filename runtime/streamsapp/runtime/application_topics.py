@@ -1,0 +1,50 @@
+"""The topics of the application: waited for and looked up when an instance starts, purged while it runs.
+
+Called on the polling thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.runtime.layout import ApplicationLayout, make_layout
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.topology.builder import Topology
+
+#: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
+PURGE_PERIOD = 30.0
+
+
+class ApplicationTopics:
+    """Source, sink and internal topics."""
+
+    def __init__(self, topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> None:
+        self._topology = topology
+        self._config = config
+        self._admin = admin
+        self._next_purge = 0.0
+
+    @property
+    def application_id(self) -> str:
+        """Whose topics they are."""
+        return self._config.application_id
+
+    def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
+        """Return when a broker answers, or when ``given_up()``."""
+        self._admin.wait_for_broker(given_up)
+
+    def look_up(self) -> ApplicationLayout:
+        """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``."""
+        return make_layout(self._topology, self._config, self._admin)
+
+    def purge(self, layout: ApplicationLayout | None, tasks: Iterable[StreamTask], now: float) -> None:
+        """Let the broker drop what was consumed from repartition topics, now and then (``now``: monotonic seconds)."""
+        if layout is None or not layout.repartition_topics or now < self._next_purge:
+            return
+        self._next_purge = now + PURGE_PERIOD
+        consumed = {each: at for task in tasks for each, at in task.committed_offsets.items()}
+        self._admin.delete_records(
+            {each: at for each, at in consumed.items() if each.topic in layout.repartition_topics}
+        )

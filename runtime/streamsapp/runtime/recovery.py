@@ -1,0 +1,109 @@
+"""Which tasks start again from the last commit after a failure, and with which producer.
+
+Called on the polling thread. Failures are noted as they come; ``revive`` is called once no commit is under way, because
+one that is still needs the frozen writes of tasks that failed after they ended their epoch.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.errors import StreamsError, TaskCorruptedError
+from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.streams_producer import StreamsProducer
+from streamsapp.runtime.tasks_life import TasksLife
+from streamsapp.tasks.states import TaskRole
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+
+#: How long to wait for the threads to let go of their tasks before reviving them, in seconds.
+STANDSTILL = 30.0
+
+
+class SinceLastCommit(enum.Enum):
+    """What is known of everything that was sent since the last commit."""
+
+    #: It can be committed.
+    SOUND = "sound"
+    #: It is lost: all tasks go on from the last commit, with a new producer.
+    LOST = "lost"
+    #: It is lost, and other instances run the tasks.
+    TAKEN_OVER = "taken over"
+
+
+class Recovery:
+    """Remembers what failed, and starts it again."""
+
+    def __init__(
+        self,
+        life: TasksLife,
+        tasks: TaskManager,
+        collector: RecordCollector,
+        producer: StreamsProducer,
+        restoration: RestorationThread,
+        *,
+        exactly_once: bool,
+    ) -> None:
+        self._life = life
+        self._tasks = tasks
+        self._collector = collector
+        self._producer = producer
+        self._restoration = restoration
+        self._exactly_once = exactly_once
+        self._sent = SinceLastCommit.SOUND
+        self._failed: list[StreamTask] = []
+        self._corrupted: list[StreamTask] = []
+
+    @property
+    def sound(self) -> bool:
+        """Whether what was sent since the last commit can be committed."""
+        return self._sent is SinceLastCommit.SOUND
+
+    def task_failed(self, task: StreamTask) -> None:
+        """Under exactly once a failed task takes the transaction with it; a replica has no part in it."""
+        self._failed.append(task)
+        if self._exactly_once and task.role is TaskRole.ACTIVE:
+            self.lost()
+
+    def task_corrupted(self, task: StreamTask, error: TaskCorruptedError) -> None:
+        """Its state is wiped. What it sent since the last commit is in the open transaction."""
+        self._restoration.damaged(task, error)
+        self._corrupted.append(task)
+        if self._exactly_once and task.initialized:
+            self.lost()
+
+    def lost(self) -> None:
+        """All tasks start again from the last commit."""
+        if self.sound:
+            self._sent = SinceLastCommit.LOST
+
+    def taken_over(self) -> None:
+        """Other instances run the tasks: here they stop without committing."""
+        self._sent = SinceLastCommit.TAKEN_OVER
+
+    def revive(self) -> None:
+        """Start again what failed."""
+        corrupted, self._corrupted = self._corrupted, []
+        self._life.revive(corrupted, wipe=True)
+        if not self.sound:
+            self._revive_all()
+        elif self._failed:
+            failed, self._failed = self._failed, []
+            self._life.revive(failed)
+
+    def _revive_all(self) -> None:
+        if not self._tasks.stand_still(STANDSTILL):
+            raise StreamsError("tasks did not stop to be revived; a processor hangs")
+        self._producer.close()
+        self._collector.reset(self._tasks.abandon_commit())
+        taken_over = self._sent is SinceLastCommit.TAKEN_OVER
+        if taken_over:
+            # Before the producer is started, which may take long.
+            self._life.close(self._life.active)
+            self._sent = SinceLastCommit.LOST
+        self._producer.replace()
+        if not taken_over:
+            self._life.revive(self._life.active)
+        self._failed, self._sent = [], SinceLastCommit.SOUND
+        self._tasks.go_on()

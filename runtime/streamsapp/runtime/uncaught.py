@@ -1,0 +1,45 @@
+"""The answer to an exception that nothing else handled: the uncaught exception handler's, within limits.
+
+Called on the polling thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from streamsapp.errors import FencedError, ProcessorHangsError, TopicError, UserInputError
+from streamsapp.remote.object_store import UnfitObjectStoreError
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.listeners import UncaughtExceptionHandler, UncaughtExceptionResponse
+
+log = logging.getLogger(__name__)
+
+#: No handler is asked: starting again would fail again, wait for a thread that never returns, or take over from who
+#: took over from us.
+_FINAL = (UserInputError, TopicError, FencedError, ProcessorHangsError, UnfitObjectStoreError)
+
+
+class UncaughtExceptions:
+    """Asks the handler (KIP-671)."""
+
+    def __init__(self, handler: Callable[[], UncaughtExceptionHandler], global_thread: str | None) -> None:
+        """``handler`` gives the one that is set now; ``global_thread`` is the name of a thread that nobody replaces."""
+        self._handler = handler
+        self._global_thread = global_thread
+
+    def answer(self, failure: ThreadFailure) -> UncaughtExceptionResponse:
+        """The instance ends where the handler is not asked, raises, or wants what cannot be done."""
+        error = failure.error
+        if isinstance(error, _FINAL) or not isinstance(error, Exception):
+            log.error("%s failed: %s", failure.thread, error)
+            return UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        try:
+            response = self._handler()(error)
+        except Exception:
+            log.exception("the uncaught exception handler raised; the instance shuts down")
+            return UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        if response is UncaughtExceptionResponse.REPLACE_THREAD and failure.thread == self._global_thread:
+            log.warning("the global thread cannot be replaced; the instance shuts down")
+            return UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        return response
