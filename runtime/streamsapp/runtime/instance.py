@@ -1,4 +1,4 @@
-"""``StreamsRuntime``: one runtime instance, what a pod runs (seed 000).
+"""``StreamsRuntime``: one runtime instance, what a pod runs (Kafka Streams threading proposal).
 
 Made and closed by the application on any of its threads. What it consists of is put together in ``parts.py``:
 

@@ -1,4 +1,4 @@
-"""The polling thread: the only one that touches the main consumer, the producer and the membership (seed 000).
+"""The polling thread: the only one that touches the main consumer, the producer and the membership (Kafka Streams threading proposal).
 
 One pass of its loop:
 

@@ -1,6 +1,6 @@
 """A processing thread: takes a task, runs it for a time slice, gives it back. Never touches a Kafka client.
 
-The only callers of user code (seed 000). Whatever a task raises goes to the exception queue, which the polling thread
+The only callers of user code (Kafka Streams threading proposal). Whatever a task raises goes to the exception queue, which the polling thread
 reads; the thread itself goes on with the other tasks.
 """
 

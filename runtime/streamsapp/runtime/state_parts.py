@@ -32,7 +32,7 @@ from streamsapp.topology.builder import Topology
 
 
 class StateParts:
-    """The state manager (seed 000), put together."""
+    """The state manager (Kafka Streams threading proposal), put together."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which ready task a free processing thread takes next (seed 000: the most buffered records first; pluggable).
+"""Which ready task a free processing thread takes next (Kafka Streams threading proposal: the most buffered first).
 
 Called by the task manager, under its lock, on a processing thread.
 """

@@ -161,7 +161,7 @@ class StreamTask:
         self.state = target
 
     def recycled(self, role: TaskRole) -> StreamTask:
-        """The same task in another role: its stores stay open, all else begins anew (seed 000).
+        """The same task in another role: its stores stay open, all else begins anew (Kafka Streams threading proposal).
 
         User code is closed and no thread holds the task. Writes that were not committed are dropped.
         """
