@@ -1,4 +1,4 @@
-"""The commit: all tasks at once (Kafka Streams threading proposal), without stopping them (docs/decisions/0001-rolling-epochs.md).
+"""The commit: all tasks at once, without stopping them (docs/decisions/0001-rolling-epochs.md).
 
 Runs on the polling thread as a generator that is advanced between fetches, so that input keeps flowing meanwhile:
 

@@ -1,7 +1,8 @@
 """The modules and threads of one started instance, put together.
 
 Made by :class:`~streamsapp.runtime.instance.StreamsRuntime` when it starts, on the application's thread. Per instance
-there is one main consumer, one restore consumer, one producer, one admin client and one membership (Kafka Streams threading proposal).
+there is one main consumer, one restore consumer, one producer, one admin client and one membership (the
+Kafka Streams threading proposal).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The polling thread: the only one that touches the main consumer, the producer and the membership (Kafka Streams threading proposal).
+"""The polling thread of the Kafka Streams threading proposal: it alone touches main consumer, producer and membership.
 
 One pass of its loop:
 

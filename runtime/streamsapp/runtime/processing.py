@@ -1,7 +1,7 @@
 """A processing thread: takes a task, runs it for a time slice, gives it back. Never touches a Kafka client.
 
-The only callers of user code (Kafka Streams threading proposal). Whatever a task raises goes to the exception queue, which the polling thread
-reads; the thread itself goes on with the other tasks.
+Processing threads are the only callers of user code (Kafka Streams threading proposal). An error that a task raises
+goes to the exception queue, which the polling thread reads; the thread itself continues with the other tasks.
 """
 
 from __future__ import annotations

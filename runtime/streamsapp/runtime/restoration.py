@@ -1,4 +1,6 @@
-"""The restoration thread: brings stores up to the end of their changelogs, and keeps replicas there (Kafka Streams threading proposal).
+"""The restoration thread: brings stores up to the end of their changelogs, and keeps replicas there.
+
+It is the state updater of the Kafka Streams threading proposal.
 
 Tasks come in by a queue from the polling thread; from then on until it is handed back, a task belongs to this thread.
 Active tasks leave when their stores are complete, standby and warm-up tasks stay until they are promoted or closed.

@@ -1,8 +1,8 @@
 """The life of this instance's tasks: created from an assignment, restored, run, recycled, revived, closed.
 
 Called on the polling thread only. A task goes to the restoration thread and comes back from it by queue; afterwards it
-is at the task manager (never at both, as in the Kafka Streams threading proposal). Replicas stay at the restoration thread. A task that changes between
-active and standby keeps its stores open.
+is at the task manager, and never at both (Kafka Streams threading proposal). Replicas stay at the restoration thread. A
+task that changes between active and standby keeps its stores open.
 """
 
 from __future__ import annotations
