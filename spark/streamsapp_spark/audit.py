@@ -24,7 +24,7 @@ from streamsapp_spark.audit_task import AuditWork, Message, audited_stores, audi
 from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.history import KafkaHistory
-from streamsapp_spark.progress import Progress
+from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.replay_job import ReplayJob
 from streamsapp_spark.session import session
 from streamsapp_spark.stage_frames import StageFrames, cancelled_when_hopeless, compute, spark_partitions_of
@@ -80,7 +80,7 @@ class _Audit(Command):
 
     def _compare(self, spark: SparkSession, stages: Stages, plan: AuditPlan, report: AuditReport) -> None:
         tasks = {str(each): 1 + plan.parts.index(each.subtopology) for each in sorted(plan.tasks)}
-        progress = Progress(_records(stages, plan), tasks)
+        progress = SparkProgress(_records(stages, plan), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
             work = self._work(listener.address, stages, plan)

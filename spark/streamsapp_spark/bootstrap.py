@@ -39,7 +39,7 @@ from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, ParquetHistory, check_source
 from streamsapp_spark.preconditions import INSTEAD, has_gone_on, refuse_running, refuse_used
-from streamsapp_spark.progress import Progress
+from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.replay_job import ReplayJob
 from streamsapp_spark.session import session
 from streamsapp_spark.stage_frames import StageFrames, cancelled_when_hopeless, compute, spark_partitions_of
@@ -180,7 +180,7 @@ class _Bootstrap(Command):
         needed = stages.needed(work.bootstrap.finished)
         layers = {number: 1 + place for place, number in enumerate(needed)}
         tasks = {str(task_id): layers[number] for number in needed for task_id in stages.tasks(number)}
-        progress = Progress(_records(stages.layout, work.begun, tasks), tasks)
+        progress = SparkProgress(_records(stages.layout, work.begun, tasks), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress:
             if needed:
@@ -203,7 +203,7 @@ class _Bootstrap(Command):
 
     # ---- ending ------------------------------------------------------------------------------------------------
 
-    def _finish(self, stages: Stages, work: _Begun, progress: Progress) -> None:
+    def _finish(self, stages: Stages, work: _Begun, progress: SparkProgress) -> None:
         found = self._bootstraps.newest()
         assert found is not None  # it was begun
         missing = stages.layout.plans.keys() - found.finished
@@ -247,7 +247,7 @@ class _Bootstrap(Command):
             consumer.close()
 
 
-def _replay_all(stages: Stages, frames: StageFrames, needed: list[int], progress: Progress) -> None:
+def _replay_all(stages: Stages, frames: StageFrames, needed: list[int], progress: SparkProgress) -> None:
     """One action for all that nobody reads, and one for each that several read, which is kept."""
     last = []
     for number in needed:

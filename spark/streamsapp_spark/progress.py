@@ -21,7 +21,7 @@ _DRAW_SECONDS, _LOG_SECONDS = 0.5, 10.0
 _RATE_SECONDS = 10.0
 
 
-class Progress:
+class SparkProgress:
     """The tasks of one command."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Progress:
         self.failure: str | None = None
         self.on_hopeless = threading.Event()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> SparkProgress:
         threading.Thread(target=self._show, name="progress", daemon=True).start()
         return self
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from streamsapp.record import TopicPartition
 from streamsapp_spark.history import History
 from streamsapp_spark.partitioning import repartition_keys
-from streamsapp_spark.progress import Progress
+from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.session import reason, shuffled, task_frame
 from streamsapp_spark.stage_rows import SQL_SCHEMA, task_row
 from streamsapp_spark.stages import Stages
@@ -66,7 +66,7 @@ class StageFrames:
         return self._made[number].persist(StorageLevel.DISK_ONLY)
 
 
-def compute(frame: DataFrame, progress: Progress) -> None:
+def compute(frame: DataFrame, progress: SparkProgress) -> None:
     """Compute a frame; what its tasks do is what it is computed for."""
     try:
         frame.count()
@@ -86,7 +86,7 @@ def spark_partitions_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]
 
 
 @contextmanager
-def cancelled_when_hopeless(spark: SparkSession, progress: Progress) -> Iterator[None]:
+def cancelled_when_hopeless(spark: SparkSession, progress: SparkProgress) -> Iterator[None]:
     """Nobody waits for tries that would end the same."""
     over = threading.Event()
 

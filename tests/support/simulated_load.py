@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.observed_state import PodReport, PodSeen, ReportedRole, TaskReport
 from streamsapp_operator.model.status import ScalingStatus
-from streamsapp_operator.observe.rates import Rates
+from streamsapp_operator.observe.input_rates import RateObserver
 from streamsapp_operator.plan.autoscale import Load, decide
 
 NOW = 1_700_000_000.0
@@ -46,7 +46,7 @@ class SimulatedLoad:
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._rates = Rates()
+        self._rates = RateObserver()
         self._waits = [0.0] * self.tasks
         self._still_until = 0.0
         self._pods = [Pod(f"{number}", 0) for number in range(self.replicas)]

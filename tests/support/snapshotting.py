@@ -23,7 +23,7 @@ from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.preparing import Preparer
 from streamsapp.runtime.remote_.changelog_facts import Changelogs
 from streamsapp.runtime.remote_.local import LocalRecord, LocalState
-from streamsapp.runtime.remote_.prediction import Rates
+from streamsapp.runtime.remote_.prediction import RestoreRates
 from streamsapp.runtime.remote_.restores import Restores
 from streamsapp.runtime.remote_.sample import Sampler
 from streamsapp.runtime.remote_.store import RemoteStore
@@ -97,7 +97,7 @@ class Heir:
             thread.start()
 
     def _make(self, admin: FakeAdmin, clock: MockClock) -> Preparer:
-        rates = Rates(MeasuredRate(), MeasuredRate())
+        rates = RestoreRates(MeasuredRate(), MeasuredRate())
         changelogs = Changelogs(cast(Any, admin), clock)
         self.restores = Restores(
             "restore", self.remote, changelogs, self.directory, rates, clock, exactly_once=self.exactly_once

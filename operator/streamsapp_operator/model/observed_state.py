@@ -211,7 +211,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class InputRates:
     """An application's input and what its pods do, in records a second. The lower and the higher of two means, of the
     last seconds and of those before: what lasts for a moment is never in both."""
 
@@ -238,7 +238,7 @@ class ObservedState:
     #: ``None``: there is none, as far as the status knows of one.
     bootstrap: BootstrapSeen | None = None
     #: ``None``: not known.
-    flow: Flow | None = None
+    flow: InputRates | None = None
     #: ``None``: the last turn did all it wanted.
     trouble: Trouble | None = None
     #: Other StreamsApps, as ``namespace/name``, that are one consumer group with this one.

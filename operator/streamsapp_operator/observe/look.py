@@ -37,9 +37,9 @@ from streamsapp_operator.model.observed_state import (
 from streamsapp_operator.observe.bootstraps import bootstrap_seen
 from streamsapp_operator.observe.checks import check_seen
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
+from streamsapp_operator.observe.input_rates import RateObserver
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
-from streamsapp_operator.observe.rates import Rates
 from streamsapp_operator.spec_reader import ReadSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -75,7 +75,7 @@ class Observer:
         self._asker = asker
         self._clock = clock
         self._offsets = ClockOffsets()
-        self._rates = Rates()
+        self._rates = RateObserver()
 
     def look(self, asked: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False) -> Look:
         """``job`` is that of a bootstrap, where there may be one; ``fresh``: what decides is read from the API server.

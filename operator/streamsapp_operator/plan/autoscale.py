@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from streamsapp.manifest.model import AutoscalingSpec
-from streamsapp_operator.model.observed_state import Flow
+from streamsapp_operator.model.observed_state import InputRates
 from streamsapp_operator.model.status import ScalingStatus
 
 #: How far a new measure of what a busy pod does moves the old one: less is believed sooner than more, as too few pods
@@ -40,7 +40,7 @@ class Load:
     #: For how long tasks stand still when the last pod is taken away: the gate's prediction; ``None``: not known, or
     #: too long.
     move_seconds: float | None
-    flow: Flow | None = None
+    flow: InputRates | None = None
 
 
 class _Needed(NamedTuple):
@@ -76,7 +76,7 @@ def decide(
     return _fewer(autoscaling, replace(current, more_since=None), enough, load, now)
 
 
-def _learned(current: ScalingStatus, flow: Flow | None) -> ScalingStatus:
+def _learned(current: ScalingStatus, flow: InputRates | None) -> ScalingStatus:
     """With what a busy pod does. A pod that is not busy could do at least what it does."""
     known = current.pod_records_per_second
     measured = None if flow is None else flow.busy_pod

@@ -15,7 +15,7 @@ from streamsapp.errors import ConfigError
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.remote_ import figures
-from streamsapp.runtime.remote_.prediction import Rates, RestoreTiming
+from streamsapp.runtime.remote_.prediction import RestoreRates, RestoreTiming
 from streamsapp.runtime.remote_.workers import Job, Workers
 from streamsapp.tasks.states import TaskRole
 
@@ -25,7 +25,7 @@ class Remote:
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
-        self.rates = Rates(MeasuredRate(), MeasuredRate())
+        self.rates = RestoreRates(MeasuredRate(), MeasuredRate())
         self.restores = SimpleNamespace(snapshots={}, timings={}, bytes_downloaded=7)
         self.snapshots = SimpleNamespace(of=self._of, tasks={owner.task.id: owner.snapshots})
 

@@ -7,12 +7,12 @@ import io
 from instances import eventually
 from streamsapp.record import TaskId
 from streamsapp.testing import MockClock
-from streamsapp_spark.progress import Progress
+from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.worker_reports import Listener, Reporter
 
 
-def progress(clock: MockClock) -> Progress:
-    return Progress({"0_0": 1_000, "1_0": 0}, {"0_0": 1, "1_0": 2}, io.StringIO(), clock)
+def progress(clock: MockClock) -> SparkProgress:
+    return SparkProgress({"0_0": 1_000, "1_0": 0}, {"0_0": 1, "1_0": 2}, io.StringIO(), clock)
 
 
 def test_tells_stage_tasks_rate_and_time_left() -> None:

@@ -17,7 +17,7 @@ ASSUMED_REPLAY = 20_000.0
 
 
 @dataclass(frozen=True)
-class Rates:
+class RestoreRates:
     """How fast this instance is."""
 
     #: Bytes per second out of the object store.

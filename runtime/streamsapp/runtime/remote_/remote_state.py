@@ -18,7 +18,7 @@ from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_.changelog_facts import Changelogs
-from streamsapp.runtime.remote_.prediction import Rates
+from streamsapp.runtime.remote_.prediction import RestoreRates
 from streamsapp.runtime.remote_.restores import Restores
 from streamsapp.runtime.remote_.sample import Sampler
 from streamsapp.runtime.remote_.snapshots import Snapshots
@@ -47,7 +47,7 @@ class RemoteState:
         when others may have taken them over already. Raises ``ConfigError`` for settings that no object
         store can be made of."""
         remote = RemoteStore(open_store(remote_config), config.application_id, remote_config)
-        self.rates = Rates(MeasuredRate(), replay)
+        self.rates = RestoreRates(MeasuredRate(), replay)
         self._stopped = threading.Event()
         limit = remote_config.upload_bytes_per_second
         moved = unobserved if limit is None else RateLimit(limit, clock, self._stopped.wait)

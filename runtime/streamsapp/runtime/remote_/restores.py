@@ -27,7 +27,7 @@ from streamsapp.runtime.preparing import Prepared
 from streamsapp.runtime.remote_.changelog_facts import ChangelogFacts, Changelogs, Gap
 from streamsapp.runtime.remote_.damage import Damage
 from streamsapp.runtime.remote_.local import LocalRecord, LocalState
-from streamsapp.runtime.remote_.prediction import Rates, RestoreTiming
+from streamsapp.runtime.remote_.prediction import RestoreRates, RestoreTiming
 from streamsapp.runtime.remote_.store import RemoteStore
 from streamsapp.runtime.remote_.workers import Job, Workers
 from streamsapp.tasks.states import TaskRole
@@ -55,7 +55,7 @@ class Restores:
         remote: RemoteStore,
         changelogs: Changelogs,
         directory: Path,
-        rates: Rates,
+        rates: RestoreRates,
         clock: Clock,
         *,
         exactly_once: bool,

@@ -10,8 +10,8 @@ import pytest
 
 from simulated_load import START_SECONDS, SimulatedLoad
 from streamsapp.manifest.model import AutoscalingSpec
-from streamsapp_operator.model.observed_state import Flow, Outage, PodReport, PodSeen, ReportedRole, TaskReport
-from streamsapp_operator.observe.rates import Rates
+from streamsapp_operator.model.observed_state import InputRates, Outage, PodReport, PodSeen, ReportedRole, TaskReport
+from streamsapp_operator.observe.input_rates import RateObserver
 
 BOUNDS = AutoscalingSpec(max_replicas=12, target_input_lag=500, catch_up_seconds=120)
 HOUR = 3600
@@ -116,18 +116,18 @@ def seen(uid: str, at: float, processed: int | None, lag: int | None = 0, task: 
     return PodSeen(uid, uid, 0, "r", True, False, 0.0, report=PodReport("RUNNING", 1, (report,), at))
 
 
-def flow_of(rates: Rates, *pods: PodSeen, settled: bool = True) -> Flow | None:
+def flow_of(rates: RateObserver, *pods: PodSeen, settled: bool = True) -> InputRates | None:
     return rates.flow(pods, settled=settled)
 
 
 def test_what_came_is_what_was_processed_and_by_how_much_more_waits() -> None:
-    rates = Rates()
+    rates = RateObserver()
     assert [flow_of(rates, seen("a", at, at * 50, 1000 + 10 * at)) for at in range(20)] == [None] * 20
-    assert flow_of(rates, seen("a", 20, 1000, 1200)) == Flow(60.0, 60.0, 50.0, 50.0)
+    assert flow_of(rates, seen("a", 20, 1000, 1200)) == InputRates(60.0, 60.0, 50.0, 50.0)
 
 
 def test_a_task_that_moves_begins_anew_with_its_pod_but_what_came_goes_on() -> None:
-    rates = Rates()
+    rates = RateObserver()
     for at in range(20):
         flow_of(rates, seen("a", at, at * 50, 1000), seen("b", at, 7, 0, "0_1"))
     # Task 0_0 goes to pod b, where it counts from 0, and its container begins anew.
@@ -147,7 +147,7 @@ def test_a_task_that_moves_begins_anew_with_its_pod_but_what_came_goes_on() -> N
 
 def test_a_pod_is_busy_only_where_work_waited_all_the_time_and_it_could_work() -> None:
     def busy(change: Callable[[PodSeen], PodSeen], lag: int = 1000) -> float | None:
-        rates = Rates()
+        rates = RateObserver()
         pods = [seen("a", at, at * 50, lag) for at in range(21)]
         flows = [flow_of(rates, change(pod) if pod.report and pod.report.fetched_at == 15 else pod) for pod in pods]
         assert flows[-1] is not None
@@ -169,15 +169,15 @@ def test_a_pod_is_busy_only_where_work_waited_all_the_time_and_it_could_work() -
 
 
 def test_a_jump_of_the_lag_is_never_in_the_lower_rate() -> None:
-    rates = Rates()
+    rates = RateObserver()
     flows = [flow_of(rates, seen("a", at, at * 50, 0 if at < 30 else 1_000_000)) for at in range(70)]
     assert {flow.arrival_low for flow in flows if flow} == {50.0}
     assert max(flow.arrival_high for flow in flows if flow) > 50_000
-    assert flows[-1] == Flow(50.0, 50.0, 50.0, 50.0)
+    assert flows[-1] == InputRates(50.0, 50.0, 50.0, 50.0)
 
 
 def test_rates_are_not_known_while_something_is_not_known_that_they_are_made_of() -> None:
-    rates = Rates()
+    rates = RateObserver()
     for at in range(20):
         flow_of(rates, seen("a", at, at))
     silent = PodSeen("b", "b", 1, "r", True, False, 0.0)

@@ -12,7 +12,7 @@ from seen import active, broken, pod, pods, report, standby, wanted
 from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict, Release, SetBudget, StartCheck
 from streamsapp_operator.model.desired_state import InvalidSpec
-from streamsapp_operator.model.observed_state import Flow, PodSeen
+from streamsapp_operator.model.observed_state import InputRates, PodSeen
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
 from streamsapp_operator.plan.autoscale import Load, decide
 
@@ -174,7 +174,7 @@ def test_a_pod_has_whole_tasks_so_some_numbers_of_pods_are_no_better_than_fewer(
     knows = replace_status(scaled(2), pod_records_per_second=100.0)
 
     def desired(arrival: float) -> int:
-        it = Load(0, 6, False, 1.0, Flow(arrival, arrival, None, 0.0))
+        it = Load(0, 6, False, 1.0, InputRates(arrival, arrival, None, 0.0))
         return decide(BOUNDS, knows, 2, it, TIME).desired
 
     assert [desired(rate) for rate in (160, 161, 240, 241, 1000)] == [2, 3, 3, 6, 6]

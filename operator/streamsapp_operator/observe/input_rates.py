@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from streamsapp_operator.model.observed_state import Flow, PodReport, PodSeen, ReportedRole, TaskReport
+from streamsapp_operator.model.observed_state import InputRates, PodReport, PodSeen, ReportedRole, TaskReport
 
 #: Rates of what comes are means over halves of so many seconds, those of pods over all of them or the last half.
 WINDOW = 20.0
@@ -31,7 +31,7 @@ class _Sample:
 _Window: TypeAlias = deque[_Sample]
 
 
-class Rates:
+class RateObserver:
     """Remembers counts."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Rates:
         self._input: _Window = deque()
         self._pods: dict[str, _Window] = {}
 
-    def flow(self, pods: Sequence[PodSeen], *, settled: bool) -> Flow | None:
+    def flow(self, pods: Sequence[PodSeen], *, settled: bool) -> InputRates | None:
         """With what the pods say now. ``settled``: they agree on who has which task. ``None``: not known."""
         uids = {pod.uid for pod in pods}
         self._counts = {uid: counts for uid, counts in self._counts.items() if uid in uids}
@@ -86,7 +86,7 @@ class Rates:
         self._processed += sum(count - (0 if task in anew else before.get(task, 0)) for task, count in counts.items())
         return bool(anew) or counts.keys() != before.keys()
 
-    def _rates(self) -> Flow | None:
+    def _rates(self) -> InputRates | None:
         samples = self._input
         if samples[-1].at - samples[0].at < WINDOW:
             return None
@@ -96,7 +96,7 @@ class Rates:
         halves = [max(0.0, it) for it in (_rate(samples[0], middle), _rate(middle, samples[-1]))]
         pods = [it for it in self._pods.values() if it[-1].at - it[0].at >= WINDOW / 2]
         busy = [rate for it in pods if (rate := _busy_rate(it)) is not None]
-        return Flow(
+        return InputRates(
             arrival_low=min(halves),
             arrival_high=max(halves),
             busy_pod=sum(busy) / len(busy) if busy else None,
