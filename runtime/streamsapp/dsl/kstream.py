@@ -308,7 +308,8 @@ class KStream(JavaNames, Generic[K, V]):
         stream_joined: StreamJoined[K, V, VO] | None = None,
     ) -> KStream[K, VR]:
         """Joins two streams as :meth:`left_join` does, with results for records of either that find none."""
-        require("outer_join", other, KStream, "outer_join(other_stream, joiner, windows)")
+        if not isinstance(other, KStream):
+            raise TopologyError(f"outer_join: a stream is joined with a KStream, not {type(other).__name__}")
         kind = JOIN_KINDS["outer_join"]
         return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
 
@@ -324,7 +325,8 @@ class KStream(JavaNames, Generic[K, V]):
         Unlike with :meth:`join`, a record that comes late finds no later ones, nor do records of one time find each
         other. Kafka Streams has no such operator any more; names are those of a join.
         """
-        require("join_prior", other, KStream, "join_prior(other_stream, joiner, windows)")
+        if not isinstance(other, KStream):
+            raise TopologyError(f"join_prior: a stream is joined with a KStream, not {type(other).__name__}")
         kind = JOIN_KINDS["join_prior"]
         return KStream(join_streams(kind, self._side, other._side, joiner, windows, stream_joined))
 

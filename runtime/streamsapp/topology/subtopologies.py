@@ -70,7 +70,10 @@ def check_explicit_partitions(graph: TopologyDefinition) -> None:
         counts = {topic: graph.internal_topics[topic].partitions for topic in topics if topic in graph.internal_topics}
         if len(counts) == len(topics) and None not in counts.values() and len(set(counts.values())) > 1:
             listed = ", ".join(f"{topic}: {count}" for topic, count in sorted(counts.items()))
-            raise TopologyError(f"these topics are joined and need the same number of partitions: {listed}")
+            raise TopologyError(
+                f"these topics are joined and need the same number of partitions: {listed}; "
+                "give the same partitions=... to both calls of repartition, or to one of them only"
+            )
 
 
 def _sub_topology(
