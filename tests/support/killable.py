@@ -14,6 +14,7 @@ from pathlib import Path
 from streamsapp import (
     Consumed,
     Grouped,
+    JoinWindows,
     Materialized,
     Produced,
     Serdes,
@@ -64,8 +65,19 @@ def window_finals(source: str, sink: str) -> Topology:
     return builder.build()
 
 
+def outer_join(left: str, right: str, sink: str) -> Topology:
+    """The records of both topics by key, as ``left/right``; those that find no other within a minute as ``left/-``."""
+    builder = StreamsBuilder()
+    lefts: KStream[str, str] = builder.stream(left, Consumed(_TEXT, _TEXT))
+    rights: KStream[str, str] = builder.stream(right, Consumed(_TEXT, _TEXT))
+    joined = lefts.outer_join(rights, lambda a, b: f"{a or '-'}/{b or '-'}", JoinWindows.of(60_000))
+    joined.to(sink, Produced(_TEXT, _TEXT))
+    return builder.build()
+
+
 _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "count_per_key": count_per_key,
+    "outer_join": outer_join,
     "window_finals": window_finals,
     "word_count": word_count,
 }
