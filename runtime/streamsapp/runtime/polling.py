@@ -235,15 +235,7 @@ class PollingThread(threading.Thread):
         if now < self._next_tick:
             return
         self._next_tick = now + TICK
-        now_ms = self._clock.now_ms()
-        due = [
-            task
-            for task in self._tasks.tasks.values()
-            if task.context.wall_clock_punctuation.next_due <= now_ms
-            or (task.wake_at_ms is not None and task.wake_at_ms <= now_ms)
-        ]
-        if due:
-            self._tasks.mark_ready(due)
+        self._tasks.mark_due(self._clock.now_ms())
         self._watch.look(now)
         self._feeder.observe_lag(now)
 

@@ -78,26 +78,27 @@ class ProcessingThread(threading.Thread):
         clock = self._clock
         ends = clock.monotonic() + TIME_SLICE
         # It was not its turn: with commits that come as fast as slices, the others would never get theirs.
-        out_of_turn = task.epoch_end_wanted
-        if not (self._tasks.paused or task.retired):
+        scheduled = self._tasks.scheduling(task)
+        out_of_turn = scheduled.epoch_end_wanted
+        if not (self._tasks.paused or scheduled.retired):
             task.punctuate()
             self._send(task)
         while True:
-            if task.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:
+            if scheduled.epoch_end_wanted and task.emit_held(EMIT_BATCH) <= EMIT_REST:
                 self._end_epoch(task)
                 if out_of_turn:
                     return True
-            elif task.epoch_end_wanted:
+            elif scheduled.epoch_end_wanted:
                 task.control.stop = False
-            if self._tasks.paused or task.retired or not self._collector.wait_for_room(ROOM_PATIENCE):
+            if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_PATIENCE):
                 return True
             wait = task.wait_ms(clock.now_ms())
             if wait != 0:
-                task.wake_at_ms = None if wait is None else clock.now_ms() + wait
-                return task.epoch_end_wanted
+                scheduled.wake_at_ms = None if wait is None else clock.now_ms() + wait
+                return scheduled.epoch_end_wanted
             taken = task.process(task.control, BATCH)
             self._send(task)
-            if clock.monotonic() >= ends or self._stopping or (not taken and not task.epoch_end_wanted):
+            if clock.monotonic() >= ends or self._stopping or (not taken and not scheduled.epoch_end_wanted):
                 return True
 
     def _end_epoch(self, task: StreamTask) -> None:
@@ -110,4 +111,4 @@ class ProcessingThread(threading.Thread):
 
     def _send(self, task: StreamTask) -> None:
         if task.has_output:
-            self._collector.add(task.take_output(), task.epoch)
+            self._collector.add(task.take_output(), self._tasks.scheduling(task).epoch)

@@ -113,23 +113,11 @@ class StreamTask:
         self.context = context
         #: Set, the processing loop returns before the next record.
         self.control = ProcessingControl()
-        #: The commit that what the task sends now belongs to; set by the task manager.
-        self.epoch = 0
-        #: Guarded by the task manager: input arrived while the task was held.
-        self.has_news = False
-        #: Guarded by the task manager: a commit waits for the task to end its epoch.
-        self.epoch_end_wanted = False
         #: Something happened since the last commit that the next one must carry.
         self.touched = False
-        #: When to look again at a task that waits for input of one of its partitions; ``None`` if only input helps.
-        self.wake_at_ms: int | None = None
         self.processed_records = 0
         #: Records the broker has and the task has not processed, observed by the polling thread; ``None`` if unknown.
         self.input_lag: int | None = None
-        #: Set when processing failed: the task is not scheduled until it was revived.
-        self.failed = False
-        #: Set when the task goes to another instance: it ends its epoch and processes nothing more.
-        self.retired = False
         #: What was committed when the task was created: where it goes on.
         self.start_offsets: dict[TopicPartition, ConsumedOffset] = {}
         #: Next changelog offset per store, once restored.
@@ -322,6 +310,7 @@ class StreamTask:
 
         ``None`` when nothing happened since the last commit. Constant time: processing stands still meanwhile.
         """
+        self.touched = False
         metadata = dict(self.context.processor_metadata)
         offsets = {
             partition: ConsumedOffset(queue.position, queue.partition_time, metadata)

@@ -18,6 +18,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError
 from streamsapp.record import TaskId
+from streamsapp.tasks.scheduled_task import ScheduledTask
 from streamsapp.tasks.scheduler import TaskScheduler
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch
 
@@ -45,10 +46,11 @@ class TaskManager:
         self._deadline = deadline or Deadline(SystemClock())
         self._scheduler = scheduler
         self._condition = threading.Condition()
-        self._tasks: dict[TaskId, StreamTask] = {}
+        self._tasks: dict[TaskId, ScheduledTask] = {}
         self._ready: dict[TaskId, StreamTask] = {}
-        self._held: dict[TaskId, StreamTask] = {}
-        self._retired: set[TaskId] = set()
+        self._held: dict[TaskId, ScheduledTask] = {}
+        #: Whether there are retired tasks.
+        self._any_retired = False
         self._paused = False
         self._standing_still = False
         self._closed = False
@@ -61,18 +63,18 @@ class TaskManager:
     def tasks(self) -> dict[TaskId, StreamTask]:
         """A copy of the tasks by id."""
         with self._condition:
-            return dict(self._tasks)
+            return {task_id: scheduled.task for task_id, scheduled in self._tasks.items()}
 
     @property
     def held(self) -> list[StreamTask]:
         """The tasks that processing threads hold now."""
         with self._condition:
-            return list(self._held.values())
+            return [scheduled.task for scheduled in self._held.values()]
 
     def anything_touched(self) -> bool:
         """Whether a commit would have anything to do."""
         with self._condition:
-            return any(task.touched or task.id in self._held for task in self._tasks.values())
+            return any(self._unfinished(scheduled) for scheduled in self._tasks.values())
 
     def abandon_commit(self) -> int:
         """Nobody waits for the epochs to end any more; returns the epoch that tasks added from now on are in."""
@@ -90,8 +92,7 @@ class TaskManager:
         with self._condition:
             if task.id in self._tasks:
                 raise StreamsError(f"bug: task {task.id} is at the task manager already")
-            task.epoch = self._epoch
-            self._tasks[task.id] = task
+            self._tasks[task.id] = ScheduledTask(task, self._epoch)
             self._ready[task.id] = task
             self._condition.notify()
 
@@ -99,40 +100,46 @@ class TaskManager:
         """Give a task up; ``None`` if it is not here. Raises ``StreamsError`` when a processing thread still holds it
         after ``timeout`` seconds."""
         with self._condition:
-            task = self._tasks.pop(task_id, None)
+            scheduled = self._tasks.pop(task_id, None)
             self._ready.pop(task_id, None)
-            self._retired.discard(task_id)
-            if task is None:
+            if scheduled is None:
                 return None
-            task.control.stop = True
+            scheduled.task.control.stop = True
             if not self._wait(lambda: task_id not in self._held, timeout):
                 raise StreamsError(f"task {task_id} hangs in user code and cannot be taken away; restart the process")
             self._leave_commit(task_id)
-            return task
+            return scheduled.task
 
     def retire(self, task_ids: Collection[TaskId]) -> None:
         """Just these tasks are to be given up: they end their epoch when a commit asks for it, and do nothing else."""
         with self._condition:
-            self._retired = self._tasks.keys() & set(task_ids)
-            for task in self._tasks.values():
-                task.retired = task.id in self._retired
-                task.control.stop = task.control.stop or task.retired
+            self._any_retired = not self._tasks.keys().isdisjoint(task_ids)
+            for task_id, scheduled in self._tasks.items():
+                scheduled.retired = task_id in task_ids
+                scheduled.task.control.stop |= scheduled.retired
             self._condition.notify_all()
 
     def at_rest(self, task_ids: Collection[TaskId]) -> bool:
         """Whether nothing of these retired tasks is left to be committed."""
         with self._condition:
             here = [self._tasks[task_id] for task_id in task_ids if task_id in self._tasks]
-            return not any(task.touched or task.id in self._held for task in here)
+            return not any(map(self._unfinished, here))
 
     def mark_ready(self, tasks: Iterable[StreamTask]) -> None:
         """These tasks have something to do."""
         with self._condition:
             for task in tasks:
-                if task.id in self._tasks and task.id not in self._held and not task.failed:
-                    self._ready[task.id] = task
-                task.has_news = True
+                self._mark_ready(task.id)
             self._condition.notify_all()
+
+    def mark_due(self, now_ms: int) -> None:
+        """Tasks whose callbacks by wall-clock time or idle waits are due have something to do."""
+        with self._condition:
+            due = [task_id for task_id, scheduled in self._tasks.items() if scheduled.due(now_ms)]
+            for task_id in due:
+                self._mark_ready(task_id)
+            if due:
+                self._condition.notify_all()
 
     def end_epochs(self) -> EpochEnd:
         """Ask every task that did something since the last commit to end its epoch at its next record boundary.
@@ -142,17 +149,17 @@ class TaskManager:
         with self._condition:
             self._epoch += 1
             end = self._epoch_end = EpochEnd(set())
-            for task in self._tasks.values():
-                if task.failed:
+            for task_id, scheduled in self._tasks.items():
+                if scheduled.failed:
                     end.broken = True
-                elif not task.touched and task.id not in self._held:
-                    task.epoch = self._epoch
+                elif not self._unfinished(scheduled):
+                    scheduled.epoch = self._epoch
                 else:
-                    end.waiting.add(task.id)
-                    task.epoch_end_wanted = True
-                    task.control.stop = True
-                    if task.id not in self._held:
-                        self._ready[task.id] = task
+                    end.waiting.add(task_id)
+                    scheduled.epoch_end_wanted = True
+                    scheduled.task.control.stop = True
+                    if task_id not in self._held:
+                        self._ready[task_id] = scheduled.task
             self._condition.notify_all()
             return end
 
@@ -206,17 +213,21 @@ class TaskManager:
             # A commit comes first: who waits for room in the outgoing buffers waits for the commit, too.
             task = self._ending(takeable) or self._scheduler.pick(takeable)
             del self._ready[task.id]
-            self._held[task.id] = task
-            task.has_news = False
+            scheduled = self._held[task.id] = self._tasks[task.id]
+            scheduled.has_news = False
             task.control.stop = False
             return task
+
+    def scheduling(self, task: StreamTask) -> ScheduledTask:
+        """What is wanted of a task; only for who holds it."""
+        return self._held.get(task.id) or self._tasks[task.id]
 
     def give_back(self, task: StreamTask, *, more: bool) -> None:
         """Stop holding a task; with ``more`` it is ready again at once."""
         with self._condition:
-            del self._held[task.id]
-            wanted = more or task.has_news or task.epoch_end_wanted
-            if wanted and task.id in self._tasks and not task.failed:
+            scheduled = self._held.pop(task.id)
+            wanted = more or scheduled.has_news or scheduled.epoch_end_wanted
+            if wanted and self._tasks.get(task.id) is scheduled and not scheduled.failed:
                 self._ready[task.id] = task
             # All: who waits may be a thread without work, or the polling thread for this very task.
             self._condition.notify_all()
@@ -224,9 +235,9 @@ class TaskManager:
     def epoch_ended(self, task: StreamTask, epoch: TaskEpoch | None) -> None:
         """A held task has ended its epoch, and everything it sent in it is with the record collector."""
         with self._condition:
-            task.epoch = self._epoch
-            task.epoch_end_wanted = False
-            task.touched = False
+            scheduled = self.scheduling(task)
+            scheduled.epoch = self._epoch
+            scheduled.epoch_end_wanted = False
             task.control.stop = False
             if self._epoch_end is not None and task.id in self._epoch_end.waiting:
                 self._epoch_end.waiting.discard(task.id)
@@ -236,7 +247,7 @@ class TaskManager:
     def failed(self, task: StreamTask) -> None:
         """A held task failed: it is not scheduled, and no commit waits for it, until it was revived."""
         with self._condition:
-            task.failed = True
+            self.scheduling(task).failed = True
             self._leave_commit(task.id)
 
     # ---- under the lock ----------------------------------------------------------------------------------------
@@ -244,28 +255,44 @@ class TaskManager:
     def _wait(self, holds: Callable[[], bool], timeout: float) -> bool:
         return self._deadline.wait(partial(self._condition.wait_for, holds), timeout)
 
+    def _unfinished(self, scheduled: ScheduledTask) -> bool:
+        """Whether the task did something, or does, that the next commit has to carry."""
+        return scheduled.task.touched or scheduled.task.id in self._held
+
+    def _wanted(self, task_id: TaskId) -> bool:
+        scheduled = self._tasks[task_id]
+        return scheduled.epoch_end_wanted or not scheduled.retired
+
+    def _mark_ready(self, task_id: TaskId) -> None:
+        scheduled = self._tasks.get(task_id)
+        if scheduled is None:
+            return
+        scheduled.has_news = True
+        if task_id not in self._held and not scheduled.failed:
+            self._ready[task_id] = scheduled.task
+
     def _takeable(self) -> Collection[StreamTask]:
         if self._closed or self._standing_still:
             return ()
         if self._paused:
-            return [task for task in self._ready.values() if task.epoch_end_wanted]
-        if self._retired:
-            return [task for task in self._ready.values() if task.epoch_end_wanted or not task.retired]
+            return [task for task_id, task in self._ready.items() if self._tasks[task_id].epoch_end_wanted]
+        if self._any_retired:
+            return [task for task_id, task in self._ready.items() if self._wanted(task_id)]
         return self._ready.values()
 
     def _ending(self, takeable: Iterable[StreamTask]) -> StreamTask | None:
         if self._epoch_end is None or self._epoch_end.done:
             return None
-        return next((task for task in takeable if task.epoch_end_wanted), None)
+        return next((task for task in takeable if self._tasks[task.id].epoch_end_wanted), None)
 
     def _stop_held(self) -> None:
-        for task in self._held.values():
-            task.control.stop = True
+        for scheduled in self._held.values():
+            scheduled.task.control.stop = True
 
     def _ready_all(self) -> None:
-        for task in self._tasks.values():
-            if not task.failed and task.id not in self._held:
-                self._ready[task.id] = task
+        for task_id, scheduled in self._tasks.items():
+            if not scheduled.failed and task_id not in self._held:
+                self._ready[task_id] = scheduled.task
         self._condition.notify_all()
 
     def _leave_commit(self, task_id: TaskId) -> None:

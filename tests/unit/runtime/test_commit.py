@@ -252,7 +252,7 @@ def test_what_is_processed_during_the_commit_waits_for_the_next_one() -> None:
     commit.advance()
     it.receive("a2")
     it.work()
-    assert it.all[0].epoch == 1
+    assert it.tasks.scheduling(it.all[0]).epoch == 1
     assert it.all[0].stores.stores["store"].get("a") == "a2", "processing goes on and sees its own writes"
 
     it.run(commit)

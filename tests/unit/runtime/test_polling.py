@@ -278,7 +278,7 @@ def test_tasks_whose_callbacks_are_due_are_woken() -> None:
     held = it.tasks.take(0)
     assert held is not None
     it.tasks.give_back(held, more=False)
-    it.task.wake_at_ms = 500
+    it.tasks.scheduling(it.task).wake_at_ms = 500
 
     it.clock.advance(499)
     it.passes()

@@ -177,13 +177,13 @@ def test_a_task_that_waits_for_an_input_says_when_to_look_again() -> None:
     it = Worker(task, clock=clock)
 
     it.slice()
-    assert task.wake_at_ms is None, "only input helps while the broker has some"
+    assert it.tasks.scheduling(task).wake_at_ms is None, "only input helps while the broker has some"
 
     task.reached_end(TopicPartition("other", 0))
     it.tasks.mark_ready([task])
     it.slice()
 
-    assert task.wake_at_ms == 5_300
+    assert it.tasks.scheduling(task).wake_at_ms == 5_300
     assert task.processed_records == 0
 
 

@@ -196,7 +196,7 @@ def test_a_task_that_did_nothing_is_in_the_next_epoch_at_once() -> None:
     end = tasks.end_epochs()
 
     assert end.done
-    assert task.epoch == 1
+    assert tasks.scheduling(task).epoch == 1
 
 
 def test_a_task_that_processed_something_is_asked_to_end_its_epoch() -> None:
@@ -208,7 +208,7 @@ def test_a_task_that_processed_something_is_asked_to_end_its_epoch() -> None:
 
     assert end.waiting == {task.id}
     assert tasks.take(0) is task, "ready although it has no input"
-    assert task.epoch == 0
+    assert tasks.scheduling(task).epoch == 0
 
 
 def test_a_held_task_is_asked_even_if_it_did_nothing_yet() -> None:
@@ -232,8 +232,8 @@ def test_an_ended_epoch_carries_the_offsets_of_what_was_processed() -> None:
     assert end.done
     (epoch,) = end.epochs
     assert {str(partition): consumed.offset for partition, consumed in epoch.offsets.items()} == {"in-0": 1}
-    assert task.epoch == 1
-    assert not task.epoch_end_wanted
+    assert tasks.scheduling(task).epoch == 1
+    assert not tasks.scheduling(task).epoch_end_wanted
     assert not task.touched
 
 
@@ -265,7 +265,7 @@ def test_a_task_added_during_a_commit_belongs_to_the_next_epoch() -> None:
 
     tasks.add(late)
 
-    assert late.epoch == 1
+    assert tasks.scheduling(late).epoch == 1
     assert late.id not in end.waiting
 
 

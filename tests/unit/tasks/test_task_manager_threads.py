@@ -63,13 +63,13 @@ class Workers:
         self._owner[id(task)] = None
 
     def _work(self, task: StreamTask, chance: random.Random) -> None:
-        if task.epoch_end_wanted:
+        if self._tasks.scheduling(task).epoch_end_wanted:
             self._tasks.epoch_ended(task, task.freeze())
         if not self._tasks.paused:
             task.process(task.control, chance.randint(1, 5))
         output = task.take_output()
         if output:
-            self.sent.append((task, task.epoch, len(output)))
+            self.sent.append((task, self._tasks.scheduling(task).epoch, len(output)))
 
 
 def wait_for(tasks: TaskManager, end: EpochEnd) -> list[TaskEpoch]:

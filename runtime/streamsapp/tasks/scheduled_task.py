@@ -1,0 +1,34 @@
+"""An active task as the task manager knows it: when it is worth a thread's time, and what a commit wants of it.
+
+Made and guarded by the task manager. The processing thread that holds the task reads it, and sets ``wake_at_ms``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamsapp.tasks.stream_task import StreamTask
+
+
+@dataclass(eq=False, slots=True)
+class ScheduledTask:
+    """One task and its scheduling."""
+
+    task: StreamTask
+    #: The commit to which everything belongs that the task sends now.
+    epoch: int
+    #: Input arrived while the task was held.
+    has_news: bool = False
+    #: A commit waits for the task to end its epoch.
+    epoch_end_wanted: bool = False
+    #: When to look again at a task that waits for input of one of its partitions; ``None`` if only input helps.
+    wake_at_ms: int | None = None
+    #: Processing failed: the task is not scheduled until it was revived.
+    failed: bool = False
+    #: The task goes to another instance: it ends its epoch and processes nothing more.
+    retired: bool = False
+
+    def due(self, now_ms: int) -> bool:
+        """Whether a callback by wall-clock time or the end of an idle wait is due."""
+        waits = self.wake_at_ms is not None and self.wake_at_ms <= now_ms
+        return waits or self.task.context.wall_clock_punctuation.next_due <= now_ms
