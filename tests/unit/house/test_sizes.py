@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from sizes import FILE, FUNCTION, sizes_of
+from collections.abc import Callable
+
+import pytest
+
+from sizes import ATTRIBUTES, FILE, FUNCTION, LARGE_CLASSES, PARAMETERS, Size, sizes_of
 
 
 def function(lines: int) -> str:
     return "class Room:\n    def clean(self):\n" + "        pass\n" * (lines - 1)
 
 
+def of_unit(source: str, unit: str, where: str = "room.py") -> list[Size]:
+    return [size for size in sizes_of(source, where) if size.unit == unit]
+
+
+def made_of(number: int, name: str = "Room") -> str:
+    names = ", ".join(f"p{each}: int" for each in range(number))
+    return f"class {name}:\n    def __init__(self, {names}) -> None:\n        pass\n"
+
+
+def remembering(number: int) -> str:
+    lines = "".join(f"        self.a{each} = self.a{each} = 0\n" for each in range(number))
+    return f"class Room:\n    def clean(self):\n{lines}"
+
+
 def test_measures_the_file_and_every_function_in_it() -> None:
-    assert [(size.lines, size.where) for size in sizes_of(function(12), "room.py")] == [
+    assert [(size.count, size.where) for size in sizes_of(function(12), "room.py") if size.unit == "lines"] == [
         (13, "room.py"),
         (12, "room.py:2 clean"),
     ]
 
 
 def test_a_function_is_too_large_above_the_limit_and_not_at_it() -> None:
-    at_limit, above = (list(sizes_of(function(lines), "room.py"))[1] for lines in (FUNCTION.most, FUNCTION.most + 1))
+    at_limit, above = (of_unit(function(lines), "lines")[1] for lines in (FUNCTION.most, FUNCTION.most + 1))
 
     assert (at_limit.too_large, above.too_large) == (False, True)
 
@@ -26,3 +44,27 @@ def test_a_file_is_too_large_above_the_limit_and_not_at_it() -> None:
     at_limit, above = (next(sizes_of("\n" * lines, "room.py")) for lines in (FILE.most, FILE.most + 1))
 
     assert (at_limit.too_large, above.too_large) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("write", "unit", "most"),
+    [(made_of, "constructor parameters", PARAMETERS.most), (remembering, "attributes", ATTRIBUTES.most)],
+)
+def test_a_class_is_too_large_above_the_limit_and_not_at_it(write: Callable[[int], str], unit: str, most: int) -> None:
+    at_limit, above = (of_unit(write(number), unit)[0] for number in (most, most + 1))
+
+    assert (at_limit.count, above.count) == (most, most + 1)
+    assert (at_limit.too_large, above.too_large) == (False, True)
+
+
+def test_a_class_that_is_known_to_be_large_may_not_become_larger() -> None:
+    name, (parameters, _) = next(iter((name, most) for name, most in LARGE_CLASSES.items() if most[0] > 7))
+    at_limit, above = (
+        of_unit(made_of(number, name), "constructor parameters")[0] for number in (parameters, parameters + 1)
+    )
+
+    assert (at_limit.too_large, above.too_large) == (False, True)
+
+
+def test_classes_of_tests_are_not_counted() -> None:
+    assert of_unit(made_of(20), "constructor parameters", "tests/unit/room.py") == []

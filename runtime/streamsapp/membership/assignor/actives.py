@@ -6,8 +6,7 @@ owner and those of members that drain get a new one, then what is above a member
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
 
 from streamsapp.membership.assignor.group import EligibleTasks, Group
 from streamsapp.membership.assignor.model import AssignorSettings
@@ -28,20 +27,35 @@ class Move:
     urgent: bool = False
 
 
-class Actives:
-    """The placement of active tasks; reading its attributes is what it is made for."""
+@dataclass
+class ActivePlacement:
+    """Where active tasks are, and where they go."""
+
+    #: Who runs a task now.
+    running: dict[TaskId, int] = field(default_factory=dict)
+    #: Who runs it next: its owner has to give it up first, until then nobody else runs it.
+    heirs: dict[TaskId, int] = field(default_factory=dict)
+    waiting: list[Move] = field(default_factory=list)
+    #: Tasks of each member once everything has moved.
+    load: list[int] = field(default_factory=list)
+
+
+def place_actives(group: Group, settings: AssignorSettings) -> ActivePlacement:
+    """Place one kind of tasks after the other."""
+    placer = _Placer(group, settings)
+    for kind in group.kinds:
+        placer.place(kind)
+    return placer.placement
+
+
+class _Placer:
+    """The placement while it is made."""
 
     def __init__(self, group: Group, settings: AssignorSettings) -> None:
         self._group = group
         self._settings = settings
         size = len(group.names)
-        #: Who runs a task now.
-        self.running: dict[TaskId, int] = {}
-        #: Who runs it next: its owner has to give it up first, until then nobody else runs it.
-        self.heirs: dict[TaskId, int] = {}
-        self.waiting: list[Move] = []
-        #: Tasks of each member once everything has moved.
-        self.load = [0] * size
+        self.placement = ActivePlacement(load=[0] * size)
         #: Of the kind that is being placed.
         self._own: list[list[TaskId]] = [[] for _ in range(size)]
         self._count = [0] * size
@@ -50,16 +64,9 @@ class Actives:
         #: Tasks without an owner go first: what runs is not stopped to balance the load in the same round. So those who
         #: lost nothing keep running everything through the failure of a member.
         self._settling = any(task not in group.claims for task in group.kind_of)
-        for kind in group.kinds:
-            self._place(kind)
 
-    def lag(self, task: TaskId, m: int) -> float:
-        """How far the member's replica is behind; infinite if it has none or does not know."""
-        lag = self._group.replicas[task].get(m)
-        return inf if lag is None else lag
-
-    def _place(self, kind: EligibleTasks) -> None:
-        size = len(self.load)
+    def place(self, kind: EligibleTasks) -> None:
+        size = len(self.placement.load)
         self._own = [[] for _ in range(size)]
         self._count = [0] * size
         homeless = self._keep(kind)
@@ -69,7 +76,8 @@ class Actives:
         if not kind.frozen:
             self._share(kind)
             self._balance(kind)
-        self.load = [load + count for load, count in zip(self.load, self._count, strict=True)]
+        total = zip(self.placement.load, self._count, strict=True)
+        self.placement.load = [load + count for load, count in total]
 
     def _keep(self, kind: EligibleTasks) -> list[TaskId]:
         """Owners that stay keep what they have; the other tasks, those with the least choice first."""
@@ -78,7 +86,7 @@ class Actives:
         for task in kind.tasks:
             owner = self._group.owner.get(task)
             if owner in staying:
-                self.running[task] = owner
+                self.placement.running[task] = owner
                 self._own[owner].append(task)
                 self._count[owner] += 1
             elif owner is not None or task not in self._group.claims:
@@ -88,13 +96,13 @@ class Actives:
         return homeless
 
     def _share(self, kind: EligibleTasks) -> None:
-        self._shares = fair_shares(len(kind.tasks), kind.home, self._group.weight, self.load, self._count)
+        self._shares = fair_shares(len(kind.tasks), kind.home, self._group.weight, self.placement.load, self._count)
         for m in kind.members:
             self._press(m)
 
     def _press(self, m: int) -> None:
         full = self._count[m] >= self._shares.most[m]
-        self._pressure[m] = (self.load[m] + self._count[m] + 1) / self._group.weight[m] + full * _FULL
+        self._pressure[m] = (self.placement.load[m] + self._count[m] + 1) / self._group.weight[m] + full * _FULL
 
     def _settle(self, task: TaskId, kind: EligibleTasks) -> None:
         """Find a member for a task without one, or whose owner leaves."""
@@ -104,13 +112,13 @@ class Actives:
         self._press(target)
         owner = self._group.owner.get(task)
         if owner is None:
-            self.running[task] = target
+            self.placement.running[task] = target
             self._own[target].append(task)
         elif ready:
-            self.heirs[task] = target
+            self.placement.heirs[task] = target
         else:
-            self.running[task] = owner
-            self.waiting.append(Move(task, target, urgent=True))
+            self.placement.running[task] = owner
+            self.placement.waiting.append(Move(task, target, urgent=True))
 
     def _caught_up(self, task: TaskId, kind: EligibleTasks) -> list[int]:
         caught_up, replicas = self._settings.caught_up, self._group.replicas[task]
@@ -121,7 +129,7 @@ class Actives:
         pressure, replicas = self._pressure, self._group.replicas[task]
         if not replicas:
             return min(ready, key=pressure.__getitem__)
-        return min(ready, key=lambda m: (pressure[m], self.lag(task, m), m))
+        return min(ready, key=lambda m: (pressure[m], self._group.lag(task, m), m))
 
     def _best_to_restore(self, task: TaskId, kind: EligibleTasks) -> int:
         """Who has the least to restore: a known lag counts for more than load, old state only between equals."""
@@ -160,7 +168,7 @@ class Actives:
         return sorted(
             (
                 m not in replicas[task],
-                0 if caught_up(replicas[task].get(m)) else self.lag(task, m),
+                0 if caught_up(replicas[task].get(m)) else self._group.lag(task, m),
                 task.partition,
                 task.subtopology,
                 source,
@@ -199,10 +207,10 @@ class Actives:
         self._count[target] += 1
         ready = not kind.stateful or self._settings.caught_up(self._group.replicas[task].get(target))
         if ready and not self._settling:
-            del self.running[task]
-            self.heirs[task] = target
+            del self.placement.running[task]
+            self.placement.heirs[task] = target
         else:
-            self.waiting.append(Move(task, target))
+            self.placement.waiting.append(Move(task, target))
 
 
 def _by_subtopology(tasks: list[TaskId], without: set[TaskId]) -> dict[int, list[TaskId]]:

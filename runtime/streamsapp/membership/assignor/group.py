@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import MemberState
@@ -76,6 +77,11 @@ class Group:
             for task, found in _by_task(state.on_disk for state in self.states).items()
             if task in self.kind_of
         }
+
+    def lag(self, task: TaskId, m: int) -> float:
+        """How far the member's replica is behind; infinite if it has none or does not know."""
+        lag = self.replicas[task].get(m)
+        return inf if lag is None else lag
 
     def notes_for(self, m: int) -> tuple[str, ...]:
         """What the member does not get because of its topology."""

@@ -7,9 +7,9 @@ warm-up replica at the new place has caught up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from streamsapp.membership.assignor.actives import Actives
+from streamsapp.membership.assignor.actives import ActivePlacement
 from streamsapp.membership.assignor.group import EligibleTasks, Group
 from streamsapp.membership.assignor.model import AssignorSettings
 from streamsapp.membership.assignor.shares import fair_shares
@@ -35,31 +35,51 @@ class _Need:
     one_host: bool
 
 
-class Standbys:
-    """The placement of replicas; reading its attributes is what it is made for."""
+@dataclass
+class StandbyPlacement:
+    """Where replicas are, and where they are made."""
 
-    def __init__(self, group: Group, actives: Actives, settings: AssignorSettings) -> None:
+    standbys: dict[TaskId, list[int]] = field(default_factory=dict)
+    #: Who prepares for a task.
+    warmups: dict[TaskId, set[int]] = field(default_factory=dict)
+    #: A standby should move and has to wait.
+    waiting: bool = False
+
+
+def place_standbys(group: Group, actives: ActivePlacement, settings: AssignorSettings) -> StandbyPlacement:
+    """Place standbys and warm-up replicas beside the active tasks."""
+    placer = _Placer(group, actives, settings)
+    placer.place()
+    return placer.placement
+
+
+class _Placer:
+    """The placement while it is made."""
+
+    def __init__(self, group: Group, actives: ActivePlacement, settings: AssignorSettings) -> None:
         self._group = group
         self._actives = actives
         self._settings = settings
         size = len(group.names)
-        self.standbys: dict[TaskId, list[int]] = {}
-        #: Who prepares for a task.
-        self.warmups: dict[TaskId, set[int]] = {}
-        #: A standby should move and has to wait.
-        self.waiting = False
+        self.placement = StandbyPlacement()
         tags = [tuple(state.tags.get(key, "") for key in settings.rack_tags) for state in group.states]
         #: Each combination of tag values, and the number of each member's.
         self._racks = sorted(set(tags))
         self._rack = [self._racks.index(values) for values in tags]
         self._clashes_with: dict[tuple[int, ...], list[int]] = {}
-        self._warm_up_for_actives()
-        self._needs = self._gather_needs()
+        #: Warm-up replicas that may still be begun.
+        self._left = settings.max_warmup_replicas
+        self._needs: dict[TaskId, _Need] = {}
         self._count = [0] * size
         #: Of standbys by the member that runs the task: a failure of one should be a little work for many.
         self._pairs = [[0] * size for _ in range(size)]
         self._quota = [0] * size
         self._pressure = [0] * size
+
+    def place(self) -> None:
+        """Replicas for moves first, then standbys: kept, chosen, made, moved."""
+        self._warm_up_for_actives()
+        self._needs = self._gather_needs()
         self._keep()
         self._share()
         self._choose_among_replicas()
@@ -72,18 +92,17 @@ class Standbys:
     def _warm_up_for_actives(self) -> None:
         """Moves that have come furthest go first: what has begun is not broken off."""
         moves = self._actives.waiting
-        self._left = self._settings.max_warmup_replicas
-        for move in sorted(moves, key=lambda move: (self._actives.lag(move.task, move.target), move.task[::-1])):
+        for move in sorted(moves, key=lambda move: (self._group.lag(move.task, move.target), move.task[::-1])):
             if not self._group.kind_of[move.task].stateful:
                 continue
             if move.urgent:
-                self.warmups.setdefault(move.task, set()).add(move.target)
+                self.placement.warmups.setdefault(move.task, set()).add(move.target)
             elif self._left:
                 self._warm_up(move.task, move.target)
 
     def _warm_up(self, task: TaskId, m: int) -> None:
         self._left -= 1
-        self.warmups.setdefault(task, set()).add(m)
+        self.placement.warmups.setdefault(task, set()).add(m)
 
     def _gather_needs(self) -> dict[TaskId, _Need]:
         needs = {}
@@ -120,7 +139,7 @@ class Standbys:
     def _keep(self) -> None:
         """Replicas of which there are not too many stay; of the others a choice is made later."""
         for task, need in self._needs.items():
-            self.standbys[task] = []
+            self.placement.standbys[task] = []
             fitting = self._fitting(need)
             if len(fitting) <= need.wanted:
                 for m in sorted(fitting):
@@ -129,7 +148,7 @@ class Standbys:
 
     def _choose_among_replicas(self) -> None:
         for task, need in self._needs.items():
-            chosen = self.standbys[task]
+            chosen = self.placement.standbys[task]
             fitting = [m for m in self._fitting(need) if m not in chosen] if len(chosen) < need.wanted else []
             while fitting and len(chosen) < need.wanted:
                 m = min(fitting, key=lambda m: (*self._behind(need, m), self._cost(task, need, m), m))
@@ -145,7 +164,7 @@ class Standbys:
 
     def _make_missing(self) -> None:
         for task, need in self._needs.items():
-            while len(self.standbys[task]) < need.wanted and not need.kind.frozen:
+            while len(self.placement.standbys[task]) < need.wanted and not need.kind.frozen:
                 m = self._cheapest(task, need)
                 if m is None:
                     break
@@ -156,7 +175,7 @@ class Standbys:
         for task, need in self._needs.items():
             leaving = sorted(m for m in need.replicas if m not in need.kind.staying)
             for m in leaving:
-                chosen = self.standbys[task]
+                chosen = self.placement.standbys[task]
                 good = sum(self._settings.caught_up(need.replicas.get(other)) for other in chosen)
                 if good < need.wanted and self._settings.caught_up(need.replicas[m]) and self._fits(task, need, m):
                     chosen.append(m)
@@ -168,10 +187,12 @@ class Standbys:
 
     def _fits(self, task: TaskId, need: _Need, m: int, instead_of: int = -1) -> bool:
         if need.one_host:
-            return m != need.active and m not in self.standbys[task]
+            return m != need.active and m not in self.placement.standbys[task]
         hosts = self._group.hosts
         host = hosts[m]
-        return host != hosts[need.active] and all(hosts[x] != host for x in self.standbys[task] if x != instead_of)
+        return host != hosts[need.active] and all(
+            hosts[x] != host for x in self.placement.standbys[task] if x != instead_of
+        )
 
     def _cost(self, task: TaskId, need: _Need, m: int) -> int:
         clash = self._clashes(task, need)[self._rack[m]]
@@ -179,7 +200,7 @@ class Standbys:
 
     def _clashes(self, task: TaskId, need: _Need, without: int = -1) -> list[int]:
         """For every rack how many tag values it shares with those of the task's other members (KIP-708)."""
-        others = tuple(sorted(self._rack[m] for m in (need.active, *self.standbys[task]) if m != without))
+        others = tuple(sorted(self._rack[m] for m in (need.active, *self.placement.standbys[task]) if m != without))
         found = self._clashes_with.get(others)
         if found is None:
             taken = [self._racks[rack] for rack in others]
@@ -188,22 +209,22 @@ class Standbys:
         return found
 
     def _cheapest(self, task: TaskId, need: _Need) -> int | None:
-        hosts, chosen = self._group.hosts, self.standbys[task]
+        hosts, chosen = self._group.hosts, self.placement.standbys[task]
         used = set() if need.one_host else {hosts[m] for m in (need.active, *chosen)}
-        taken = {need.active, *chosen, *self.warmups.get(task, ())}
+        taken = {need.active, *chosen, *self.placement.warmups.get(task, ())}
         free = [m for m in need.kind.members if hosts[m] not in used and m not in taken]
         pressure, pairs, rack = self._pressure, self._pairs[need.active], self._rack
         clashes = [clash * _SAME_RACK for clash in self._clashes(task, need)]
         return min(free, key=lambda m: pressure[m] + pairs[m] * _SAME_PAIR + clashes[rack[m]], default=None)
 
     def _put(self, task: TaskId, need: _Need, m: int) -> None:
-        self.standbys[task].append(m)
+        self.placement.standbys[task].append(m)
         self._count[m] += 1
         self._pairs[need.active][m] += 1
         self._press(m)
 
     def _take(self, task: TaskId, need: _Need, m: int) -> None:
-        self.standbys[task].remove(m)
+        self.placement.standbys[task].remove(m)
         self._count[m] -= 1
         self._pairs[need.active][m] -= 1
         self._press(m)
@@ -214,7 +235,7 @@ class Standbys:
         if len(self._racks) == 1:
             return
         for task, need in self._needs.items():
-            for source in list(self.standbys[task]) if not need.kind.frozen else ():
+            for source in list(self.placement.standbys[task]) if not need.kind.frozen else ():
                 clashes = self._clashes(task, need, source)
                 least = clashes[self._rack[source]]
                 if min(clashes) < least:
@@ -233,7 +254,7 @@ class Standbys:
             return
         held: dict[int, list[TaskId]] = {m: [] for m in excess}
         for task, need in self._needs.items():
-            for m in self.standbys[task] if not need.kind.frozen else ():
+            for m in self.placement.standbys[task] if not need.kind.frozen else ():
                 if m in excess:
                     held[m].append(task)
         for begun in (True, False):
@@ -253,7 +274,7 @@ class Standbys:
     def _lighter(self, task: TaskId, source: int, missing: dict[int, int], begun: bool) -> list[int]:
         """Members below their share that could have the standby; ``begun``: that have a replica already."""
         need = self._needs[task]
-        if source not in self.standbys[task]:
+        if source not in self.placement.standbys[task]:
             return []
         clashes = self._clashes(task, need, source)
         most = clashes[self._rack[source]]
@@ -264,13 +285,13 @@ class Standbys:
             if missing.get(m)
             and m in need.kind.staying
             and clashes[self._rack[m]] <= most
-            and m not in self.warmups.get(task, ())
+            and m not in self.placement.warmups.get(task, ())
             and self._fits(task, need, m, instead_of=source)
         ]
 
     def _relocate(self, task: TaskId, need: _Need, source: int, candidates: list[int]) -> int | None:
         """Move a standby to the best candidate if that has caught up, otherwise prepare it; the one it was."""
-        candidates = [m for m in candidates if m not in self.standbys[task]]
+        candidates = [m for m in candidates if m not in self.placement.standbys[task]]
         if not candidates:
             return None
         unknown = (True, 0)
@@ -286,10 +307,10 @@ class Standbys:
         if self._settings.caught_up(need.replicas.get(target)):
             self._take(task, need, source)
             self._put(task, need, target)
-        elif self._left and target not in self.warmups.get(task, ()):
+        elif self._left and target not in self.placement.warmups.get(task, ()):
             self._warm_up(task, target)
         else:
-            self.waiting = True
+            self.placement.waiting = True
         return target
 
 
