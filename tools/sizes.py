@@ -57,14 +57,14 @@ LARGE_CLASSES = {
 class Size(NamedTuple):
     """One file, function or class, and how much of ``unit`` it has."""
 
-    count: int
+    number: int
     limit: Limit
     where: str
     unit: str = "lines"
 
     @property
     def too_large(self) -> bool:
-        return self.count > self.limit.most
+        return self.number > self.limit.most
 
 
 def sizes_of(source: str, where: str) -> Iterator[Size]:
@@ -104,10 +104,10 @@ def main() -> int:
     """Exit code 1 when anything is too large."""
     files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
     sizes = [size for path in files for size in sizes_of(path.read_text("utf-8"), str(path.relative_to(ROOT)))]
-    listed = sorted((size for size in sizes if size.count > size.limit.usual), reverse=True)
+    listed = sorted((size for size in sizes if size.number > size.limit.usual), reverse=True)
     for size in listed:
         remark = f"too large: at most {size.limit.most}" if size.too_large else "large"
-        print(f"{size.where}: {size.count} {size.unit}, {remark}")
+        print(f"{size.where}: {size.number} {size.unit}, {remark}")
     return int(any(size.too_large for size in listed))
 
 

@@ -28,7 +28,7 @@ def remembering(number: int) -> str:
 
 
 def test_measures_the_file_and_every_function_in_it() -> None:
-    assert [(size.count, size.where) for size in sizes_of(function(12), "room.py") if size.unit == "lines"] == [
+    assert [(size.number, size.where) for size in sizes_of(function(12), "room.py") if size.unit == "lines"] == [
         (13, "room.py"),
         (12, "room.py:2 clean"),
     ]
@@ -53,7 +53,7 @@ def test_a_file_is_too_large_above_the_limit_and_not_at_it() -> None:
 def test_a_class_is_too_large_above_the_limit_and_not_at_it(write: Callable[[int], str], unit: str, most: int) -> None:
     at_limit, above = (of_unit(write(number), unit)[0] for number in (most, most + 1))
 
-    assert (at_limit.count, above.count) == (most, most + 1)
+    assert (at_limit.number, above.number) == (most, most + 1)
     assert (at_limit.too_large, above.too_large) == (False, True)
 
 
