@@ -106,8 +106,11 @@ class _DriverRun:
 
 
 def _all(store: Any) -> Iterator[tuple[Any, Any]]:
-    found: Iterator[tuple[Any, Any]] = store.all() if hasattr(store, "all") else store.fetch_range(None, None)
-    return found
+    """Every entry, in the order of the store; a versioned store has no such form of reading."""
+    for form in ("all", "fetch_range"):
+        if hasattr(store, form):
+            return iter(getattr(store, form)(*([] if form == "all" else [None, None])))
+    return iter(())
 
 
 def run_here(program: Program) -> Outcome:
@@ -161,7 +164,9 @@ def _lines(outcome: Outcome, stores: list[str]) -> list[str]:
     for topic, records in sorted(outcome.get("outputs", {}).items()):
         shown = _last_per_key(records) if topic.endswith("-changelog") else records
         lines += [f"topic {topic}: {_shown(record)}" for record in shown]
-    lines += [f"store {name}: {json.dumps(entry)}" for name in stores for entry in outcome.get("stores", {})[name]]
+    lines += [
+        f"store {name}: {json.dumps(entry)}" for name in stores for entry in outcome.get("stores", {}).get(name, ())
+    ]
     return lines
 
 

@@ -84,6 +84,7 @@ def materialized(step: Step) -> Materialized[Any, Any] | None:
         logging=options.get("logging", True),
         caching=options.get("caching", True),
         retention=options.get("retention"),
+        versioned=options.get("versioned"),
     )
 
 
@@ -104,6 +105,7 @@ def _builder(step: Step) -> Callable[..., StoreBuilder]:
         "timestamped": Stores.timestamped_key_value_store_builder,
         "window": Stores.window_store_builder,
         "timestamped_window": Stores.timestamped_window_store_builder,
+        "versioned": Stores.versioned_key_value_store_builder,
         "session": Stores.session_store_builder,
     }
     return builders[step.get("kind", "kv")]
@@ -114,6 +116,8 @@ def _supplier(step: Step) -> Any:
     if "window" in step.get("kind", ""):
         make_windows = Stores.in_memory_window_store if in_memory else Stores.persistent_window_store
         return make_windows(name, step["retention"], step["size"], step.get("duplicates", False))
+    if step.get("kind") == "versioned":
+        return Stores.persistent_versioned_key_value_store(name, step["retention"], step.get("segment"))
     if step.get("kind") == "session":
         make_sessions = Stores.in_memory_session_store if in_memory else Stores.persistent_session_store
         return make_sessions(name, step["retention"])

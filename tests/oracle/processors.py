@@ -12,7 +12,9 @@ from typing import Any
 from functions import clip, fail_on_boom, num, text
 from streamsapp.processor.api import Cancellable, Processor, ProcessorContext, PunctuationType
 from streamsapp.record import Record
+from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.versioned import VersionedRecord
 
 Step = dict[str, Any]
 
@@ -81,6 +83,76 @@ def read(context: ProcessorContext, step: Step, record: Record) -> Record:
     return record.with_value(text(found.value if isinstance(found, ValueAndTimestamp) else found))
 
 
+def windowed(entries: Iterator[tuple[Any, Any]], mark: str) -> list[str]:
+    def shown(key: Any) -> str:
+        return f"{text(key.key)}@{key.start_ms}-{key.end_ms}" if isinstance(key, Windowed) else str(key)
+
+    return [f"{mark}{shown(key)}={text(value)}" for key, value in entries]
+
+
+def window_api(context: ProcessorContext, step: Step, record: Record) -> Record | None:
+    key, value, timestamp = record.key, record.value, record.timestamp
+    if key is None:
+        return None
+    store = store_of(context, step)
+    store.put(key, None if num(value) % 5 == 0 else value, timestamp)
+    times = max(0, timestamp - 20), timestamp + 20
+    seen = [text(store.fetch(key, timestamp))]
+    seen += windowed(store.fetch(key, *times), "f")
+    seen += windowed(store.backward_fetch(key, *times), "b")
+    seen += windowed(store.fetch_range(None, key, *times), "<")
+    seen += windowed(store.fetch_range(key, None, *times), ">")
+    seen += windowed(store.backward_fetch_range(None, key, *times), "q")
+    seen += windowed(store.fetch_range(None, None, *times), "t")
+    seen += windowed(store.backward_fetch_range(None, None, *times), "u")
+    seen += windowed(store.all(), "a")
+    seen += windowed(store.backward_all(), "r")
+    return record.with_value(" ".join(seen))
+
+
+def session_api(context: ProcessorContext, step: Step, record: Record) -> Record | None:
+    key, value, timestamp = record.key, record.value, record.timestamp
+    if key is None:
+        return None
+    store = store_of(context, step)
+    session = Windowed(key, max(0, timestamp - num(value) % 7), timestamp)
+    if num(value) % 5 == 0:
+        store.remove(session)
+    else:
+        store.put(session, value)
+    times = max(0, timestamp - 10), timestamp
+    seen = [text(store.fetch_session(key, session.start_ms, timestamp))]
+    seen += windowed(store.fetch(key), "f")
+    seen += windowed(store.backward_fetch(key), "b")
+    seen += windowed(store.find_sessions(key, *times), "s")
+    seen += windowed(store.backward_find_sessions(key, *times), "z")
+    seen += windowed(store.find_sessions_range(None, key, *times), "<")
+    seen += windowed(store.find_sessions_range(key, None, *times), ">")
+    seen += windowed(store.backward_find_sessions_range(None, key, *times), "q")
+    seen += windowed(store.fetch_range(None, None), "a")
+    seen += windowed(store.backward_fetch_range(None, None), "r")
+    return record.with_value(" ".join(seen))
+
+
+def version(found: VersionedRecord | None) -> str:
+    """Without the end of its validity, which Kafka Streams' stores do not give to processors."""
+    return "none" if found is None else f"{text(found.value)}@{found.timestamp}"
+
+
+def versioned_api(context: ProcessorContext, step: Step, record: Record) -> Record | None:
+    key, value, timestamp = record.key, record.value, record.timestamp
+    if key is None:
+        return None
+    store = store_of(context, step)
+    if value is not None and num(value) % 3 == 0:
+        seen = ["d" + version(store.delete(key, timestamp))]
+    else:
+        seen = [f"p{store.put(key, value, timestamp)}"]
+    seen.append(version(store.get(key)))
+    seen += [version(store.get(key, timestamp - ago)) for ago in (-1, 0, 3, 20, 200)]
+    return record.with_value(" ".join(seen))
+
+
 def fail(context: ProcessorContext, step: Step, record: Record) -> Record:
     fail_on_boom(record.key, record.value)
     return record
@@ -95,6 +167,9 @@ VALUE_STEPS: dict[str, Callable[[ProcessorContext, Step, Record], Record | None]
     "latest": latest,
     "store_api": store_api,
     "read": read,
+    "window_api": window_api,
+    "session_api": session_api,
+    "versioned_api": versioned_api,
     "fail_on_boom": fail,
 }
 

@@ -65,7 +65,7 @@ class StreamsBuilder(JavaNames):
     ) -> KTable[K, V]:
         """Reads a topic as a table: its records are updates of rows."""
         options, wanted = _table_options(consumed, materialized)
-        store = table_store(self._names, f"{topic}-", wanted, None, None)
+        store = table_store(self._names, f"{topic}-", wanted, None, None, may_be_versioned=True)
         source, name = self._table_names(options)
         table = TableSource(store)
         node = TableSourceNode(source, name, topic, options, table)

@@ -109,8 +109,10 @@ class Materialized(_Option, Generic[K, V]):
     """How a table is kept. A table that is given a ``store_name`` can be queried by it.
 
     ``emit="commit"`` sends the last update of each key downstream when the task commits, instead of every update when
-    it happens. ``retention`` is for windowed tables and refused elsewhere. ``caching`` changes neither results nor
-    emission, here as in Kafka Streams' semantics: reads and writes of a task always meet in memory first.
+    it happens. ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table that is
+    read from a topic or made of a stream keeps the values that its keys had (KIP-914): updates that come out of order
+    do not replace later ones then. ``caching`` changes neither results nor emission, here as in Kafka Streams'
+    semantics: reads and writes of a task always meet in memory first.
     """
 
     store_name: str | None = None
@@ -118,6 +120,7 @@ class Materialized(_Option, Generic[K, V]):
     value_serde: Serde[V] | None = None
     store: Literal["rocksdb", "memory"] = "rocksdb"
     retention: Duration | None = None
+    versioned: Duration | None = None
     logging: bool = True
     caching: bool = True
     emit: Literal["update", "commit"] = "update"

@@ -19,6 +19,7 @@ from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 from streamsapp.state.session import SessionType
 from streamsapp.state.store_type import StoreType
+from streamsapp.state.versioned import VersionedType
 from streamsapp.state.window import WindowType
 
 
@@ -54,6 +55,8 @@ def table_store(
     materialized: Materialized[Any, Any] | None,
     key_serde: AnySerde | None,
     value_serde: AnySerde | None,
+    *,
+    may_be_versioned: bool = False,
 ) -> TableStore:
     """The store of a table, with a generated name unless it was named.
 
@@ -64,7 +67,18 @@ def table_store(
             f"Materialized({materialized.store_name or ''!r}, retention=...): a table without windows keeps every key; "
             "leave retention out, and delete rows by writing None"
         )
-    return _store(names, prefix, materialized, key_serde, value_serde, TIMESTAMPED_KEY_VALUE)
+    return _store(names, prefix, materialized, key_serde, value_serde, _kind(materialized, may_be_versioned))
+
+
+def _kind(materialized: Materialized[Any, Any] | None, may_be_versioned: bool) -> StoreType:
+    if materialized is None or materialized.versioned is None:
+        return TIMESTAMPED_KEY_VALUE
+    if not may_be_versioned or materialized.store == "memory" or materialized.emit == "commit":
+        raise TopologyError(
+            f"Materialized({materialized.store_name or ''!r}, versioned=...) is for tables that are read from a "
+            "topic or made with to_table, with store='rocksdb' and emit='update'"
+        )
+    return VersionedType(duration_ms(materialized.versioned))
 
 
 def window_store(
@@ -110,6 +124,8 @@ def session_store(
 
 
 def _retention(materialized: Materialized[Any, Any] | None, least: int, needs: str) -> int:
+    if materialized is not None and materialized.versioned is not None:
+        raise TopologyError(f"Materialized({materialized.store_name or ''!r}, versioned=...): windows have no versions")
     retention = materialized.retention if materialized is not None else None
     kept = least if retention is None else duration_ms(retention)
     if kept < least:

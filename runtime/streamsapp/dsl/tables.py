@@ -14,10 +14,11 @@ from typing import TypeAlias
 
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_views import StoredView, TableView
-from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
+from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource, VersionedTableSource
 from streamsapp.dsl.stores import TableStore
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import StoreBuilder
+from streamsapp.state.versioned import VersionedType
 
 #: ``(store_name, emit_at_commit, send_old_values)``: makes the operator of a table with a store.
 MakeStored: TypeAlias = Callable[[str, bool, bool], Operator]
@@ -66,7 +67,8 @@ class TableSource(TableSupplier):
     def __call__(self) -> Operator:
         if not self._stored:
             return UnstoredTableSource()
-        return StoredTableSource(self._store.name, self._store.emit_at_commit, self.send_old_values)
+        make = VersionedTableSource if isinstance(self._store.builder.type, VersionedType) else StoredTableSource
+        return make(self._store.name, self._store.emit_at_commit, self.send_old_values)
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return (self._store.builder,) if self._stored else ()

@@ -11,6 +11,7 @@ from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.state.session import SessionType
 from streamsapp.state.store_type import StoreType
+from streamsapp.state.versioned import VersionedType
 from streamsapp.state.window import WindowType
 
 
@@ -72,6 +73,24 @@ class SessionStoreSupplier:
         if self.retention_ms < 0:
             raise TopologyError(
                 f"session store {self.name}: the retention must not be negative, got {self.retention_ms} ms"
+            )
+
+
+@dataclass(frozen=True)
+class VersionedStoreSupplier:
+    """The same of a versioned store, with how long its history is."""
+
+    name: str
+    history_retention_ms: int
+    engine: Engine = Engine.ROCKSDB
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise TopologyError("a state store needs a name; give a non-empty string")
+        if self.history_retention_ms < 0:
+            raise TopologyError(
+                f"versioned store {self.name}: the history retention must not be negative, got "
+                f"{self.history_retention_ms} ms"
             )
 
 
@@ -141,6 +160,24 @@ class Stores:
     ) -> StoreBuilder:
         """A store of plain values by key and session."""
         kind = SessionType(supplier.retention_ms, in_memory=supplier.engine is Engine.MEMORY)
+        return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> VersionedStoreSupplier:
+        """A store of the values that keys had (KIP-889). ``segment_interval`` is only checked: versions
+        do not lie in segments here."""
+        if segment_interval is not None and duration_ms(segment_interval) < 1:
+            raise TopologyError(f"versioned store {name}: the segment interval must be at least 1 ms")
+        return VersionedStoreSupplier(name, duration_ms(history_retention))
+
+    @staticmethod
+    def versioned_key_value_store_builder(
+        supplier: VersionedStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
+    ) -> StoreBuilder:
+        """A store of :class:`~streamsapp.state.versioned.VersionedRecord`."""
+        kind = VersionedType(supplier.history_retention_ms)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
     @staticmethod

@@ -106,8 +106,11 @@ class SessionStoreImpl:
 
     def write(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
         """Put or delete a session."""
+        self._segments.observe(end_ms)
+        self._place(key, start_ms, end_ms, stored, timestamp)
+
+    def _place(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
         segments = self._segments
-        segments.observe(end_ms)
         if end_ms < segments.deleted_before:
             return
         logical = session_key(key, start_ms, end_ms)
@@ -157,7 +160,10 @@ class SessionStoreImpl:
 
     def remove(self, session: Windowed[Any]) -> None:
         """Delete a session."""
-        self.put(session, None)
+        key, start, end = self._checked(session)
+        # As in Kafka Streams, this is the one write that does not move the time of a store in memory.
+        write = self._place if self._type.in_memory else self.write
+        write(key, start, end, None, self._context_timestamp())
 
     def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
         """The value of a session with these bounds, ``None`` if there is none."""
@@ -223,8 +229,10 @@ class SessionStoreImpl:
     def _found(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        found = self.scan(self._key(key), earliest_end_ms, reverse=reverse)
-        value = self.from_stored
+        key_bytes, value = self._key(key), self.from_stored
+        if self._type.in_memory:
+            return self._ranged(key, key, earliest_end_ms, latest_start_ms, reverse=reverse)
+        found = self.scan(key_bytes, earliest_end_ms, reverse=reverse)
         return ((Windowed(key, start, end), value(stored)) for start, end, stored in found if start <= latest_start_ms)
 
     def _ranged(

@@ -91,6 +91,12 @@ final class Options {
             ? Materialized.<Object, Object, KeyValueStore<Bytes, byte[]>>as(options.get("name").asText())
                 .withKeySerde(key).withValueSerde(value)
             : Materialized.with(key, value);
+        if (options.hasNonNull("versioned")) {
+            materialized = Materialized.<Object, Object>as(org.apache.kafka.streams.state.Stores
+                .persistentVersionedKeyValueStore(options.get("name").asText(),
+                    java.time.Duration.ofMillis(options.get("versioned").asLong())))
+                .withKeySerde(key).withValueSerde(value);
+        }
         if (options.hasNonNull("engine")) {
             materialized = materialized.withStoreType(options.get("engine").asText().equals("memory")
                 ? BuiltInDslStoreSuppliers.IN_MEMORY : BuiltInDslStoreSuppliers.ROCKS_DB);

@@ -1,12 +1,15 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.BiConsumer;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.processor.Cancellable;
 import org.apache.kafka.streams.processor.PunctuationType;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
@@ -22,8 +25,12 @@ import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.api.RecordMetadata;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.VersionedKeyValueStore;
+import org.apache.kafka.streams.state.VersionedRecord;
+import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * The processors that programs name: {"processor": name, "stores": [...], "interval": ms, "children": [...]}.
@@ -58,6 +65,9 @@ final class Processors {
             case "latest" -> Processors::latest;
             case "store_api" -> Processors::storeApi;
             case "read" -> Processors::read;
+            case "window_api" -> Processors::windowApi;
+            case "session_api" -> Processors::sessionApi;
+            case "versioned_api" -> Processors::versionedApi;
             case "fail_on_boom" -> (context, step, key, value, timestamp, headers) -> {
                 Functions.predicate("fail_on_boom").test(key, value);
                 return new Stepped(value, timestamp, headers);
@@ -128,6 +138,89 @@ final class Processors {
                 into.add(mark + Functions.text(entries.next().key));
             }
         }
+    }
+
+    private static Stepped windowApi(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                     Headers headers) {
+        if (key == null) {
+            return null;
+        }
+        WindowStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+        List<String> seen = new ArrayList<>();
+        store.put(key, Functions.num(value) % 5 == 0 ? null : value, timestamp);
+        Instant from = Instant.ofEpochMilli(Math.max(0, timestamp - 20));
+        Instant to = Instant.ofEpochMilli(timestamp + 20);
+        seen.add(Functions.text(store.fetch(key, timestamp)));
+        windowed(store.fetch(key, from, to), seen, "f");
+        windowed(store.backwardFetch(key, from, to), seen, "b");
+        windowed(store.fetch(null, key, from, to), seen, "<");
+        windowed(store.fetch(key, null, from, to), seen, ">");
+        windowed(store.backwardFetch(null, key, from, to), seen, "q");
+        windowed(store.fetchAll(from, to), seen, "t");
+        windowed(store.backwardFetchAll(from, to), seen, "u");
+        windowed(store.all(), seen, "a");
+        windowed(store.backwardAll(), seen, "r");
+        return new Stepped(String.join(" ", seen), timestamp, headers);
+    }
+
+    private static Stepped sessionApi(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                      Headers headers) {
+        if (key == null) {
+            return null;
+        }
+        SessionStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+        List<String> seen = new ArrayList<>();
+        long start = Math.max(0, timestamp - Math.floorMod(Functions.num(value), 7L));
+        Windowed<Object> session = new Windowed<>(key, new SessionWindow(start, timestamp));
+        if (Functions.num(value) % 5 == 0) {
+            store.remove(session);
+        } else {
+            store.put(session, value);
+        }
+        long from = Math.max(0, timestamp - 10);
+        seen.add(Functions.text(store.fetchSession(key, start, timestamp)));
+        windowed(store.fetch(key), seen, "f");
+        windowed(store.backwardFetch(key), seen, "b");
+        windowed(store.findSessions(key, from, timestamp), seen, "s");
+        windowed(store.backwardFindSessions(key, from, timestamp), seen, "z");
+        windowed(store.findSessions(null, key, from, timestamp), seen, "<");
+        windowed(store.findSessions(key, null, from, timestamp), seen, ">");
+        windowed(store.backwardFindSessions(null, key, from, timestamp), seen, "q");
+        windowed(store.fetch(null, null), seen, "a");
+        windowed(store.backwardFetch(null, null), seen, "r");
+        return new Stepped(String.join(" ", seen), timestamp, headers);
+    }
+
+    private static void windowed(KeyValueIterator<?, Object> entries, List<String> into, String mark) {
+        try (entries) {
+            while (entries.hasNext()) {
+                KeyValue<?, Object> next = entries.next();
+                String key = next.key instanceof Windowed<?> window
+                    ? Functions.text(window.key()) + "@" + window.window().start() + "-" + window.window().end()
+                    : next.key.toString();
+                into.add(mark + key + "=" + Functions.text(next.value));
+            }
+        }
+    }
+
+    private static Stepped versionedApi(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,
+                                        Headers headers) {
+        if (key == null) {
+            return null;
+        }
+        VersionedKeyValueStore<Object, Object> store = context.getStateStore(step.get("stores").get(0).asText());
+        List<String> seen = new ArrayList<>();
+        seen.add(value != null && Functions.num(value) % 3 == 0 ? "d" + version(store.delete(key, timestamp))
+            : "p" + store.put(key, value, timestamp));
+        seen.add(version(store.get(key)));
+        for (long ago : new long[] {-1, 0, 3, 20, 200}) {
+            seen.add(version(store.get(key, timestamp - ago)));
+        }
+        return new Stepped(String.join(" ", seen), timestamp, headers);
+    }
+
+    private static String version(VersionedRecord<Object> record) {
+        return record == null ? "none" : Functions.text(record.value()) + "@" + record.timestamp();
     }
 
     private static Stepped read(ProcessingContext context, JsonNode step, Object key, Object value, long timestamp,

@@ -16,8 +16,10 @@ from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, VersionedStoreImpl
 
 NULL_KEY = "null key"
+EXPIRED_VERSION = "it is older than the history of the versioned table"
 
 
 class ValueTransformer(Protocol):
@@ -74,6 +76,35 @@ class StoredTableSource(StoredTableOperator):
                 return
             write(key_bytes, new_stored, timestamp)
             update(key, key_bytes, value, old, timestamp, headers)
+
+        return push
+
+
+class VersionedTableSource(StoredTableOperator):
+    """Keeps the versions of each key. An update older than the history is dropped; one out of order goes on, with the
+    latest value as its old one, as in Kafka Streams (KIP-914)."""
+
+    def bind_to_store(self, context: NodeContext, store: VersionedStoreImpl, update: Update) -> Push:
+        key_bytes_of, read, write = store.key_bytes, store.read, store.write
+        from_stored, to_stored = store.from_stored, store.to_stored
+        on_error, dropped = context.on_error, context.dropped
+        needs_old = self._send_old_values
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None:
+                dropped(NULL_KEY)
+                return
+            try:
+                key_bytes = key_bytes_of(key)
+                new_stored = None if value is None else to_stored(key, value)
+                old = from_stored(read(key_bytes)[0]) if needs_old else None
+            except Exception as error:
+                on_error(error, key, value, timestamp, headers)
+                return
+            if write(key_bytes, new_stored, timestamp) == PUT_RETURN_CODE_NOT_PUT:
+                dropped(EXPIRED_VERSION)
+            else:
+                update(key, key_bytes, value, old, timestamp, headers)
 
         return push
 

@@ -1,0 +1,96 @@
+"""Window, session and versioned stores as processors use them: every form of reading, against Kafka Streams."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from compare import description_difference, outcome_difference, report
+from oracle import Oracle
+
+_STORES: dict[str, dict[str, Any]] = {
+    "window": {"kind": "window", "size": 10},
+    "session": {"kind": "session"},
+    "versioned": {"kind": "versioned"},
+}
+
+
+def _program(kind: str, seed: int, engine: str, retention: int, events: int = 30) -> dict[str, Any]:
+    """A processor that writes a store and reads it in every way; some records are late, some of another time."""
+    random = Random(seed)
+    store = {"op": "store", "name": "st", "key": "string", "value": "long", "retention": retention, **_STORES[kind]}
+    if engine == "memory":
+        store["engine"] = engine
+    serdes = {"key": "string", "value": "long"}
+    records = []
+    time = random.choice([0, 100, 100_000])
+    for _ in range(events):
+        time += random.choice([0, 1, 2, 5, 20, random.choice([100, 70_000])])
+        at = max(0, time - random.choice([0, 0, 0, 1, 4, 15, 60, 3000]))
+        key, value = random.choice(["a", "b", "ab", "", None]), random.choice([*range(1, 12), None])
+        records.append({"topic": "in", "key": key, "value": value, "ts": at})
+    return {
+        "optimize": False,
+        "steps": [
+            store,
+            {"op": "stream", "id": "s", "topics": ["in"], "consumed": serdes},
+            {"op": "process_values", "id": "p", "of": "s", "processor": kind + "_api", "stores": ["st"]},
+            {"op": "to", "of": "p", "topic": "out", "produced": {"key": "string", "value": "string"}},
+        ],
+        "inputs": {"in": serdes},
+        "events": records,
+    }
+
+
+def _without_changelog(oracle: Oracle, program: dict[str, Any]) -> str | None:
+    """What comes too late is in Kafka Streams' changelog, though no store takes it."""
+    program = {**program, "steps": [{**program["steps"][0], "logging": False}, *program["steps"][1:]]}
+    return outcome_difference(oracle, program)
+
+
+@pytest.mark.seeds(6)
+@pytest.mark.parametrize("retention", [50, 130_000])
+@pytest.mark.parametrize(
+    ("kind", "engine"),
+    [
+        ("window", "rocksdb"),
+        ("window", "memory"),
+        ("session", "rocksdb"),
+        ("session", "memory"),
+        ("versioned", "rocksdb"),
+    ],
+)
+def test_stores_are_read_as_in_kafka_streams(oracle: Oracle, kind: str, engine: str, retention: int, seed: int) -> None:
+    program = _program(kind, seed, engine, retention)
+    assert description_difference(oracle, program) is None
+    difference = report(oracle, program, _without_changelog)
+    assert difference is None, difference
+
+
+@pytest.mark.parametrize(("kind", "engine"), [("window", "rocksdb"), ("session", "memory"), ("versioned", "rocksdb")])
+def test_changelogs_are_those_of_kafka_streams(oracle: Oracle, kind: str, engine: str) -> None:
+    difference = report(oracle, _program(kind, 3, engine, 10_000_000), outcome_difference)
+    assert difference is None, difference
+
+
+@pytest.mark.parametrize("history", [0, 30, 10_000_000])
+@pytest.mark.parametrize("made_by", ["table", "to_table"])
+def test_updates_of_versioned_tables_are_those_of_kafka_streams(oracle: Oracle, made_by: str, history: int) -> None:
+    program = _program("versioned", 5, "rocksdb", 1)
+    serdes = {"key": "string", "value": "long"}
+    materialized = {"name": "st", "versioned": history, "logging": history > 1000, **serdes}
+    table: list[dict[str, Any]] = [
+        {"op": "table", "id": "t", "topic": "in", "consumed": serdes, "materialized": materialized}
+    ]
+    if made_by == "to_table":
+        table = [
+            {"op": "stream", "id": "s", "topics": ["in"], "consumed": serdes},
+            {"op": "to_table", "id": "t", "of": "s", "materialized": materialized},
+        ]
+    steps = [*table, {"op": "to_stream", "id": "o", "of": "t"}, {"op": "to", "of": "o", "topic": "out"}]
+    program = {**program, "steps": steps}
+    assert description_difference(oracle, program) is None
+    difference = report(oracle, program, outcome_difference)
+    assert difference is None, difference
