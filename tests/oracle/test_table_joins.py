@@ -295,3 +295,94 @@ def test_aggregated_windowed_and_suppressed_tables_join(oracle: Oracle, join: st
         *_streamed("late"),
     )
     assert _differences(oracle, program) == []
+
+
+#: Of what comes into tables joined by foreign key, the first letter of a value: changes of the key, none at all.
+_ROWS: list[tuple[str, str | None, str | None, int]] = [
+    ("t", "1", "a", 5),
+    ("u", "a", "u1", 3),
+    ("t", "2", "abc", 9),
+    ("u", "b", "u2", 9),
+    ("t", "1", "bcd", 6),
+    ("u", "a", "u33", 7),
+    ("t", "1", "b22", 2),
+    ("u", "b", None, 8),
+    ("u", "b", "u9", 9),
+    ("t", "1", None, 1),
+    ("t", None, "x", 1),
+    ("u", None, None, 2),
+    ("t", "3", "", 10),
+    ("t", "3", "a", 11),
+    ("u", "a", "", 12),
+    ("t", "3", "", 13),
+    ("t", "2", "zzz", 20),
+    ("u", "a", "u77", 20),
+    ("t", "4", "q", 20),
+    ("t", "4", None, 20),
+    ("u", "q", "q", 21),
+    ("t", "5", None, 22),
+    ("t", "2", "abc", 1),
+    ("u", "a", None, 30),
+    ("u", "a", None, 31),
+    ("t", "2", "a", 31),
+    ("u", "a", "LLL", 2),
+    ("v", "2", "a", 33),
+    ("t", "6", "a-value-of-more-than-sixteen-bytes", 40),
+    ("u", "a", "M", 50),
+]
+_FOREIGN = {"extractor": "first_letter", "extractor_args": 2, "fn": "both"}
+
+
+def _by_foreign_key(*steps: dict[str, Any], optimize: bool = False) -> dict[str, Any]:
+    events = [{"topic": topic, "key": key, "value": value, "ts": at} for topic, key, value, at in _ROWS]
+    return {**_tables(*steps, optimize=optimize), "events": events}
+
+
+@_LEFT_AND_INNER
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"table_joined": "named", **_STORED}, {"materialized": {**_TEXTS, "name": "joined", "engine": "memory"}}],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "extractor",
+    [
+        {"extractor": "first_letter", "extractor_args": 2},
+        {"extractor": "null_key_if_odd", "extractor_args": 2},
+        {"extractor": "null_if_odd"},
+        {"extractor": "identity"},
+    ],
+    ids=str,
+)
+def test_tables_joined_by_foreign_key_are_those_of_kafka_streams(
+    oracle: Oracle, join: str, options: dict[str, Any], extractor: dict[str, Any]
+) -> None:
+    joined = {"op": join, "id": "j", "of": "t", "with": "u", "fn": "both", **extractor, **options}
+    assert _differences(oracle, _by_foreign_key(joined, *_streamed("j"))) == []
+
+
+@_LEFT_AND_INNER
+@_OPTIMIZED_OR_NOT
+@pytest.mark.parametrize("stored", [{"materialized": _TEXTS}, _STORED], ids=["no store", "stored"])
+def test_what_was_joined_by_foreign_key_is_joined_and_derived_of(
+    oracle: Oracle, join: str, optimize: bool, stored: dict[str, Any]
+) -> None:
+    program = _by_foreign_key(
+        {"op": "filter", "id": "even", "of": "u", "fn": "value_even"},
+        {"op": join, "id": "filtered", "of": "t", "with": "even", **_FOREIGN},
+        {"op": join, "id": "j", "of": "t", "with": "u", **_FOREIGN, **stored},
+        {"op": "outer_join", "id": "k", "of": "j", "with": "t", "fn": "both"},
+        {"op": join, "id": "again", "of": "j", "with": "u", **_FOREIGN},
+        {"op": join, "id": "self", "of": "t", "with": "t", **_FOREIGN},
+        {"op": "group_by", "id": "g", "of": "j", "fn": "first_letter", "grouped": _TEXTS},
+        {"op": "reduce", "id": "r", "of": "g", "fn": "concat", "subtract": "unconcat"},
+        {"op": "left_join", "id": "s", "of": "v", "with": "j", "fn": "both"},
+        *_streamed("filtered"),
+        *_streamed("k"),
+        *_streamed("again"),
+        *_streamed("self"),
+        *_streamed("r"),
+        _out("s"),
+        optimize=optimize,
+    )
+    assert _differences(oracle, program) == []

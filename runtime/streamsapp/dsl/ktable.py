@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
+from streamsapp.dsl.foreign_key_join import join_tables
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import ToStream
@@ -23,11 +24,11 @@ from streamsapp.dsl.operators.tables import (
     UnstoredTableValues,
     ValueTransformer,
 )
-from streamsapp.dsl.options import Grouped, Materialized, Named, name_of, table_options
+from streamsapp.dsl.options import Grouped, Materialized, Named, TableJoined, name_of, table_options
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.suppressed import Suppressed
 from streamsapp.dsl.suppression import SuppressedTable
-from streamsapp.dsl.table_join import TableJoinType, TableSide, join_by_key
+from streamsapp.dsl.table_join import TableJoinType, TableSide
 from streamsapp.dsl.tables import DerivedTable, FilteredTable, TableSupplier
 from streamsapp.errors import TopologyError
 from streamsapp.topology.java_names import JavaNames
@@ -40,6 +41,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 KR = TypeVar("KR")
 VR = TypeVar("VR")
+KO = TypeVar("KO")
 VO = TypeVar("VO")
 
 
@@ -136,6 +138,7 @@ class KTable(JavaNames, Generic[K, V]):
         table = SuppressedTable(self._place, self._table, suppressed)
         return self._derived(table.node, table, None, self._place.value_serde)
 
+    @overload
     def join(
         self,
         other: KTable[K, VO],
@@ -143,14 +146,29 @@ class KTable(JavaNames, Generic[K, V]):
         *options: Named | str | Materialized[K, VR],
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
-    ) -> KTable[K, VR]:
+    ) -> KTable[K, VR]: ...
+
+    @overload
+    def join(
+        self,
+        other: KTable[KO, VO],
+        foreign_key_extractor: Callable[..., KO | None],
+        joiner: Callable[[V, VO], VR],
+        *options: TableJoined[K, KO] | Materialized[K, VR],
+        table_joined: TableJoined[K, KO] | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[K, VR]: ...
+
+    def join(self, other: Any, *arguments: Any, **options: Any) -> KTable[K, Any]:
         """The rows that both tables have, with the value that ``joiner(row, other_row)`` returns.
 
-        The join is updated when either table is; a result has the later timestamp of both rows. Raises
-        ``TopologyError`` for what cannot be joined.
+        With a ``foreign_key_extractor``, of ``(value)`` or ``(key, value)``, each row is joined with the row of the
+        other table that the extractor names, through two internal topics (KIP-213). The join is updated when either
+        table is; a result has the later timestamp of both rows. Raises ``TopologyError`` for what cannot be joined.
         """
-        return self._join("join", other, (joiner, *options), {"named": named, "materialized": materialized})
+        return self._join("join", other, arguments, options)
 
+    @overload
     def left_join(
         self,
         other: KTable[K, VO],
@@ -158,9 +176,22 @@ class KTable(JavaNames, Generic[K, V]):
         *options: Named | str | Materialized[K, VR],
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
-    ) -> KTable[K, VR]:
-        """The rows of this table; where the other one has none, the joiner is given ``None`` for it."""
-        return self._join("left_join", other, (joiner, *options), {"named": named, "materialized": materialized})
+    ) -> KTable[K, VR]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[KO, VO],
+        foreign_key_extractor: Callable[..., KO | None],
+        joiner: Callable[[V, VO | None], VR],
+        *options: TableJoined[K, KO] | Materialized[K, VR],
+        table_joined: TableJoined[K, KO] | None = None,
+        materialized: Materialized[K, VR] | None = None,
+    ) -> KTable[K, VR]: ...
+
+    def left_join(self, other: Any, *arguments: Any, **options: Any) -> KTable[K, Any]:
+        """The rows of this table, joined as by :meth:`join`; where the other has none, the joiner gets ``None``."""
+        return self._join("left_join", other, arguments, options)
 
     def outer_join(
         self,
@@ -212,7 +243,7 @@ class KTable(JavaNames, Generic[K, V]):
         if other._place.graph is not self._place.graph:
             raise TopologyError(f"{join}: the other table comes from another StreamsBuilder; build both with one")
         left, right = TableSide(self._place, self._table), TableSide(other._place, other._table)
-        return KTable(*join_by_key(join, left, right, *arguments, **options))
+        return KTable(*join_tables(join, left, right, arguments, options))
 
     def _filter(
         self,

@@ -97,7 +97,7 @@ class KeyValueStoreImpl:
     def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> Iterator[tuple[Any, Any]]:
         """Entries whose key's bytes start with the prefix's bytes."""
         start = self._key(prefix) if prefix_serde is None else prefix_serde.serialize(prefix)
-        return self._scan(start, _prefix_end(start), reverse=False)
+        return self._scan(start, prefix_end(start), reverse=False)
 
     def approximate_num_entries(self) -> int:
         return self.layers.count()
@@ -179,7 +179,7 @@ KEY_VALUE: StoreType = KeyValueType("key_value", keeps_timestamps=False)
 TIMESTAMPED_KEY_VALUE: StoreType = KeyValueType("timestamped_key_value", keeps_timestamps=True)
 
 
-def _prefix_end(prefix: bytes) -> bytes | None:
+def prefix_end(prefix: bytes) -> bytes | None:
     """The first key after all that start with the prefix; ``None`` if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

@@ -1,0 +1,240 @@
+"""The operators of a foreign-key join, in the order in which a change of the left table passes them (KIP-213).
+
+A left row subscribes to its foreign row: the subscription travels by foreign key to the foreign table's tasks, is kept
+there and answered by primary key; the answer is joined with the left row, if that has not changed meanwhile.
+Bound on the polling thread when a task is created; pushed on a processing thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.dsl.operators.table_views import TableView
+from streamsapp.dsl.operators.tables import NULL_KEY
+from streamsapp.processor.operator import NodeContext, Operator, Push
+from streamsapp.record import Headers
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.murmur3 import murmur3_128
+from streamsapp.serdes.subscription import Instruction, Response, Subscription, subscription_serde
+from streamsapp.state.key_value import KeyValueStoreImpl, prefix_end
+
+NULL_FOREIGN_KEY = "null foreign key"
+STALE_RESPONSE = "the row has changed since it asked for its foreign row"
+
+_SIZE_BYTES = 4
+
+
+@dataclass(frozen=True)
+class SubscriptionFormat:
+    """How subscriptions are written. Each serde has a topic name of its own, derived from that of the topic."""
+
+    topic: str
+    foreign_key: AnySerde
+    primary_key: AnySerde
+    value: AnySerde
+
+    def foreign_key_bytes(self, context: NodeContext) -> Callable[[Any], bytes]:
+        return self.foreign_key.bind(f"{self._topic(context)}-fk", is_key=True).serialize
+
+    def row_hash(self, context: NodeContext) -> Callable[[Any], bytes | None]:
+        """Of a row's value; ``None`` of none."""
+        serialize = self.value.bind(f"{self._topic(context)}-vh", is_key=False).serialize
+        return lambda value: None if value is None else murmur3_128(serialize(value))
+
+    def primary_key_bytes(self, context: NodeContext) -> Callable[[Any], bytes]:
+        return self.primary_key.bind(f"{self._topic(context)}-pk", is_key=True).serialize
+
+    def subscriptions(self, context: NodeContext) -> AnySerde:
+        return subscription_serde(self.primary_key).bind(self._topic(context), is_key=False)
+
+    def _topic(self, context: NodeContext) -> str:
+        return f"{context.processor_context.application_id}-{self.topic}"
+
+
+def _prefix(foreign_key: bytes) -> bytes:
+    """What the keys of all subscriptions to a foreign row begin with."""
+    return len(foreign_key).to_bytes(_SIZE_BYTES, "big") + foreign_key
+
+
+@dataclass
+class SendSubscriptions(Operator):
+    """Turns a change of the left table into subscriptions, by foreign key."""
+
+    wire: SubscriptionFormat
+    extract: Callable[[Any, Any], Any]
+    left: bool
+
+    def bind(self, context: NodeContext) -> Push:
+        extract, instructions = self.extract, self._instructions(context)
+        row_hash, partition = self.wire.row_hash(context), context.processor_context.task_id.partition
+        forward, on_error = context.forward, context.on_error
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            new, old = change
+            try:
+                old_foreign = None if old is None else extract(key, old)
+                new_foreign = None if new is None else extract(key, new)
+                sent = list(instructions(old, old_foreign, new, new_foreign))
+                new_hash = row_hash(new) if sent else None
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            for foreign_key, instruction in sent:
+                forward(foreign_key, Subscription(new_hash, instruction, key, partition), timestamp, headers)
+
+        return push
+
+    def _instructions(self, context: NodeContext) -> Callable[..., Iterable[tuple[Any, Instruction]]]:
+        """What goes to which foreign keys."""
+        to_bytes, dropped = self.wire.foreign_key_bytes(context), context.dropped
+
+        def left(old: Any, old_key: Any, new: Any, new_key: Any) -> Iterable[tuple[Any, Instruction]]:
+            if old is None and new is None:
+                return
+            if old_key is not None and (new_key is None or to_bytes(old_key) != to_bytes(new_key)):
+                yield old_key, Instruction.DELETE_NO_PROPAGATE
+            # Without a foreign key, too: a response is what makes the result.
+            yield new_key, Instruction.PROPAGATE_NULL_IF_NO_FK
+
+        def inner(old: Any, old_key: Any, new: Any, new_key: Any) -> Iterable[tuple[Any, Instruction]]:
+            if new is not None and new_key is None:
+                dropped(NULL_FOREIGN_KEY)
+            if new_key is None:
+                if old_key is not None:
+                    yield old_key, Instruction.DELETE_AND_PROPAGATE
+            elif old_key is not None and to_bytes(old_key) != to_bytes(new_key):
+                yield old_key, Instruction.DELETE_NO_PROPAGATE
+                yield new_key, Instruction.PROPAGATE_NULL_IF_NO_FK
+            else:
+                yield new_key, Instruction.PROPAGATE_ONLY_IF_FK
+
+        return left if self.left else inner
+
+
+@dataclass
+class ReceiveSubscriptions(Operator):
+    """Keeps the subscriptions, in the order of foreign and primary keys."""
+
+    wire: SubscriptionFormat
+    store_name: str
+
+    def bind(self, context: NodeContext) -> Push:
+        foreign_bytes, primary_bytes = self.wire.foreign_key_bytes(context), self.wire.primary_key_bytes(context)
+        serialize = self.wire.subscriptions(context).serialize
+        store: KeyValueStoreImpl = context.store(self.store_name)
+        write, forward, on_error, dropped = store.write, context.forward, context.on_error, context.dropped
+
+        def push(key: Any, subscription: Any, timestamp: int, headers: Headers | None) -> None:
+            if subscription is None or (
+                key is None and subscription.instruction is not Instruction.PROPAGATE_NULL_IF_NO_FK
+            ):
+                dropped(NULL_FOREIGN_KEY)
+                return
+            if key is not None:
+                try:
+                    kept_under = _prefix(foreign_bytes(key)) + primary_bytes(subscription.primary_key)
+                    deleted = subscription.instruction <= Instruction.DELETE_AND_PROPAGATE
+                    stored = None if deleted else serialize(subscription)
+                except Exception as error:
+                    on_error(error, key, subscription, timestamp, headers)
+                    return
+                write(kept_under, stored, timestamp)
+            forward(key, subscription, timestamp, headers)
+
+        return push
+
+
+@dataclass
+class AnswerSubscriptions(Operator):
+    """Answers a subscription with the foreign row as it is, by primary key."""
+
+    foreign: TableView
+
+    def bind(self, context: NodeContext) -> Push:
+        get, forward, on_error = self.foreign.bind(context), context.forward, context.on_error
+
+        def push(key: Any, subscription: Subscription, timestamp: int, headers: Headers | None) -> None:
+            row_hash, instruction, primary_key, partition = subscription
+            try:
+                row, row_at = (None, -1) if key is None else get(key)
+            except Exception as error:
+                on_error(error, key, subscription, timestamp, headers)
+                return
+            if instruction is Instruction.DELETE_NO_PROPAGATE:
+                return
+            if instruction is Instruction.DELETE_AND_PROPAGATE:
+                row_hash, row = subscription.row_hash, None
+            elif row is None and instruction is Instruction.PROPAGATE_ONLY_IF_FK:
+                return
+            forward(primary_key, Response(row_hash, row, partition), max(timestamp, row_at), headers)
+
+        return push
+
+    def close(self) -> None:
+        self.foreign.close()
+
+
+@dataclass
+class AnswerSubscribers(Operator):
+    """Answers all that subscribed to a foreign row when it changes."""
+
+    wire: SubscriptionFormat
+    store_name: str
+
+    def bind(self, context: NodeContext) -> Push:
+        foreign_bytes, deserialize = (
+            self.wire.foreign_key_bytes(context),
+            self.wire.subscriptions(context).deserialize,
+        )
+        store: KeyValueStoreImpl = context.store(self.store_name)
+        scan, forward, on_error, dropped = store.layers.scan, context.forward, context.on_error, context.dropped
+
+        def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            if key is None:
+                dropped(NULL_KEY)
+                return
+            try:
+                prefix = _prefix(foreign_bytes(key))
+                entries = scan(prefix, prefix_end(prefix), reverse=False)
+            except Exception as error:
+                on_error(error, key, change, timestamp, headers)
+                return
+            for _, (stored, _) in entries:
+                row_hash, _, primary_key, partition = deserialize(stored)
+                forward(primary_key, Response(row_hash, change[0], partition), timestamp, headers)
+
+        return push
+
+
+@dataclass
+class ResolveResponses(Operator):
+    """Joins a foreign row with the left row that asked for it, if that is still the same."""
+
+    wire: SubscriptionFormat
+    rows: TableView
+    joiner: Callable[[Any, Any], Any]
+    left: bool
+
+    def bind(self, context: NodeContext) -> Push:
+        get, row_hash, joiner, left = self.rows.bind(context), self.wire.row_hash(context), self.joiner, self.left
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
+
+        def push(key: Any, response: Response, timestamp: int, headers: Headers | None) -> None:
+            try:
+                row = get(key)[0]
+                if row_hash(row) != response.row_hash:
+                    dropped(STALE_RESPONSE)
+                    return
+                foreign = response.foreign_value
+                joined = None if foreign is None and (row is None or not left) else joiner(row, foreign)
+            except Exception as error:
+                on_error(error, key, response, timestamp, headers)
+                return
+            forward(key, joined, timestamp, headers)
+
+        return push
+
+    def close(self) -> None:
+        self.rows.close()

@@ -1,0 +1,117 @@
+"""What travels between the two sides of a foreign-key join, as Kafka Streams writes it (KIP-213, KIP-775).
+
+Used by sources, sinks and operators of such joins, on processing threads. A subscription, by foreign key::
+
+    version (1 byte, the highest bit says that there is no hash) ‖ instruction (1) ‖ [hash (16)] ‖ primary key
+    ‖ partition of the primary key (4; not in version 0)
+
+A response, by primary key::
+
+    version (as above) ‖ [hash (16)] ‖ value of the foreign table's row, nothing if there is none
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from typing import Any, NamedTuple
+
+from streamsapp.serdes.api import AnySerde, Serde
+from streamsapp.serdes.wrapping import WrappingSerde
+
+_NO_HASH = 0x80
+_HASH_SIZE = 16
+_PARTITION = Struct(">i")
+
+
+class Instruction(IntEnum):
+    """What the foreign table's side does with a subscription."""
+
+    DELETE_NO_PROPAGATE = 0
+    DELETE_AND_PROPAGATE = 1
+    PROPAGATE_NULL_IF_NO_FK = 2
+    PROPAGATE_ONLY_IF_FK = 3
+
+
+class Subscription(NamedTuple):
+    """A row of the left table asks for a row of the foreign one. ``row_hash`` is that of the asking row's value,
+    ``None`` where it was deleted; ``partition`` is ``None`` in version 0."""
+
+    row_hash: bytes | None
+    instruction: Instruction
+    primary_key: Any
+    partition: int | None
+
+
+class Response(NamedTuple):
+    """The foreign row for a subscription with this hash. ``partition`` says where it goes and is not written."""
+
+    row_hash: bytes | None
+    foreign_value: Any
+    partition: int | None = None
+
+
+class _PrimaryKeySerde(WrappingSerde[Subscription]):
+    """Its inner serde has a topic name of its own, so that a schema registry keeps the keys' schemas apart."""
+
+    def bind(self, topic: str, is_key: bool) -> Serde[Subscription]:
+        return self.build(self.inner.bind(f"{topic}-pk", is_key=True))
+
+
+def subscription_serde(primary_key: AnySerde) -> Serde[Subscription]:
+    """Subscriptions of rows with such keys; reads versions 0 and 1, and writes each as the one it has."""
+    serialize_key, deserialize_key = primary_key.serialize, primary_key.deserialize
+
+    def serialize(subscription: Subscription) -> bytes:
+        row_hash, instruction, key, partition = subscription
+        version = 0 if partition is None else 1
+        start = bytes((version if row_hash is not None else version | _NO_HASH, instruction))
+        end = b"" if partition is None else _PARTITION.pack(partition)
+        return start + (row_hash or b"") + serialize_key(key) + end
+
+    def deserialize(data: bytes) -> Subscription:
+        version, row_hash, rest = _start(data, "subscription", (0, 1), extra=1)
+        end = len(data) - _PARTITION.size * version
+        if end < rest:
+            raise ValueError(f"a subscription of version {version} ends with a partition, only {len(data)} bytes came")
+        if data[1] > Instruction.PROPAGATE_ONLY_IF_FK:
+            raise ValueError(f"a subscription has an instruction from 0 to 3, got {data[1]}")
+        partition = _PARTITION.unpack_from(data, end)[0] if version else None
+        return Subscription(row_hash, Instruction(data[1]), deserialize_key(data[rest:end]), partition)
+
+    return _PrimaryKeySerde(
+        serialize, deserialize, primary_key.immutable, "subscription", inner=primary_key, build=subscription_serde
+    )
+
+
+def response_serde(foreign_value: AnySerde) -> Serde[Response]:
+    """Responses with rows of such values."""
+    serialize_value, deserialize_value = foreign_value.serialize, foreign_value.deserialize
+
+    def serialize(response: Response) -> bytes:
+        row_hash, value, _ = response
+        start = bytes((_NO_HASH,)) if row_hash is None else b"\x00" + row_hash
+        return start if value is None else start + serialize_value(value)
+
+    def deserialize(data: bytes) -> Response:
+        _, row_hash, rest = _start(data, "subscription response", (0,), extra=0)
+        return Response(row_hash, deserialize_value(data[rest:]) if len(data) > rest else None)
+
+    return WrappingSerde(
+        serialize, deserialize, foreign_value.immutable, "response", inner=foreign_value, build=response_serde
+    )
+
+
+def _start(data: bytes, kind: str, versions: tuple[int, ...], extra: int) -> tuple[int, bytes | None, int]:
+    """Version, hash, and where what follows begins; ``extra`` bytes stand between version and hash."""
+    begin = 1 + extra
+    version = data[0] & ~_NO_HASH if data else -1
+    if version not in versions or len(data) < begin:
+        raise ValueError(
+            f"a {kind} begins with its version, {' or '.join(map(str, versions))}; got {data[:2].hex(' ')}"
+        )
+    if data[0] & _NO_HASH:
+        return version, None, begin
+    if len(data) < begin + _HASH_SIZE:
+        raise ValueError(f"a {kind} announces a hash of {_HASH_SIZE} bytes, only {len(data) - begin} follow")
+    return version, data[begin : begin + _HASH_SIZE], begin + _HASH_SIZE

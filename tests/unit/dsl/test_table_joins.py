@@ -1,0 +1,84 @@
+"""Joins with tables where Kafka Streams' test driver says nothing: mistakes, partitions, updates held for the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamsapp import (
+    Consumed,
+    Joined,
+    KTable,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsBuilder,
+    StreamsConfig,
+    TableJoined,
+)
+from streamsapp.errors import TopicError, TopologyError
+from streamsapp.testing import TopologyTestDriver
+from streamsapp.topology.partitioning import partition_counts
+
+TEXT = Serdes.string()
+READ: Consumed[str, str] = Consumed(TEXT, TEXT)
+CONFIG = StreamsConfig(application_id="app", bootstrap_servers="unused:9092")
+
+
+def _both(row: str | None, other: str | None) -> str:
+    return f"{row}/{other}"
+
+
+def test_joined_tables_send_at_the_commit_the_deletion_of_what_they_had_sent() -> None:
+    builder = StreamsBuilder()
+    left: KTable[str, str] = builder.table("left", READ)
+    right: KTable[str, str] = builder.table("right", READ)
+    joined = left.join(right, _both, materialized=Materialized("joined", TEXT, TEXT, emit="commit"))
+    joined.to_stream().to("out", Produced(TEXT, TEXT))
+    with TopologyTestDriver(builder.build(), CONFIG) as driver:
+        lefts, rights = (driver.create_input_topic(name, TEXT, TEXT) for name in ("left", "right"))
+        out = driver.create_output_topic("out", TEXT, TEXT)
+        lefts.pipe_input("a", "l", 1)
+        rights.pipe_input("a", "r", 2)
+        lefts.pipe_input("a", None, 3)
+        assert [(record.key, record.value) for record in out.read_records()] == [("a", "l/r"), ("a", None)]
+
+
+def test_joined_topics_need_equally_many_partitions() -> None:
+    builder = StreamsBuilder()
+    table: KTable[str, str] = builder.table("table", READ)
+    stream = builder.stream("stream", READ)
+    stream.join(table, _both).to("out")
+    parts = builder.build().sub_topologies()
+    assert partition_counts(parts, "app", {"stream": 3, "table": 3}) == {"stream": 3, "table": 3}
+    with pytest.raises(TopicError, match=r"stream: 3, table: 4.*repartition"):
+        partition_counts(parts, "app", {"stream": 3, "table": 4})
+
+
+def test_topics_of_a_foreign_key_join_have_the_partitions_of_the_table_that_reads_them() -> None:
+    builder = StreamsBuilder()
+    orders: KTable[str, str] = builder.table("orders", READ)
+    customers: KTable[str, str] = builder.table("customers", READ)
+    orders.join(customers, lambda order: order, _both, table_joined=TableJoined(name="j"))
+    counts = partition_counts(builder.build().sub_topologies(), "app", {"orders": 2, "customers": 5})
+    assert counts["app-j-subscription-registration-topic"] == 5
+    assert counts["app-j-subscription-response-topic"] == 2
+
+
+def test_what_cannot_be_joined_is_told() -> None:
+    builder = StreamsBuilder()
+    table: KTable[str, str] = builder.table("table", READ)
+    stream = builder.stream("stream", READ)
+    elsewhere: KTable[str, str] = StreamsBuilder().table("other", READ)
+    mistakes: list[tuple[Any, str]] = [
+        (lambda: stream.join(table, _both, Joined(grace=5)), "versioned"),
+        (lambda: stream.join(elsewhere, _both), "another StreamsBuilder"),
+        (lambda: table.join(elsewhere, _both), "another StreamsBuilder"),
+        (lambda: table.join(stream, _both), "KTable"),  # type: ignore[call-overload]
+        (lambda: table.join(table, lambda: "none"), "left, right"),  # type: ignore[call-overload, misc, arg-type]
+        (lambda: stream.join(table, lambda row: "one"), "row"),
+    ]
+    for mistake, message in mistakes:
+        with pytest.raises(TopologyError, match=message):
+            mistake()
