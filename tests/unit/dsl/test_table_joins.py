@@ -1,4 +1,4 @@
-"""Joins with tables where Kafka Streams' test driver says nothing: mistakes, partitions, updates held for the commit."""
+"""Joins with tables beyond Kafka Streams' test driver: mistakes, partitions, updates held for the commit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from streamsapp import (
     Consumed,
     Joined,
-    KTable,
     Materialized,
     Produced,
     Serdes,
@@ -17,6 +16,7 @@ from streamsapp import (
     StreamsConfig,
     TableJoined,
 )
+from streamsapp.dsl.ktable import KTable
 from streamsapp.errors import TopicError, TopologyError
 from streamsapp.testing import TopologyTestDriver
 from streamsapp.topology.partitioning import partition_counts
@@ -76,7 +76,7 @@ def test_what_cannot_be_joined_is_told() -> None:
         (lambda: stream.join(elsewhere, _both), "another StreamsBuilder"),
         (lambda: table.join(elsewhere, _both), "another StreamsBuilder"),
         (lambda: table.join(stream, _both), "KTable"),  # type: ignore[call-overload]
-        (lambda: table.join(table, lambda: "none"), "left, right"),  # type: ignore[call-overload, misc, arg-type]
+        (lambda: table.join(table, lambda: "none"), "left, right"),  # type: ignore[misc, arg-type]
         (lambda: stream.join(table, lambda row: "one"), "row"),
     ]
     for mistake, message in mistakes:

@@ -34,7 +34,9 @@ def test_hashes_are_those_of_kafka_streams(text: bytes, numbers: tuple[int, int]
     ],
     ids=["version 1", "version 1 without hash", "version 0", "version 0 without hash"],
 )
-def test_subscriptions_of_both_versions_are_written_as_they_were_read(subscription: Subscription, written: bytes) -> None:
+def test_subscriptions_of_both_versions_are_written_as_they_were_read(
+    subscription: Subscription, written: bytes
+) -> None:
     serde = subscription_serde(Serdes.string())
     assert serde.serialize(subscription) == written
     assert serde.deserialize(written) == subscription
