@@ -1,4 +1,4 @@
-"""How the tools tell a developer what they are doing. Standard library only: the set-up uses it before anything is
+"""Shows a developer what the tools are doing. Standard library only: the set-up uses it before anything is
 installed.
 """
 

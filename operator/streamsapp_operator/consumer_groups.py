@@ -1,4 +1,4 @@
-"""Which applications are one consumer group: those that have one application id on one Kafka.
+"""Finds applications that share a consumer group: those with the same application id on the same Kafka.
 
 One for all applications, called on the threads of their loops.
 """

@@ -1,4 +1,4 @@
-"""What the operator measures, of itself and of its applications, as Prometheus reads it.
+"""The operator's Prometheus metrics, of itself and of its applications.
 
 Written on the loops' threads, read on those of the HTTP server. docs/operator.md lists the names.
 """

@@ -1,4 +1,4 @@
-"""What the operator is told: by its environment, as the chart sets it, or by options, which win.
+"""The operator's settings, from its environment, as the chart sets it, or from options, which win.
 
 Read once by ``__main__``.
 """

@@ -1,4 +1,4 @@
-"""What all applications share of the cluster: one cache, one watch per kind, and who is woken by what they tell.
+"""The cache and the informers that all applications share; a change wakes the application it belongs to.
 
 Made by ``__main__``; the watches' threads call ``Waking``.
 """

@@ -1,4 +1,4 @@
-"""What is asked for: a ``StreamsApp`` as the API server has it, read and judged.
+"""Reads and judges the spec of a ``StreamsApp`` as the API server has it.
 
 Called by the loop of an application, on its thread.
 """

@@ -1,4 +1,4 @@
-"""What of a status changes all the time without meaning anything new: lags, ages, figures in sentences. Pure.
+"""Compares statuses without the figures that always change: lags, ages, numbers in messages. Pure.
 
 Called by the loop, which writes such changes only now and then: every write goes to every watcher.
 """

@@ -1,4 +1,4 @@
-"""Where tasks would go on if their pod went away: at a standby that follows closely, or from a snapshot. Pure.
+"""Finds where tasks would continue without their pod: at a close standby, or from a snapshot. Pure.
 
 Used by the gate. Every comparison is written so that what is not a sensible number fails it.
 """

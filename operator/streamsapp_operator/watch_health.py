@@ -1,4 +1,4 @@
-"""Whether the watchers still tell what happens: what they told is compared with what a list shows.
+"""Checks that the watchers still report changes, by comparing their reports with a list.
 
 A watcher can die or hang while its operator lives on. ``WatchAge`` judges, and is pure; ``Lister`` is the thread that
 asks, every few seconds, for metadata alone.

@@ -1,4 +1,4 @@
-"""What an audit can compare: how far each task has to be replayed, and where that would prove nothing. On the driver.
+"""Plans an audit: how far each task is replayed, and which tasks cannot be compared. On the driver.
 
 A task that reads users' topics is replayed up to where its snapshot stands, whatever the application does meanwhile.
 One that reads internal topics gets what those before it write: that is comparable where all of them stand still, and

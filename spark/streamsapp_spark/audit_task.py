@@ -1,4 +1,4 @@
-"""What a Spark task of an audit does: replays one stream task up to where its snapshot stands, and compares.
+"""The Spark task of an audit: it replays one stream task up to where its snapshot stands, and compares.
 
 Runs in Spark's Python workers. Differences are yielded as rows that no task reads, beside what the task writes to
 internal topics.

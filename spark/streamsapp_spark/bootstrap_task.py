@@ -1,4 +1,4 @@
-"""What a Spark task of a bootstrap does: replays one stream task and publishes its snapshot.
+"""The Spark task of a bootstrap: it replays one stream task and publishes its snapshot.
 
 Runs in Spark's Python workers, which may die and be started again at any point: nothing counts until the snapshot is
 published, and whoever does the same task later finds that out or fences whoever still works on it.

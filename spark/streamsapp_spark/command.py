@@ -1,4 +1,6 @@
-"""What the commands that have Spark do the work read before anything is touched. Runs on the driver's main thread."""
+"""The start of a command that uses Spark: everything it reads before anything is touched. Runs on the driver's main
+thread.
+"""
 
 from __future__ import annotations
 

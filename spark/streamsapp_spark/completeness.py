@@ -1,4 +1,4 @@
-"""Whether Parquet files hold every record of the partitions that they are the history of, each once.
+"""Checks that Parquet files hold every record of their partitions exactly once.
 
 Called on the driver before a bootstrap begins. One pass over three columns counts; only where a count is wrong the
 offsets themselves are looked up. An offset without a row is not always a loss: compaction, markers of transactions and

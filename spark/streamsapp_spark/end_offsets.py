@@ -1,4 +1,4 @@
-"""Which part of the topics is history: from the first record that there is up to offsets that are fixed once.
+"""Fixes the part of the topics that is history: from the first record up to offsets that are fixed once.
 
 Runs on the driver. ``--until`` is ``latest``, or JSON or a file of it, in the form of Spark's
 Kafka connector: ``{"topic": {"0": 1200, "1": -1}}``, -1 for the end, -2 for the beginning.

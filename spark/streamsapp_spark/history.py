@@ -1,4 +1,4 @@
-"""Where the history of the source topics is: in Kafka, where the tasks read it themselves, or in Parquet files, from
+"""The places of the history of source topics: in Kafka, where the tasks read it themselves, or in Parquet files, from
 which Spark brings it to them. Runs on the driver.
 
 Parquet files have the columns of Spark's Kafka connector: ``topic``, ``partition``, ``offset``, ``key``, ``value``,

@@ -1,4 +1,4 @@
-"""What a bootstrap writes to Kafka: the changelogs, and with ``--emit`` the results.
+"""Writes the changelogs of a bootstrap to Kafka, and with ``--emit`` its results.
 
 Used in Spark's Python workers. One transactional producer per task: whoever runs the task again fences it, so that an
 executor that was given up for lost cannot write into what is running by then.

@@ -1,4 +1,4 @@
-"""Where Spark runs (``--master``): whether that is an address Spark knows, and whether anything answers there.
+"""Checks ``--master``: whether Spark knows such an address, and whether anything answers there.
 
 Called on the driver's main thread, before Java is started: Spark itself would try a dead address for a minute.
 """

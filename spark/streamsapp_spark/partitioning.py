@@ -1,4 +1,4 @@
-"""Where records go: to the partition that Kafka's own partitioning chooses, and to the Spark task that has it.
+"""Chooses where records go: to the partition that Kafka's own partitioning chooses, and to the Spark task that has it.
 
 Spark places a row by the hash of a column; which number leads where is worked out here, so that each stream task gets a
 Spark task of its own. Pure.

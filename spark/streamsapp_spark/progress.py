@@ -1,4 +1,4 @@
-"""What the driver shows of tasks at work: one line that is drawn again on a terminal, log lines elsewhere.
+"""Shows the progress of tasks at work: one line that is drawn again on a terminal, log lines elsewhere.
 
 Told by the threads that listen to workers, drawn by a thread of its own.
 """

@@ -1,4 +1,4 @@
-"""What every Spark task is told of the application, and what it makes of that: topology, configuration, tasks.
+"""The job that every Spark task is given, and the application it is about: topology, configuration, tasks.
 
 A ``ReplayJob`` is pickled by the driver; ``application`` builds the rest once per Python worker.
 """

@@ -1,5 +1,6 @@
-"""How the sub-topologies of an application follow from each other: which is replayed after which, and what has to be
-replayed at all. Pure; called by the driver.
+"""Orders the sub-topologies of an application for a replay, and finds those that have to be replayed at all.
+
+Pure; called by the driver.
 """
 
 from __future__ import annotations

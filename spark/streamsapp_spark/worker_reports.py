@@ -1,4 +1,4 @@
-"""How far tasks are, from Spark's Python workers to the driver: a line of JSON now and then over a connection of their
+"""Reports of progress from Spark's Python workers to the driver: a line of JSON now and then over a connection of their
 own. What the driver does not hear changes nothing but what it shows. Who does not know the driver's word is not heard.
 """
 

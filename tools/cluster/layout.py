@@ -1,4 +1,4 @@
-"""Where a cluster keeps its files, and the addresses it uses. There is one cluster on a machine.
+"""The folders and addresses of a cluster. There is one cluster on a machine.
 
 Read by every part of the cluster. The addresses are from ranges that hardly any machine uses; what the node checks
 before it starts is :mod:`cluster.network`'s.

@@ -1,4 +1,4 @@
-"""What the node needs of the distribution, and whether this machine may have it.
+"""Checks and installs the packages of the distribution that the node needs.
 
 Called before a cluster is brought up, on the caller's thread. Debian and Ubuntu as root get what is missing; anybody
 else is told what to type.

@@ -1,5 +1,5 @@
-"""What an application's pods read, as one immutable ConfigMap per revision: pods of an old revision that come back
-during a rollout find their own.
+"""Builds the immutable ConfigMap of a revision, which the application's pods read: pods of an old revision that come
+back during a rollout find their own.
 
 Called by ``revision``; pure. The pod template lies in it too, though no pod mounts it: so a revision is whole, and
 going back to one needs nothing but its ConfigMap.

@@ -1,4 +1,4 @@
-"""What ``spec.podTemplate`` may not change: what the operator, the gate and the runtime rely on. Pure.
+"""Refuses parts of ``spec.podTemplate`` that would change what operator, gate and runtime rely on. Pure.
 
 Each fault names the field and what to do instead. What is left is merged, and then held against the restricted Pod
 Security Standard.

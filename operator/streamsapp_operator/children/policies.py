@@ -1,4 +1,4 @@
-"""Who may take pods away, and who may reach them: the PodDisruptionBudget and the NetworkPolicy. Pure."""
+"""Builds the PodDisruptionBudget and the NetworkPolicy of an application. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operator itself was told and its children are built with. Read from its environment by ``__main__``."""
+"""The operator's own settings that children are built with. Read from its environment by ``__main__``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server can say no with, by what is to be done about it. Pure.
+"""The errors of the API server, by what the caller has to do about them. Pure.
 
     ApiError
     ├── Conflict      somebody else changed it meanwhile, or it exists already: look again

@@ -1,1 +1,1 @@
-"""What the parts of the operator say to each other: plain values, no I/O, no clock."""
+"""The values that the parts of the operator exchange: plain data, no I/O, no clock."""

@@ -1,4 +1,4 @@
-"""What ``plan`` wants done, in order. ``apply`` does it; nothing else changes the cluster.
+"""The actions that ``plan`` orders. ``apply`` does it; nothing else changes the cluster.
 
 An action that fails is not retried here: the next look plans anew, from what is then true.
 """

@@ -1,4 +1,6 @@
-"""What the user asks for, reduced to what ``plan`` decides on. Made by ``handlers`` from the object."""
+"""The desired state of an application: the parts of its spec that ``plan`` decides on. Made by ``handlers`` from the
+object.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was seen of one application: its children in the cluster, its pods, and what each pod says of itself.
+"""The observed state of one application: its children in the cluster, its pods, and each pod's own report.
 
 Made by ``observe``, read by the gate and by ``plan``. ``None`` means not known, and what is not known is never taken
 for good. Times are seconds of Unix time: of the pod's clock where it says so, else of the operator's. That must not

@@ -1,4 +1,4 @@
-"""How far ahead a pod's clock was at most of late: what bounds the age of what it says.
+"""Remembers how far ahead a pod's clock was lately, which bounds the age of its reports.
 
 One per observer, called on the thread of its loop. A pod whose clock is set back while it has stopped looking would say
 that what it saw long ago was seen now; the larger offset of a moment ago tells its true age.

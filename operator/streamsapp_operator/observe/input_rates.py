@@ -1,4 +1,5 @@
-"""How fast input comes, and how much pods do, from what they count. Pure, but for what it remembers.
+"""Measures how fast input comes and how much each pod processes, from the pods' counters. Pure, but for what it
+remembers.
 
 One for each application, called by ``look`` on the thread of its loop. Counts are untrusted, as user code runs in pods:
 one that goes back begins anew. What came is what was processed and by how much more waits, whichever pods have the

@@ -1,4 +1,4 @@
-"""How many pods there are to be, by how much input comes and how much a pod does when it is busy. Pure.
+"""Decides the number of pods, by the rate of the input and the rate of a busy pod. Pure.
 
 More: when what comes and what waits is more than the pods can do in time, for a while. Fewer: when fewer have been
 enough for a longer while, nothing waits, and the move pays. How much a pod does is only known of a busy one; before,

@@ -1,4 +1,4 @@
-"""How many pods others may take away: what the PodDisruptionBudget allows. Pure.
+"""Decides ``maxUnavailable`` of the PodDisruptionBudget: how many pods others may take away. Pure.
 
 It is open while any pod may go, so that a drain of a node waits for the same rule as everything else. The operator's
 own evictions pass it too, and it admits one of both. It is shut before a pod is taken by having fewer replicas, which

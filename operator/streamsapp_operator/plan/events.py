@@ -1,4 +1,4 @@
-"""What is told as an event: only what is another than before, so nothing is told twice. Pure.
+"""Decides which events to post: one for each change of the status, so nothing is told twice. Pure.
 
 The status is written before an event is made, so an operator that dies in between loses the event, never repeats it.
 """

@@ -1,4 +1,4 @@
-"""What every rule of the plan looks at. Pure values, made once per look."""
+"""The input of every rule of the plan. Pure values, made once per look."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What of the user's will holds a rollout: a pause, a maintenance window, a part of the pods that keeps the last good
-revision until the new one is approved. Pure.
+"""Decides whether the user holds a rollout back: by a pause, a maintenance window, a part of the pods that keeps the
+last good revision until the new one is approved. Pure.
 
 A step that is under way ends; none begins. Going back to the last good revision is held by a pause alone: it mends.
 """

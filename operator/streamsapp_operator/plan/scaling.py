@@ -1,4 +1,4 @@
-"""How many pods there are to be, and how many there are to be next: up at once, down one at a time. Pure.
+"""Decides the number of replicas in the end and next: up at once, down one at a time. Pure.
 
 A StatefulSet takes its last pod without asking any budget. So fewer replicas are asked for only in a look in which the
 application is safe and the budget is already shut, or the last pod has nothing to lose.

@@ -1,4 +1,4 @@
-"""Whether the pods of a new revision stay well: many faults show only after a while, when the next pod is gone. Pure.
+"""Judges whether the pods of a new revision stay well: many faults show only after a while. Pure.
 
 Called once per look. Which containers are well, and since when it is these, is in the status: whatever restarts,
 is replaced or is not ready begins the time anew, also while no operator looks.

@@ -1,4 +1,4 @@
-"""What is wrong around an application: what its pods cannot reach, and who else is in its consumer group. Pure.
+"""Finds faults around an application: outages that its pods report, and strangers in its consumer group. Pure.
 
 Called for the condition ``Degraded``. Pods say both in their ``/status``.
 """

@@ -1,4 +1,4 @@
-"""Whether old and new pods of an application can work side by side, judged by their topologies. Pure."""
+"""Judges by their topologies whether old and new pods of an application can work side by side. Pure."""
 
 from __future__ import annotations
 

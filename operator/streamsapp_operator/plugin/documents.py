@@ -1,4 +1,4 @@
-"""What the cluster and the pods say, as values for the views. Pure.
+"""Reads documents of the cluster and of pods into values for the views. Pure.
 
 Documents of pods may be of an older or a newer runtime: what is missing is not known, what is unknown is let pass.
 """

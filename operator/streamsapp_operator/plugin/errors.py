@@ -1,4 +1,4 @@
-"""What ends a command: a message for whoever typed it, and an exit code."""
+"""The error that ends a command with a message and an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to tell while a rolling restart is under way. Pure: one status after another in, lines out.
+"""Tells the progress of a rolling restart. Pure: one status after another in, lines out.
 
 Driven by ``restart --wait`` on the main thread.
 """

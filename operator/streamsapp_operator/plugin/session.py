@@ -1,4 +1,4 @@
-"""What a command works with: the cluster, the terminal, time. Made once by ``main``; tests make their own."""
+"""The session of a command: its cluster, terminal and clock. Made once by ``main``; tests make their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``kubectl streamsapp status`` shows of an application. Pure: documents and a moment in, lines out."""
+"""The lines that ``kubectl streamsapp status`` shows of an application. Pure: documents and a moment in, lines out."""
 
 from __future__ import annotations
 

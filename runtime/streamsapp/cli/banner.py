@@ -1,4 +1,4 @@
-"""What ``streamsapp local`` tells about what it runs, with commands to copy. Pure."""
+"""The text that ``streamsapp local`` shows when it has started, with commands to copy. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reset does, worked out before anything is touched. Pure.
+"""Plans a reset before anything is touched. Pure.
 
 Like Kafka Streams' application reset: input topics are read again from a chosen place, internal topics, local state
 and snapshots are deleted. Output topics stay as they are.

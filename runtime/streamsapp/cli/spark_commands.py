@@ -1,5 +1,6 @@
-"""What commands that need Spark have in common: it is not installed everywhere, and what uses it is another package,
-which is reached by name. Runs on the main thread.
+"""The common part of commands that need Spark, which is not installed everywhere: its package is reached by name.
+
+Runs on the main thread.
 """
 
 from __future__ import annotations

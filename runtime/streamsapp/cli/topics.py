@@ -1,4 +1,4 @@
-"""Which topics a topology reads, writes and owns. Pure; for ``local``, which creates them, and ``reset``."""
+"""Lists the topics that a topology reads, writes and owns. Pure; for ``local``, which creates them, and ``reset``."""
 
 from __future__ import annotations
 

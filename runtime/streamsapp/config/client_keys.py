@@ -1,4 +1,4 @@
-"""What is known about the keys of Kafka clients: which the runtime owns, and which client reads which.
+"""The configuration keys of Kafka clients: the keys that the runtime owns, and the client that reads each.
 
 Pure; used when a configuration is made and when the clients' properties are put together.
 """

@@ -1,4 +1,4 @@
-"""How an endpoint is written, by which instances reach each other. Pure; used by whoever reads one.
+"""The form of an endpoint, ``host:port``, by which instances reach each other. Pure; used by whoever reads one.
 
 An endpoint becomes part of requests and of ``Location`` headers, and most of them come from other members: what is not
 exactly a host and a port is none.

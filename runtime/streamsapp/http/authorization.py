@@ -1,4 +1,4 @@
-"""Who may ask what is not open to all.
+"""Authorizes requests to paths that are not open to everybody.
 
 Asked by the server for each request, on the threads of its connections. Where tokens are mounted, a caller shows one of
 them, or proves as a peer that it has one. Where none are, as on a developer's machine, everybody who reaches the port

@@ -1,4 +1,4 @@
-"""What one instance answers.
+"""The HTTP routes of one instance.
 
 Made by the command line; called on the threads of the HTTP server.
 """

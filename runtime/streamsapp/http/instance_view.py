@@ -1,4 +1,4 @@
-"""What the HTTP server needs to know of an instance; the runtime implements it.
+"""The interface through which the HTTP server sees an instance; the runtime implements it.
 
 Called on the server's threads, at any time between construction and after close: no method may wait for work to be
 done, and none may raise because the instance is starting or gone.

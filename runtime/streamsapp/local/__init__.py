@@ -1,4 +1,4 @@
-"""What development and tests need on one machine: a real Apache Kafka broker, started from its jars.
+"""A real Apache Kafka broker for development and tests on one machine, started from its jars.
 
 Used by ``streamsapp local``, by the demo and by the tests; never by a running instance.
 """

@@ -1,4 +1,4 @@
-"""What any document of a manifest keeps to, wherever it comes from: it is what JSON can say, and not too much of it.
+"""Checks any document of a manifest, wherever it comes from: only values that JSON has, and not too many.
 
 Called before anything else looks at a document, which is untrusted: whoever comes after may recurse and compare. Pure.
 """

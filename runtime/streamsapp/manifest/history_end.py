@@ -1,4 +1,4 @@
-"""Where history ends, as a manifest and ``streamsapp bootstrap --until`` say it. Pure.
+"""Reads the end of history, as a manifest and ``streamsapp bootstrap --until`` give it. Pure.
 
 ``latest``, or the offset of each partition: ``{"lines": {"0": 1200, "1": -1}}``, -1 for a partition's end, -2 for its
 beginning. YAML takes unquoted numbers for integers, so these are partitions, too.

@@ -1,4 +1,5 @@
-"""Where a pod finds what its manifest refers to. The operator mounts it there, the command line reads it.
+"""The mount points of the secrets and files that a manifest refers to. The operator mounts them there, and the
+command line reads them.
 
 A Kafka secret is a folder of files. A file named like a client property (``sasl.password``) holds its value; files
 with the usual names of certificates are pointed at. Remote state's secret holds ``AWS_ACCESS_KEY_ID`` and

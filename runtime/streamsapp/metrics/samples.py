@@ -1,4 +1,4 @@
-"""What the runtime counts and how it is named.
+"""Samples of the runtime's metrics, and their names.
 
 Components keep plain integers and :class:`Histogram` s on the objects they already have, written by the one thread
 that owns the object, and offer ``samples()``. Nothing is registered and nothing is paid until somebody reads

@@ -1,4 +1,4 @@
-"""How a topology's nodes become code: every node is bound to its task once and yields a push function.
+"""Turns a topology's nodes into code: every node is bound to its task once and yields a push function.
 
 A push function takes ``(key, value, timestamp, headers)`` as four plain arguments, so that a record on its way
 through a sub-topology allocates nothing: a chain of nodes is a chain of closures. ``headers`` is ``None`` where a

@@ -1,4 +1,4 @@
-"""What queries are about: what an instance tells of itself, what a caller may ask for, and what is found.
+"""The values of interactive queries: an instance's view of itself, questions, and answers.
 
 Plain data, made and read on the threads that query: user code's own and those of the HTTP server.
 """

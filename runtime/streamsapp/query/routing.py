@@ -1,4 +1,4 @@
-"""Who is to be asked for a task's stores. Pure: from what is here and where the group's tasks are."""
+"""Chooses the instance to ask for a task's stores. Pure: from what is here and where the group's tasks are."""
 
 from __future__ import annotations
 

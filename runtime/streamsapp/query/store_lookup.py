@@ -1,4 +1,4 @@
-"""Which stores an application has, and by which serdes and partitions their keys are found. Pure.
+"""Looks up an application's stores, with the serdes and partitions by which their keys are found. Pure.
 
 Made by the runtime once it knows its topics.
 """

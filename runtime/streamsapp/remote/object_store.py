@@ -1,4 +1,4 @@
-"""What remote state asks of an object store, and the errors it may meet there.
+"""The interface of an object store for remote state, and its errors.
 
 Called on the snapshot threads and by commands; never on the polling, processing or restoration thread.
 """

@@ -1,4 +1,4 @@
-"""For how long a call to an object store is tried again. Used by ``S3Store`` on the calling thread."""
+"""Limits the time for which a call to an object store is tried again. Used by ``S3Store`` on the calling thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error of boto3 means: whether trying again may help, and what to tell the user.
+"""Translates errors of boto3: whether another try may help, and the message for the user.
 
 Called by ``S3Store``; pure.
 """

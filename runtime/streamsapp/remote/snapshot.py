@@ -1,4 +1,4 @@
-"""What a snapshot is, and its document: a manifest in the object store.
+"""A snapshot, and its document: a manifest in the object store.
 
 Written and read on the snapshot threads and by commands. A document is untrusted input: whoever may write to the bucket
 may write anything. So everything in it is checked before anything is done with it; names are those of RocksDB's files

@@ -1,4 +1,4 @@
-"""How fast transfers are, and how fast they may be. Safe on several threads."""
+"""Measures and limits the speed of transfers. Safe on several threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a serde is: two plain callables and whether what they make may be shared.
+"""The interface of a serde: two plain callables, and whether their results may be shared.
 
 Called on processing threads (deserialise input, serialise output) and on the polling thread (state at commit).
 """

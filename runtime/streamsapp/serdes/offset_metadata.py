@@ -1,4 +1,5 @@
-"""What Kafka Streams keeps beside a committed offset, so that time does not run backwards when a task moves.
+"""The metadata of a committed offset, as Kafka Streams writes it, so that time does not run backwards when a task
+moves.
 
 The polling thread writes it with every commit and reads it when a task starts. The string is Base64 of
 ``02 ‖ partition time ‖ [count ‖ (length ‖ key ‖ value)…]``; version 1 has the partition time only.

@@ -1,4 +1,4 @@
-"""How many instances a pod runs: one for each whole core, as an interpreter fills little more than one.
+"""Decides the number of instances in a pod: one for each whole core, as an interpreter fills little more.
 
 Called by the command line before anything is started; pure but for reading the control group.
 """

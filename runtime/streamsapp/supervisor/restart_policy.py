@@ -1,4 +1,4 @@
-"""When an instance is started again, and when it is killed. Pure.
+"""Decides when an instance is started again, and when it is killed. Pure.
 
 Owned by the thread that looks after the instance.
 """

@@ -1,4 +1,4 @@
-"""What a pod answers for its instances, at one port.
+"""The HTTP routes of a pod, which answer for its instances at one port.
 
 Called on the threads of the HTTP server.
 """

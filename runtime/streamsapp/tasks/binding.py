@@ -1,4 +1,5 @@
-"""What the code of one node is given: its children, stores, error handling, and the public processor context.
+"""The context that the code of one node is bound to: its children, stores, error handling, and the public processor
+context.
 
 Made on the polling thread with the task; used on the processing thread that holds the task.
 """

@@ -1,4 +1,4 @@
-"""What happens when a record fails inside a task: the configured handler says fail, continue, or dead letter queue.
+"""Handles a record that fails inside a task: the configured handler says fail, continue, or dead letter queue.
 
 Called on the processing thread that holds the task, with the record that failed still in process (KIP-161, KIP-1033,
 KIP-1034). A record is either processed, or written to the dead letter topic, or dropped because the handler said so

@@ -1,4 +1,4 @@
-"""What a task sends out: its sinks append to one list, which the record collector takes over between slices.
+"""The output of a task: its sinks append to one list, which the record collector takes over between slices.
 
 Appended to and taken on the processing thread that holds the task.
 """

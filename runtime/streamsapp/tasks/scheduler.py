@@ -1,4 +1,5 @@
-"""Which ready task a free processing thread takes next (Kafka Streams threading proposal: the most buffered first).
+"""Chooses the ready task that a free processing thread takes (Kafka Streams threading proposal: the most buffered
+first).
 
 Called by the task manager, under its lock, on a processing thread.
 """

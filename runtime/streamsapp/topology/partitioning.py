@@ -1,4 +1,4 @@
-"""How many partitions every source topic has: read from the broker, or worked out for repartition topics.
+"""Finds the number of partitions of every source topic: read from the broker, or worked out for repartition topics.
 
 Pure; called on the polling thread before tasks are assigned, and by the test driver. Topic names are full names here.
 """

@@ -1,4 +1,4 @@
-"""What may stand behind a processor node: a class, or a function that makes one processor per task.
+"""Checks the supplier of a processor node: a class, or a function that makes one processor per task.
 
 Called by the topology builder, on the thread that builds the topology.
 """
