@@ -6,10 +6,12 @@ of a program are attributes of ``code`` here, which the caller finds for it.
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
 import functions
+from options import serde
 from processors import supplier
 
 Step = dict[str, Any]
@@ -17,6 +19,8 @@ Step = dict[str, Any]
 _SERDES = {"key": "keySerde", "value": "valueSerde"}
 _PLAIN = {**_SERDES, "name": "name", "reset": "offsetReset", "partitions": "partitions", "stores": "stores"}
 _STORE = {**_SERDES, "engine": "engine", "logging": "logging", "caching": "caching"}
+#: By the kind of windows, what their first number is called.
+_WINDOWS = {"time": "sizeMs", "sliding": "differenceMs", "session": "gapMs", "unlimited": "startMs"}
 
 #: Operations with one function: the table it is in, and its field.
 _WITH_FUNCTION = {
@@ -29,7 +33,7 @@ _WITH_FUNCTION = {
     "select_key": ("KEY_SELECTORS", "selector"),
     "to_stream": ("KEY_SELECTORS", "mapper"),
 }
-_GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate"}
+_GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate", "suppress"}
 _KEEPS_KIND = {"filter", "filter_not", "map_values"}
 
 
@@ -119,6 +123,10 @@ class Declarer:
         options = getattr(self, f"_on_{op}", self._on_any)(step)
         if op in _GIVES_TABLE or (op in _KEEPS_KIND and step["of"] in self._tables):
             self._tables.add(step["id"])
+        for side in ("keySerde", "valueSerde"):
+            if "(" in options.get(side, ""):
+                name = options[side]
+                options[side] = self._named(serde(name), re.sub(r"\W", "_", name))
         written: Step = {head + "".join(part.title() for part in tail): options}
         return written | _options(step, {"of": "from", "id": "as"})
 
@@ -131,7 +139,8 @@ class Declarer:
         kept = step.get("materialized")
         if kept is not None:
             # An option that changes nothing stands for a Materialized without any.
-            options |= {"emit": "update"} | _options(kept, _STORE) | _options(kept, {"name": "store"})
+            options |= {"emit": "update"} | _options(kept, _STORE)
+            options |= _options(kept, {"name": "store", "retention": "retentionMs"})
         return options
 
     def _on_store(self, step: Step) -> Step:
@@ -183,7 +192,33 @@ class Declarer:
     def _on_aggregate(self, step: Step) -> Step:
         fields = {"fn": "adder", "subtract": "subtractor"} if "subtract" in step else {"fn": "aggregator"}
         found = {field: self._function("AGGREGATORS", step[name]) for name, field in fields.items()}
+        if "merge" in step:
+            found["merger"] = self._function("MERGERS", step["merge"])
         return {"initializer": self._function("INITIALIZERS", step["init"]), **found, **self._on_any(step)}
+
+    def _on_windowed_by(self, step: Step) -> Step:
+        windows = step["windows"]
+        number = windows.get("size", windows.get("gap", windows.get("start", 0)))
+        options = {_WINDOWS[windows["kind"]]: number, **_options(windows, {"advance": "advanceMs", "grace": "graceMs"})}
+        if "emit" in step:
+            options["emitStrategy"] = "onWindowClose" if step["emit"] == "close" else "onWindowUpdate"
+        return options
+
+    def _on_suppress(self, step: Step) -> Step:
+        closes = step["until"] == "window_closes"
+        until = {"untilWindowCloses": True} if closes else {"untilTimeLimitMs": step["until"]["time_limit"]}
+        bounds = _options(step, {"records": "maxRecords", "bytes": "maxBytes"})
+        full = {"emitEarlyWhenFull": True} if bounds and step.get("full") == "emit" else {}
+        return {**until, **bounds, **full, **_options(step, {"logging": "logging", "name": "name"})}
+
+    def _on_join(self, step: Step) -> Step:
+        joiner = self._function("JOINERS_WITH_KEY" if step.get("args") == 3 else "JOINERS", step["fn"])
+        options = {"with": step["with"], "joiner": joiner, **_options(step.get("joined", {}), _PLAIN)}
+        if "selector" in step:
+            options["keySelector"] = self._function("KEY_SELECTORS", step["selector"])
+        return options | _options(step, {"name": "name"})
+
+    _on_left_join = _on_join
 
     def _on_to(self, step: Step) -> Step:
         return self._written(step.get("produced", {}), step)

@@ -75,6 +75,8 @@ def _builder(store: Store) -> StoreBuilder:
         store.name,
         store.type,
         store.engine,
+        store.retention_ms,
+        store.window_size_ms,
         key_serde=store.key_serde,
         value_serde=store.value_serde,
         logging=store.logging,

@@ -14,6 +14,7 @@ from streamsapp.declared.operations import DefaultBranch, Step
 from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.options import Branched
+from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.errors import ManifestError
 from streamsapp.topology.builder import Topology
 
@@ -28,6 +29,12 @@ def build_steps(steps: list[Any], path: str, code: Code, *, optimize: bool = Fal
     for step, resolved in zip(flow.steps, options, strict=True):
         built(partial(program.add, step, resolved), step.path, code)
     return built(partial(program.builder.build, optimize=optimize), path, code)
+
+
+_EMIT_STRATEGIES = {
+    "onWindowUpdate": EmitStrategy.on_window_update(),
+    "onWindowClose": EmitStrategy.on_window_close(),
+}
 
 
 class _Program:
@@ -47,20 +54,25 @@ class _Program:
         keywords: dict[str, Any] = {}
         for group in step.operation.options:
             keywords |= group.made(given)
+        if given.get("key_selector") is not None and (joined := keywords.pop("joined", None)) is not None:
+            keywords["named"] = joined.name  # what is joined with a global table goes through no topic
         positional, arguments = self._arguments(step, given)
         method = getattr(target, _snake_case(step.name))
-        self._made[step.gives] = method(*positional, **arguments, **keywords)
+        if (emit := arguments.pop("emit_strategy", None)) is not None:
+            self._made[step.gives] = method(**keywords).emit_strategy(_EMIT_STRATEGIES[emit])
+        else:
+            self._made[step.gives] = method(*positional, **arguments, **keywords)
 
     def _arguments(self, step: Step, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of the method that are not in its groups of options."""
         operation = step.operation
         in_groups = {name for group in operation.options for name in group.fields}
         arguments = {name: given[name] for name in operation.arguments if name in given and name not in in_groups}
-        if operation.one_of:
+        if operation.one_of_as:
             ((name, value),) = arguments.items()
             return [], {operation.one_of_as: re.compile(value) if name == "pattern" else value}
         if "with" in operation.arguments:
-            return [], {"other": self._made[arguments["with"]]}
+            return [self._made[arguments.pop("with")]], arguments
         if "stores" in operation.arguments:
             return [arguments["supplier"], *arguments.get("stores", ())], {}
         return [], arguments

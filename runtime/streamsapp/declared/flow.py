@@ -156,17 +156,28 @@ class Flow:
         other = getattr(step.options, "with", None)
         if other is not None:
             kind = self._kind_of(other, f"{step.path}.with")
-            if kind not in (Kind.STREAM, None):
-                self._tell(f"{step.path}.with", f"{other!r} is {kind.value}; {WAY_TO[Kind.STREAM]}")
+            wanted = step.operation.others
+            if kind is not None and kind not in wanted:
+                self._tell(f"{step.path}.with", f"{other!r} is {kind.value}; {WAY_TO[wanted[0]]}")
+            if Kind.GLOBAL_TABLE in wanted:
+                self._check_selector(step, kind)
         for path, branch in step.branches():
             if branch.result is not None:
                 self._name(branch.result, Kind.STREAM, f"{path}.as")
+
+    def _check_selector(self, step: Step, other: Kind | None) -> None:
+        """A global table is looked up by a key that a function gives, any other table by the stream's own."""
+        given = step.options.key_selector is not None
+        if other is Kind.GLOBAL_TABLE and not given:
+            self._tell(f"{step.path}.keySelector", "is required with a global table; it gives the key to look up")
+        elif other is Kind.TABLE and given:
+            self._tell(f"{step.path}.keySelector", "a table is looked up by the key of the stream; leave it out")
 
     # ---- what it gives -----------------------------------------------------------------------------------------
 
     def _result(self, written: _Written, operation: Operation | None, path: str, number: str) -> str:
         """The name of what the step gives; the next step continues from it."""
-        kind = None if operation is None else operation.gives
+        kind = None if operation is None else operation.gives_for(written.options)
         if written.result is not None:
             at = f"{path.rpartition('.')[0]}.as"
             if operation is not None and kind is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from types import NoneType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,12 +20,16 @@ from msgspec import Meta, Struct
 from streamsapp.declared.options import (
     CONSUMED,
     GROUPED,
+    JOINED,
     MATERIALIZED,
+    MATERIALIZED_WINDOWS,
     NAMED,
     PRINTED,
     PRODUCED,
     REPARTITIONED,
     STORE,
+    SUPPRESSED,
+    WINDOWS,
     Group,
     Name,
     Names,
@@ -35,8 +39,10 @@ from streamsapp.declared.roles import (
     ADDER,
     AGGREGATOR,
     INITIALIZER,
+    JOINER,
     KEY_SELECTOR,
     MAPPER,
+    MERGER,
     PREDICATE,
     PROCESSOR,
     REDUCER,
@@ -60,6 +66,8 @@ class Kind(Enum):
     GLOBAL_TABLE = "a global table"
     GROUPED_STREAM = "a grouped stream"
     GROUPED_TABLE = "a grouped table"
+    WINDOWED_STREAM = "a windowed stream"
+    SESSIONS = "a stream in sessions"
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,15 @@ class Operation:
     #: Of these arguments exactly one is given; the method has one parameter for all, named here.
     one_of: tuple[str, ...] = ()
     one_of_as: str = ""
+    #: With these fields it gives something else.
+    gives_with: Mapping[str, Kind] = field(default_factory=dict)
+    #: What the field ``with`` may name.
+    others: tuple[Kind, ...] = (Kind.STREAM,)
+
+    def gives_for(self, given: object) -> Kind | None:
+        """What it gives with these fields."""
+        fields = given if isinstance(given, dict) else {}
+        return next((kind for name, kind in self.gives_with.items() if self.written[name] in fields), self.gives)
 
     @cached_property
     def structure(self) -> type[Struct]:
@@ -160,6 +177,20 @@ Branches = Annotated[list[Branch], Meta(min_length=1)]
 #: A table may be given a name and be kept in a store.
 _KEPT = (NAMED, MATERIALIZED)
 
+_JOIN = Operation(
+    Kind.STREAM,
+    {"with": Other, "joiner": reference(JOINER), "key_selector": reference(KEY_SELECTOR) | None},
+    (JOINED,),
+    others=(Kind.TABLE, Kind.GLOBAL_TABLE),
+)
+_AGGREGATE = {"initializer": reference(INITIALIZER), "aggregator": reference(AGGREGATOR)}
+_KEPT_WINDOWS = (NAMED, MATERIALIZED_WINDOWS)
+_OF_WINDOWS = {
+    "count": Operation(Kind.TABLE, {}, _KEPT_WINDOWS),
+    "reduce": Operation(Kind.TABLE, {"reducer": reference(REDUCER)}, _KEPT_WINDOWS),
+}
+EmitStrategyName = Literal["onWindowUpdate", "onWindowClose"]
+
 OPERATIONS: dict[Kind, dict[str, Operation]] = {
     Kind.BUILDER: {
         "stream": Operation(
@@ -190,6 +221,8 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "repartition": Operation(Kind.STREAM, {}, (REPARTITIONED,)),
         "process": Operation(Kind.STREAM, _PROCESSOR, (NAMED,)),
         "processValues": Operation(Kind.STREAM, _PROCESSOR, (NAMED,)),
+        "join": _JOIN,
+        "leftJoin": _JOIN,
         "toTable": Operation(Kind.TABLE, {}, _KEPT),
         "groupBy": Operation(Kind.GROUPED_STREAM, {"selector": reference(KEY_SELECTOR)}, (GROUPED,)),
         "groupByKey": Operation(Kind.GROUPED_STREAM, {}, (GROUPED,)),
@@ -211,15 +244,26 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
             Kind.TABLE, {"supplier": reference(TRANSFORMER), "stores": list[Name] | None}, _KEPT
         ),
         "toStream": Operation(Kind.STREAM, {"mapper": reference(KEY_SELECTOR) | None}, (NAMED,)),
+        "suppress": Operation(Kind.TABLE, {}, (SUPPRESSED,), one_of=("until_window_closes", "until_time_limit_ms")),
         "groupBy": Operation(Kind.GROUPED_TABLE, {"selector": reference(MAPPER)}, (GROUPED,)),
     },
     Kind.GLOBAL_TABLE: {},
     Kind.GROUPED_STREAM: {
         "count": Operation(Kind.TABLE, {}, _KEPT),
         "reduce": Operation(Kind.TABLE, {"reducer": reference(REDUCER)}, _KEPT),
-        "aggregate": Operation(
-            Kind.TABLE, {"initializer": reference(INITIALIZER), "aggregator": reference(AGGREGATOR)}, _KEPT
+        "aggregate": Operation(Kind.TABLE, _AGGREGATE, _KEPT),
+        "windowedBy": Operation(
+            Kind.WINDOWED_STREAM,
+            {"emit_strategy": EmitStrategyName | None},
+            (WINDOWS,),
+            one_of=("size_ms", "difference_ms", "gap_ms", "start_ms"),
+            gives_with={"gap_ms": Kind.SESSIONS},
         ),
+    },
+    Kind.WINDOWED_STREAM: {**_OF_WINDOWS, "aggregate": Operation(Kind.TABLE, _AGGREGATE, _KEPT_WINDOWS)},
+    Kind.SESSIONS: {
+        **_OF_WINDOWS,
+        "aggregate": Operation(Kind.TABLE, {**_AGGREGATE, "merger": reference(MERGER)}, _KEPT_WINDOWS),
     },
     Kind.GROUPED_TABLE: {
         "count": Operation(Kind.TABLE, {}, _KEPT),
@@ -237,7 +281,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
 }
 
 #: Of Kafka Streams, and not here yet.
-NOT_YET = frozenset({"join", "leftJoin", "outerJoin", "windowedBy", "cogroup", "suppress"})
+NOT_YET = frozenset({"outerJoin", "cogroup"})
 
 #: How one gets to what an operation works on.
 WAY_TO = {
@@ -245,6 +289,8 @@ WAY_TO = {
     Kind.TABLE: "make it a table first, with toTable",
     Kind.GROUPED_STREAM: "group it first, with groupBy or groupByKey",
     Kind.GROUPED_TABLE: "group it first, with groupBy",
+    Kind.WINDOWED_STREAM: "put it into windows first, with windowedBy",
+    Kind.SESSIONS: "put it into sessions first, with windowedBy: {gapMs: ...}",
 }
 
 

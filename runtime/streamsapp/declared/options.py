@@ -15,9 +15,14 @@ from msgspec import Meta
 
 from streamsapp.declared.faults import shown
 from streamsapp.declared.roles import MAPPER, PARTITIONER, SERDE, TIMESTAMP_EXTRACTOR, reference
-from streamsapp.dsl.options import Consumed, Grouped, Materialized, Printed, Produced, Repartitioned
+from streamsapp.dsl.options import Consumed, Grouped, Joined, Materialized, Printed, Produced, Repartitioned
+from streamsapp.dsl.suppressed import BufferConfig, Suppressed
+from streamsapp.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from streamsapp.errors import TopologyError
 from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier
 from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
+from streamsapp.state.store_type import StoreType
 
 #: Of nodes, stores and topics; names of stores become parts of topics' names.
 Name: TypeAlias = Annotated[
@@ -33,9 +38,11 @@ OffsetReset: TypeAlias = Annotated[
     Meta(pattern=r"^(earliest|latest|none|by_duration:.+)\Z", description="earliest, latest, none or by_duration:PT1H"),
 ]
 EngineName: TypeAlias = Literal["rocksdb", "memory"]
-StoreTypeName: TypeAlias = Literal["keyValue", "timestampedKeyValue"]
+StoreTypeName: TypeAlias = Literal["keyValue", "timestampedKeyValue", "window", "timestampedWindow", "session"]
+#: Milliseconds.
+Duration: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
-_KINDS = {"keyValue": KEY_VALUE, "timestampedKeyValue": TIMESTAMPED_KEY_VALUE}
+_KEY_VALUES = {"keyValue": KEY_VALUE, "timestampedKeyValue": TIMESTAMPED_KEY_VALUE}
 
 
 _MAX_PATTERN = 1000
@@ -74,9 +81,78 @@ class Group:
         return {self.keyword: self.make(**mine)} if mine else {}
 
 
-def store_builder(name: str, type: str = "keyValue", engine: str = "rocksdb", **settings: Any) -> StoreBuilder:
+def store_builder(
+    name: str,
+    type: str = "keyValue",
+    engine: str = "rocksdb",
+    retention_ms: int | None = None,
+    window_size_ms: int | None = None,
+    **settings: Any,
+) -> StoreBuilder:
     """The builder of a store that is declared for processors to use."""
-    return StoreBuilder(name, _KINDS[type], Engine(engine), **settings)
+    return StoreBuilder(name, _store_type(name, type, engine, retention_ms, window_size_ms), Engine(engine), **settings)
+
+
+def _store_type(name: str, type: str, engine: str, retention_ms: int | None, window_size_ms: int | None) -> StoreType:
+    if type in _KEY_VALUES:
+        if retention_ms is not None or window_size_ms is not None:
+            raise TopologyError(f"store {name}: a {type} store keeps every key; leave retentionMs and windowSizeMs out")
+        return _KEY_VALUES[type]
+    if retention_ms is None or (window_size_ms is None) != (type == "session"):
+        needed = "retentionMs, and no windowSizeMs" if type == "session" else "retentionMs and windowSizeMs"
+        raise TopologyError(f"store {name}: a {type} store needs {needed}")
+    if window_size_ms is None:
+        return Stores.session_store_builder(SessionStoreSupplier(name, Engine(engine), retention_ms)).type
+    supplier = WindowStoreSupplier(name, Engine(engine), retention_ms, window_size_ms)
+    return supplier.type(keeps_timestamps=type == "timestampedWindow")
+
+
+def windows_of(
+    size_ms: int | None = None,
+    advance_ms: int | None = None,
+    difference_ms: int | None = None,
+    gap_ms: int | None = None,
+    start_ms: int | None = None,
+    grace_ms: int = 0,
+) -> TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows:
+    """The windows of an aggregation; one of size, difference, gap and start says of which kind."""
+    if advance_ms is not None and size_ms is None:
+        raise TopologyError("advanceMs: only windows of a size (sizeMs) have an advance")
+    if difference_ms is not None:
+        return SlidingWindows.of(difference_ms, grace_ms)
+    if gap_ms is not None:
+        return SessionWindows.of(gap_ms, grace_ms)
+    if size_ms is None:
+        if grace_ms:
+            raise TopologyError("graceMs: unlimited windows (startMs) never close, so they need no grace")
+        return UnlimitedWindows.of().start_on(start_ms or 0)
+    made = TimeWindows.of(size_ms, grace_ms)
+    return made if advance_ms is None else made.advance_by(advance_ms)
+
+
+def suppressed_of(
+    until_window_closes: bool = False,
+    until_time_limit_ms: int | None = None,
+    max_records: int | None = None,
+    max_bytes: int | None = None,
+    emit_early_when_full: bool = False,
+    logging: bool = True,
+    log_config: dict[str, str] | None = None,
+    name: str | None = None,
+) -> Suppressed:
+    """When a table's updates go on, and how many may wait."""
+    config = BufferConfig.unbounded()
+    config = config if max_records is None else config.with_max_records(max_records)
+    config = config if max_bytes is None else config.with_max_bytes(max_bytes)
+    config = config.emit_early_when_full() if emit_early_when_full else config
+    config = config.with_logging_enabled(log_config) if logging else config.with_logging_disabled()
+    if until_time_limit_ms is not None:
+        made = Suppressed.until_time_limit(until_time_limit_ms, config)
+    elif until_window_closes:
+        made = Suppressed.until_window_closes(config)
+    else:
+        raise TopologyError("untilWindowCloses: say true, or leave it out and say untilTimeLimitMs")
+    return made if name is None else made.with_name(name)
 
 
 _SERDES = {"key_serde": reference(SERDE), "value_serde": reference(SERDE)}
@@ -99,20 +175,42 @@ REPARTITIONED = Group(
     Repartitioned,
     {**_SERDES, "name": Name, "partitions": Positive, "partitioner": reference(PARTITIONER)},
 )
-MATERIALIZED = Group(
+_KEPT = {
+    "store": Name,
+    **_SERDES,
+    "engine": EngineName,
+    "logging": bool,
+    "caching": bool,
+    "emit": Literal["update", "commit"],
+    "log_config": dict[str, str],
+}
+MATERIALIZED = Group("materialized", Materialized, _KEPT, renamed={"store": "store_name", "engine": "store"})
+MATERIALIZED_WINDOWS = Group(
     "materialized",
     Materialized,
-    {
-        "store": Name,
-        **_SERDES,
-        "engine": EngineName,
-        "logging": bool,
-        "caching": bool,
-        "emit": Literal["update", "commit"],
-        "log_config": dict[str, str],
-    },
-    renamed={"store": "store_name", "engine": "store"},
+    {**_KEPT, "retention_ms": Duration},
+    renamed={"store": "store_name", "engine": "store", "retention_ms": "retention"},
 )
+WINDOWS = Group(
+    "windows",
+    windows_of,
+    dict.fromkeys(("size_ms", "advance_ms", "difference_ms", "gap_ms", "start_ms", "grace_ms"), Duration),
+)
+SUPPRESSED = Group(
+    "suppressed",
+    suppressed_of,
+    {
+        "until_window_closes": bool,
+        "until_time_limit_ms": Duration,
+        "max_records": Positive,
+        "max_bytes": Positive,
+        "emit_early_when_full": bool,
+        "logging": bool,
+        "log_config": dict[str, str],
+        "name": Name,
+    },
+)
+JOINED = Group("joined", Joined, {**_SERDES, "name": Name})
 PRINTED = Group("printed", Printed, {"label": str, "mapper": reference(MAPPER), "path": str, "name": Name})
 STORE = Group(
     "store",
@@ -120,6 +218,8 @@ STORE = Group(
     {
         "store": Name,
         "type": StoreTypeName,
+        "retention_ms": Duration,
+        "window_size_ms": Duration,
         **_SERDES,
         "engine": EngineName,
         "logging": bool,

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from streamsapp.declared.roles import (
+    JOINER,
     PROCESSOR,
     SERDE,
     VALUE_MAPPER,
@@ -92,6 +93,8 @@ def _function_fault(role: Role, value: Any, name: str) -> str | None:
             check_supplier(name, value)
         elif role in (VALUE_MAPPER, VALUES_MAPPER):
             takes_key("the runtime", value)
+        elif role is JOINER:
+            takes_key("the runtime", value, "value", "row")
         else:
             require_arity("the runtime", value, *(role.arguments or ()))
     except TopologyError as error:

@@ -141,6 +141,33 @@ def test_what_the_builder_refuses_is_told_at_its_step(tmp_path: Path, code: str)
     assert line.startswith("steps[2].aggregate: aggregate cannot combine before the repartition topic")
 
 
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        ({"windowedBy": {"differenceMs": 5, "advanceMs": 1}}, "steps[2].windowedBy: advanceMs: only windows of a size"),
+        ({"windowedBy": {"startMs": 5, "graceMs": 1}}, "steps[2].windowedBy: graceMs: unlimited windows"),
+        ({"windowedBy": {"gapMs": 0}}, "steps[2].windowedBy: SessionWindows: inactivity_gap must be at least 1 ms"),
+        (
+            {"addStateStore": {"store": "w", "type": "window", "retentionMs": 5}},
+            "steps[2].addStateStore: store w: a window store needs retentionMs and windowSizeMs",
+        ),
+        (
+            {"addStateStore": {"store": "w", "type": "session", "retentionMs": 5, "windowSizeMs": 1}},
+            "steps[2].addStateStore: store w: a session store needs retentionMs, and no windowSizeMs",
+        ),
+        (
+            {"addStateStore": {"store": "w", "retentionMs": 5}},
+            "steps[2].addStateStore: store w: a keyValue store keeps every key",
+        ),
+    ],
+)
+def test_windows_that_cannot_be_are_told_at_their_step(
+    tmp_path: Path, code: str, step: dict[str, Any], fault: str
+) -> None:
+    (line,) = faults(tmp_path, code, steps=[{"stream": "a"}, {"groupByKey": {}}, step])
+    assert line.startswith(fault)
+
+
 def test_what_only_the_whole_shows_is_told_of_the_steps(tmp_path: Path, code: str) -> None:
     (line,) = faults(tmp_path, code, steps=[{"stream": {"topics": ["a", "b"]}}, {"stream": "b"}])
     assert line.startswith("steps: sources KSTREAM-SOURCE-0000000000 and KSTREAM-SOURCE-0000000001 both read b")

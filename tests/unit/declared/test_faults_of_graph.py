@@ -28,7 +28,7 @@ def test_faults_of_structure_are_told_at_once() -> None:
     assert faults(
         sources=[{"name": "in", "topics": [], "keySerde": "strng"}, {"name": "a b", "pattern": "["}],
         processors=[{"name": "p", "supplier": "P", "parent": ["in"]}],
-        stores=[{"name": "s", "type": "window", "engine": 3}],
+        stores=[{"name": "s", "type": "windows", "engine": 3}],
         sink=[],
     ) == [
         "graph.sources[0].topics: expected a list that is not empty",
@@ -44,7 +44,10 @@ def test_faults_of_structure_are_told_at_once() -> None:
         ),
         "graph.processors[0].parent: unknown field; did you mean 'parents'?",
         "graph.processors[0].parents: is required",
-        "graph.stores[0].type: expected 'keyValue' or 'timestampedKeyValue', got 'window'",
+        (
+            "graph.stores[0].type: expected 'keyValue' or 'session' or 'timestampedKeyValue' or 'timestampedWindow' "
+            "or 'window', got 'windows'"
+        ),
         "graph.stores[0].engine: expected 'memory' or 'rocksdb', got 3",
         "graph.sink: unknown field; did you mean 'sinks'?",
     ]

@@ -51,6 +51,43 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
+def test_faults_of_windows_suppression_and_joins_name_the_remedy() -> None:
+    assert in_yaml("""
+    - globalTable: {topic: names}
+      as: names
+    - table: rows
+      as: rows
+    - suppress: {untilWindowCloses: true, untilTimeLimitMs: 5}
+    - stream: lines
+      as: lines
+    - join: {with: names, joiner: "app:f"}
+    - leftJoin: {with: rows, joiner: "app:f", keySelector: "app:f"}
+    - join: {with: lines, joiner: "app:f"}
+    - groupByKey: {}
+      as: groups
+    - windowedBy: {sizeMs: -1}
+    - from: groups
+      windowedBy: {sizeMs: 1, gapMs: 1}
+    - from: groups
+      windowedBy: {gapMs: 1, emitStrategy: close}
+    - from: groups
+      windowedBy: {gapMs: 1}
+    - aggregate: {initializer: "app:f", aggregator: "app:f"}
+    """) == [
+        (
+            "steps[2].suppress: expected exactly one of untilWindowCloses, untilTimeLimitMs, "
+            "got untilWindowCloses and untilTimeLimitMs"
+        ),
+        "steps[4].join.keySelector: is required with a global table; it gives the key to look up",
+        "steps[5].leftJoin.keySelector: a table is looked up by the key of the stream; leave it out",
+        "steps[6].join.with: 'lines' is a stream; make it a table first, with toTable",
+        "steps[8].windowedBy.sizeMs: expected an integer ≥ 0, got -1",
+        "steps[9].windowedBy: expected exactly one of sizeMs, differenceMs, gapMs, startMs, got sizeMs and gapMs",
+        "steps[10].windowedBy.emitStrategy: expected 'onWindowClose' or 'onWindowUpdate', got 'close'",
+        "steps[12].aggregate.merger: is required",
+    ]
+
+
 @pytest.mark.parametrize(
     ("step", "fault"),
     [

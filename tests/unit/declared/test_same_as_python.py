@@ -14,6 +14,7 @@ from classics import CLASSICS
 from declarations import Declarer
 from generate_dsl import dsl_program
 from generate_raw import raw_program
+from generate_suppress import suppress_program
 from streamsapp.declared.build_graph import build_graph
 from streamsapp.declared.build_steps import build_steps
 from streamsapp.topology.builder import Topology
@@ -72,6 +73,73 @@ def test_a_classic_is_the_same_as_steps(name: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.seeds(30)
 def test_random_programs_of_the_dsl_are_the_same_as_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check(dsl_program(seed, size=12, events=EVENTS), monkeypatch)
+
+
+@pytest.mark.seeds(20)
+def test_random_programs_with_windows_and_suppression_are_the_same_as_steps(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(suppress_program(seed, events=EVENTS), monkeypatch)
+
+
+_SERDES = {"key": "string", "value": "long"}
+_IN = {"op": "stream", "id": "s", "topics": ["in"], "consumed": _SERDES}
+_OUT = {"op": "to", "of": "o", "topic": "out", "produced": _SERDES}
+_KEPT = {"materialized": {"name": "st", "value": "long"}}
+_SUM = {"op": "aggregate", "init": "zero", "fn": "sum", **_KEPT}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        *(
+            [
+                {"op": "group_by_key", "id": "g", "of": "s"},
+                {"op": "windowed_by", "id": "w", "of": "g", "windows": windows, **emit},
+                {**aggregation, "id": "t", "of": "w"},
+                {"op": "to_stream", "id": "o", "of": "t", "fn": "text_of_value"},
+            ]
+            for windows, aggregation in (
+                ({"kind": "time", "size": 10, "advance": 5, "grace": 3}, {"op": "count"}),
+                ({"kind": "time", "size": 10}, {"op": "reduce", "fn": "sum", **_KEPT}),
+                ({"kind": "time", "size": 10}, {"op": "count", "materialized": {"name": "st", "retention": 5000}}),
+                ({"kind": "sliding", "size": 10, "grace": 3}, _SUM),
+                ({"kind": "session", "gap": 5, "grace": 3}, {**_SUM, "merge": "sum"}),
+                ({"kind": "session", "gap": 5}, {"op": "count"}),
+            )
+            for emit in ({}, {"emit": "close"}, {"emit": "update"})
+        ),
+        [
+            {"op": "group_by_key", "id": "g", "of": "s"},
+            {"op": "windowed_by", "id": "w", "of": "g", "windows": {"kind": "unlimited", "start": 10}},
+            {**_SUM, "id": "t", "of": "w"},
+            {"op": "to_stream", "id": "o", "of": "t", "fn": "text_of_value"},
+        ],
+        *(
+            [
+                {"op": "table", "id": "t", "topic": "rows", "consumed": _SERDES},
+                {"op": op, "id": "o", "of": "s", "with": "t", "fn": "total", "joined": {"name": "j", **_SERDES}},
+            ]
+            for op in ("join", "left_join")
+        ),
+    ],
+    ids=lambda steps: "-".join(step["op"] for step in steps),
+)
+def test_windows_and_joins_are_the_same_as_steps(steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    check(
+        {
+            "api": "dsl",
+            "steps": [_IN, *steps, _OUT],
+            "inputs": {"in": _SERDES, "rows": _SERDES},
+            "events": [
+                {"topic": topic, "key": key, "value": at, "ts": at * 3}
+                for at, (topic, key) in enumerate(
+                    [("rows", "a"), ("in", "a"), ("in", "b"), ("in", "a"), ("rows", "b")] * 4
+                )
+            ],
+        },
+        monkeypatch,
+    )
 
 
 @pytest.mark.seeds(30)

@@ -83,7 +83,7 @@ def rows() -> dict[tuple[str, str], set[str]]:
     found = {}
     for row in re.findall(r"^\| (`\w+`.*?) \| (.*?) ?\|.*?\| ([^|]*) \|$", PAGE, re.MULTILINE):
         for operation in re.findall(r"`(\w+)`", row[0]):
-            for place in re.findall(r"(?:grouped )?(?:stream|table)|^$", row[1].strip()):
+            for place in re.findall(r"(?:grouped |windowed )?(?:stream|table)(?: in sessions)?|^$", row[1].strip()):
                 found[operation, place] = set(re.findall(r"\*\*(\w+)\*\*|`(\w+)`", row[2]))
     return {key: {"".join(each) for each in fields} for key, fields in found.items()}
 
