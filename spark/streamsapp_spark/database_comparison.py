@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.entries import NO_TIMESTAMP
 
@@ -54,7 +55,8 @@ class EntryText:
     """What a store's bytes are for people."""
 
     def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig) -> None:
-        self._key = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
+        self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
+        self._window_of = store.type.window_of
         value = (store.value_serde or config.default_value_serde).bind(topic, is_key=False)
         self._format = store.type.format(value)
 
@@ -63,6 +65,12 @@ class EntryText:
 
     def value(self, physical: bytes | None) -> str:
         return "nothing" if physical is None else _or_bytes(self._value, physical)
+
+    def _key(self, physical: bytes) -> Any:
+        if self._window_of is None:
+            return self._key_of(physical)
+        key, start_ms, end_ms = self._window_of(physical)
+        return Windowed(self._key_of(key), start_ms, end_ms)
 
     def _value(self, physical: bytes) -> Any:
         stored, timestamp = self._format.entry(physical)

@@ -3,7 +3,8 @@
     spark.read.format("streamsapp").option("manifest", "app.yaml").option("store", "counts").load()
 
 Rows have ``key``, ``value``, ``timestamp`` (milliseconds; null where the store keeps none), ``task`` and ``offset``,
-the changelog offset that the task's snapshot stands at. Keys and values have the type of their serde; those without a
+the changelog offset that the task's snapshot stands at. In stores of windows and sessions ``window_start`` and
+``window_end`` (milliseconds) follow the key. Keys and values have the type of their serde; those without a
 type of Spark's are text: JSON of the JSON serde, of others what Python prints.
 
 Planned on the driver, read in Spark's Python workers. Spark finds it by itself (``pyspark_streamsapp``).
@@ -33,6 +34,7 @@ from streamsapp.manifest.entrypoint import user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
+from streamsapp.state.session import SessionStoreImpl
 from streamsapp.tasks.assembly import task_stores
 from streamsapp_spark.replay_job import Application, ReplayJob, application
 from streamsapp_spark.snapshots import bring, newest, numbered, tasks_with
@@ -79,12 +81,15 @@ class _Table:
     #: Names of serdes.
     key_kind: str
     value_kind: str
+    #: Whether its keys have windows.
+    windowed: bool
 
     @property
     def schema(self) -> pa.Schema:
         return pa.schema(
             [
                 ("key", _TYPES.get(self.key_kind, pa.string())),
+                *([("window_start", pa.int64()), ("window_end", pa.int64())] if self.windowed else ()),
                 ("value", _TYPES.get(self.value_kind, pa.string())),
                 ("timestamp", pa.int64()),
                 ("task", pa.string()),
@@ -126,7 +131,8 @@ class SnapshotReader(DataSourceReader):
             stores = task_stores(plan, directory, app.config, app.resources)
             stores.open()
             try:
-                entries = stores.stores[self._table.store].all()
+                store = stores.stores[self._table.store]
+                entries = store.fetch_range(None, None) if isinstance(store, SessionStoreImpl) else store.all()
                 yield from _batches(entries, self._table, partition.task, None if point is None else point.offset)
             finally:
                 stores.close()
@@ -139,8 +145,10 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     while chunk := list(islice(entries, _BATCH)):
         values = [each.value if isinstance(each, ValueAndTimestamp) else each for _, each in chunk]
+        keys = [key for key, _ in chunk]
         columns: list[list[Any]] = [
-            _column([key for key, _ in chunk], table.key_kind),
+            _column([key.key for key in keys] if table.windowed else keys, table.key_kind),
+            *([[key.start_ms for key in keys], [key.end_ms for key in keys]] if table.windowed else ()),
             _column(values, table.value_kind),
             [each.timestamp if isinstance(each, ValueAndTimestamp) else None for _, each in chunk],
             [task] * len(chunk),
@@ -186,7 +194,7 @@ def _table(job: ReplayJob, store: str) -> _Table:
         builder.key_serde or app.config.default_key_serde,
         builder.value_serde or app.config.default_value_serde,
     )
-    return _Table(job, store, key.name, value.name)
+    return _Table(job, store, key.name, value.name, builder.type.window_of is not None)
 
 
 def _builder(app: Application, store: str) -> StoreBuilder:
