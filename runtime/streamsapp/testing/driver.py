@@ -20,13 +20,16 @@ from streamsapp.record import Headers, RawRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.resources import StateResources
+from streamsapp.state.session import SessionStoreImpl
+from streamsapp.state.versioned import VersionedStoreImpl
+from streamsapp.state.window import WindowStoreImpl
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskEpoch, TaskPlan
 from streamsapp.testing.mock_clock import MockClock
-from streamsapp.testing.stores import ReadOnlyValues
+from streamsapp.testing.stores import ReadOnlyValues, ReadOnlyWindows
 from streamsapp.testing.topics import TestInputTopic, TestOutputTopic
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
@@ -89,6 +92,25 @@ class TopologyTestDriver:
     def get_key_value_store(self, name: str) -> Any:
         """The store with plain values, also where it keeps timestamps."""
         return ReadOnlyValues(self.get_state_store(name))
+
+    def get_window_store(self, name: str) -> Any:
+        """The window store with plain values, for reading, also where it keeps timestamps; ``KeyError`` when there is
+        none."""
+        return ReadOnlyWindows(self._store_of(name, WindowStoreImpl))
+
+    def get_session_store(self, name: str) -> Any:
+        """The session store; ``KeyError`` when there is none of that name."""
+        return self._store_of(name, SessionStoreImpl)
+
+    def get_versioned_store(self, name: str) -> Any:
+        """The versioned store; ``KeyError`` when there is none of that name."""
+        return self._store_of(name, VersionedStoreImpl)
+
+    def _store_of(self, name: str, kind: type) -> Any:
+        store = self.get_state_store(name)
+        if not isinstance(store, kind):
+            raise KeyError(name)
+        return store
 
     # ---- time --------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import KeyValueStore, ValueAndTimestamp
+from streamsapp.state.window import WindowStoreImpl
 
 
 class ReadOnlyValues:
@@ -37,6 +39,30 @@ class ReadOnlyValues:
     def approximate_num_entries(self) -> int:
         """How many entries there are, roughly."""
         return self._store.approximate_num_entries()
+
+
+class ReadOnlyWindows:
+    """Hides the timestamps of a timestamped window store."""
+
+    def __init__(self, store: WindowStoreImpl) -> None:
+        self._store = store
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
+        """The value of the window that starts at ``from_ms``; with ``to_ms`` an iterator over ``(start, value)``."""
+        found = self._store.fetch(key, from_ms, to_ms)
+        return _plain(found) if to_ms is None else ((start, _plain(value)) for start, value in found)
+
+    def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Of keys from ``from_key`` to ``to_key`` (``None`` is open) the windows that start between."""
+        return ((key, _plain(value)) for key, value in self._store.fetch_range(from_key, to_key, from_ms, to_ms))
+
+    def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
+        """Every window."""
+        return ((key, _plain(value)) for key, value in self._store.all())
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.tables import LateChange
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
@@ -36,6 +37,8 @@ class RegroupTable(Operator):
             return None if group is None or grouped is None else (group, grouped)
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            if change.__class__ is LateChange:
+                return
             try:
                 if key is None:
                     raise _null_key(context.node_name)

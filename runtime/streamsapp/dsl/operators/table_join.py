@@ -13,10 +13,12 @@ from typing import Any
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.output import Update
 from streamsapp.dsl.operators.table_views import TableView
-from streamsapp.dsl.operators.tables import NULL_KEY
+from streamsapp.dsl.operators.tables import NULL_KEY, LateChange
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.state.key_value import KeyValueStoreImpl
+
+OUT_OF_ORDER = "out-of-order update of a versioned table"
 
 
 @dataclass
@@ -41,6 +43,9 @@ class JoinTables(Operator):
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None:
                 dropped(NULL_KEY)
+                return
+            if change.__class__ is LateChange:
+                dropped(OUT_OF_ORDER)
                 return
             new, old = change
             try:

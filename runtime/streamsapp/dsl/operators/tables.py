@@ -16,10 +16,17 @@ from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, VersionedStoreImpl
+from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
 NULL_KEY = "null key"
 EXPIRED_VERSION = "it is older than the history of the versioned table"
+
+
+class LateChange(tuple[Any, Any]):
+    """A change ``(new, old)`` that a later one of a versioned table came before: it changes nothing of what the table
+    says now, so groups and joins of tables leave it out (KIP-914)."""
+
+    __slots__ = ()
 
 
 class ValueTransformer(Protocol):
@@ -87,7 +94,7 @@ class VersionedTableSource(StoredTableOperator):
     def bind_to_store(self, context: NodeContext, store: VersionedStoreImpl, update: Update) -> Push:
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
-        on_error, dropped = context.on_error, context.dropped
+        on_error, dropped, forward = context.on_error, context.dropped, context.forward
         needs_old = self._send_old_values
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -101,10 +108,13 @@ class VersionedTableSource(StoredTableOperator):
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            if write(key_bytes, new_stored, timestamp) == PUT_RETURN_CODE_NOT_PUT:
+            valid_to = write(key_bytes, new_stored, timestamp)
+            if valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED:
+                update(key, key_bytes, value, old, timestamp, headers)
+            elif valid_to == PUT_RETURN_CODE_NOT_PUT:
                 dropped(EXPIRED_VERSION)
             else:
-                update(key, key_bytes, value, old, timestamp, headers)
+                forward(key, LateChange((value, old)), timestamp, headers)
 
         return push
 
@@ -138,7 +148,8 @@ class UnstoredTableValues(Operator):
                 on_error(error, key, change, timestamp, headers)
                 return
             if not (skip_absent and new is None and old is None):
-                forward(key, (new, old), timestamp, headers)
+                late = change.__class__ is LateChange
+                forward(key, LateChange((new, old)) if late else (new, old), timestamp, headers)
 
         return push
 
