@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from compare import description_difference, outcome_difference
+from compare import description_difference, outcome_difference, report, run_here
+from generate_table_joins import TableJoinGenerator
 from oracle import Oracle
 
 _TEXTS = {"key": "string", "value": "string"}
@@ -386,3 +387,27 @@ def test_what_was_joined_by_foreign_key_is_joined_and_derived_of(
         optimize=optimize,
     )
     assert _differences(oracle, program) == []
+
+
+@_LEFT_AND_INNER
+@pytest.mark.parametrize("filtered", [False, True])
+def test_a_stream_is_joined_with_what_a_versioned_table_had_at_the_records_time(
+    oracle: Oracle, join: str, filtered: bool
+) -> None:
+    program = _program(
+        _FILTERED,
+        {"op": join, "id": "j", "of": "s", "with": "f" if filtered else "t", "fn": "both"},
+        _out("j"),
+        materialized={**_TEXTS, "name": "versions", "versioned": 1000},
+    )
+    assert description_difference(oracle, program) is None
+    theirs = oracle.ask(kind="run", **program)["outputs"]["out"]
+    assert run_here(program)["outputs"]["out"] == theirs
+
+
+@pytest.mark.seeds(30)
+def test_random_joins_with_tables_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
+    program = TableJoinGenerator(seed).generate(events=30)
+    for difference in (description_difference, outcome_difference):
+        found = report(oracle, program, difference)
+        assert found is None, found

@@ -1,4 +1,4 @@
-"""Joins each record of a stream with the row that a table has for it at that moment.
+"""Joins each record of a stream with the row that a table has for it then, or had at its time if it is versioned.
 
 Bound on the polling thread when a task is created; pushed on a processing thread. A record costs one look-up. The
 stream's time and headers go on with the result.
@@ -35,7 +35,7 @@ class JoinWithTable(Operator):
 
     def bind(self, context: NodeContext) -> Push:
         selector, joiner, with_key, left = self._selector, self._joiner, self._with_key, self._left
-        get, forward = self._view.bind(context), context.forward
+        get, get_as_of, forward = self._view.bind(context), self._view.bind_as_of(context), context.forward
         on_error, dropped = context.on_error, context.dropped
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -44,7 +44,9 @@ class JoinWithTable(Operator):
                 if value is None or (row_key is None and not left):
                     dropped(NULL_JOIN_KEY_OR_VALUE)
                     return
-                row = None if row_key is None else get(row_key)[0]
+                row = None
+                if row_key is not None:
+                    row = get(row_key)[0] if get_as_of is None else get_as_of(row_key, timestamp)[0]
                 if row is None and not left:
                     return
                 joined = joiner(key, value, row) if with_key else joiner(value, row)

@@ -13,9 +13,13 @@ from typing import Any, TypeAlias
 from streamsapp.processor.operator import NodeContext
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.entries import ABSENT, identity
+from streamsapp.state.versioned import VersionedStoreImpl
 
 #: The value of a key, not ``None``, and its timestamp; ``(None, -1)`` where the table has no such row.
 Get: TypeAlias = Callable[[Any], tuple[Any, int]]
+
+#: ``(key, timestamp)``: the same as of a time.
+GetAsOf: TypeAlias = Callable[[Any, int], tuple[Any, int]]
 
 
 class TableView(ABC):
@@ -27,6 +31,10 @@ class TableView(ABC):
     @abstractmethod
     def bind(self, context: NodeContext) -> Get:
         """The look-up, for the operator that is bound to ``context``."""
+
+    def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
+        """The look-up of what a row was at a time; ``None`` for a table that does not keep versions."""
+        return None
 
     def close(self) -> None:  # noqa: B027 - most views own nothing
         """Called once after the last look-up."""
@@ -51,6 +59,18 @@ class StoredView(TableView):
             return from_stored(stored), timestamp
 
         return get_as_stored if from_stored is identity else get
+
+    def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
+        store = context.store(self.store_names[0])
+        if not isinstance(store, VersionedStoreImpl):
+            return None
+        key_bytes, read_as_of, from_stored = store.key_bytes, store.read_as_of, store.from_stored
+
+        def get(key: Any, timestamp: int) -> tuple[Any, int]:
+            stored, written_at = read_as_of(key_bytes(key), timestamp)
+            return from_stored(stored), written_at
+
+        return get
 
 
 class WindowedView(TableView):
@@ -102,6 +122,18 @@ class ComputedView(TableView):
             value, timestamp = get_parent(key)
             value = compute(key, value)
             return ABSENT if value is None else (value, timestamp)
+
+        return get
+
+    def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
+        get_parent, compute = self._parent.bind_as_of(context), self._compute
+        if get_parent is None:
+            return None
+
+        def get(key: Any, timestamp: int) -> tuple[Any, int]:
+            value, written_at = get_parent(key, timestamp)
+            value = compute(key, value)
+            return ABSENT if value is None else (value, written_at)
 
         return get
 
