@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from own_home import move_in
+from isolated_home import move_in
 
 _HOME = move_in()  # before anything looks for a folder of the user's
 

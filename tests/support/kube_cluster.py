@@ -19,7 +19,7 @@ from cluster import binaries
 from cluster.__main__ import CANNOT
 from cluster.layout import Layout
 from cluster.node import Node
-from own_home import users_environment
+from isolated_home import users_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 

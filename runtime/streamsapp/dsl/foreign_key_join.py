@@ -31,7 +31,7 @@ from streamsapp.processor.operator import Operator
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.serdes.subscription import Response, response_serde, subscription_serde
+from streamsapp.serdes.subscription import SubscriptionResponse, response_serde, subscription_serde
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 
@@ -224,6 +224,6 @@ def _by_key(partitioner: StreamPartitioner | None) -> StreamPartitioner | None:
     return lambda topic, key, value, partitions: partitioner(topic, key, None, partitions)
 
 
-def _to_asking_partition(topic: str, key: Any, response: Response, partitions: int) -> int | None:
+def _to_asking_partition(topic: str, key: Any, response: SubscriptionResponse, partitions: int) -> int | None:
     """Responses go where the subscription came from."""
     return response.partition

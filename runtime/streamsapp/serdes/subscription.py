@@ -1,4 +1,4 @@
-"""What travels between the two sides of a foreign-key join, as Kafka Streams writes it (KIP-213, KIP-775).
+"""Messages between the two sides of a foreign-key join, as Kafka Streams writes them (KIP-213, KIP-775).
 
 Used by sources, sinks and operators of such joins, on processing threads. A subscription, by foreign key::
 
@@ -33,7 +33,7 @@ class Instruction(IntEnum):
     PROPAGATE_ONLY_IF_FK = 3
 
 
-class Subscription(NamedTuple):
+class ForeignKeySubscription(NamedTuple):
     """A row of the left table asks for a row of the foreign one. ``row_hash`` is that of the asking row's value,
     ``None`` where it was deleted; ``partition`` is ``None`` in version 0."""
 
@@ -43,7 +43,7 @@ class Subscription(NamedTuple):
     partition: int | None
 
 
-class Response(NamedTuple):
+class SubscriptionResponse(NamedTuple):
     """The foreign row for a subscription with this hash. ``partition`` says where it goes and is not written."""
 
     row_hash: bytes | None
@@ -51,25 +51,25 @@ class Response(NamedTuple):
     partition: int | None = None
 
 
-class _PrimaryKeySerde(WrappingSerde[Subscription]):
+class _PrimaryKeySerde(WrappingSerde[ForeignKeySubscription]):
     """Its inner serde has a topic name of its own, so that a schema registry keeps the keys' schemas apart."""
 
-    def bind(self, topic: str, is_key: bool) -> Serde[Subscription]:
+    def bind(self, topic: str, is_key: bool) -> Serde[ForeignKeySubscription]:
         return self.build(self.inner.bind(f"{topic}-pk", is_key=True))
 
 
-def subscription_serde(primary_key: AnySerde) -> Serde[Subscription]:
+def subscription_serde(primary_key: AnySerde) -> Serde[ForeignKeySubscription]:
     """Subscriptions of rows with such keys; reads versions 0 and 1, and writes each as the one it has."""
     serialize_key, deserialize_key = primary_key.serialize, primary_key.deserialize
 
-    def serialize(subscription: Subscription) -> bytes:
+    def serialize(subscription: ForeignKeySubscription) -> bytes:
         row_hash, instruction, key, partition = subscription
         version = 0 if partition is None else 1
         start = bytes((version if row_hash is not None else version | _NO_HASH, instruction))
         end = b"" if partition is None else _PARTITION.pack(partition)
         return start + (row_hash or b"") + serialize_key(key) + end
 
-    def deserialize(data: bytes) -> Subscription:
+    def deserialize(data: bytes) -> ForeignKeySubscription:
         version, row_hash, rest = _start(data, "subscription", (0, 1), extra=1)
         end = len(data) - _PARTITION.size * version
         if end < rest:
@@ -77,25 +77,25 @@ def subscription_serde(primary_key: AnySerde) -> Serde[Subscription]:
         if data[1] > Instruction.PROPAGATE_ONLY_IF_FK:
             raise ValueError(f"a subscription has an instruction from 0 to 3, got {data[1]}")
         partition = _PARTITION.unpack_from(data, end)[0] if version else None
-        return Subscription(row_hash, Instruction(data[1]), deserialize_key(data[rest:end]), partition)
+        return ForeignKeySubscription(row_hash, Instruction(data[1]), deserialize_key(data[rest:end]), partition)
 
     return _PrimaryKeySerde(
         serialize, deserialize, primary_key.immutable, "subscription", inner=primary_key, build=subscription_serde
     )
 
 
-def response_serde(foreign_value: AnySerde) -> Serde[Response]:
+def response_serde(foreign_value: AnySerde) -> Serde[SubscriptionResponse]:
     """Responses with rows of such values."""
     serialize_value, deserialize_value = foreign_value.serialize, foreign_value.deserialize
 
-    def serialize(response: Response) -> bytes:
+    def serialize(response: SubscriptionResponse) -> bytes:
         row_hash, value, _ = response
         start = bytes((_NO_HASH,)) if row_hash is None else b"\x00" + row_hash
         return start if value is None else start + serialize_value(value)
 
-    def deserialize(data: bytes) -> Response:
+    def deserialize(data: bytes) -> SubscriptionResponse:
         _, row_hash, rest = _start(data, "subscription response", (0,), extra=0)
-        return Response(row_hash, deserialize_value(data[rest:]) if len(data) > rest else None)
+        return SubscriptionResponse(row_hash, deserialize_value(data[rest:]) if len(data) > rest else None)
 
     return WrappingSerde(
         serialize, deserialize, foreign_value.immutable, "response", inner=foreign_value, build=response_serde

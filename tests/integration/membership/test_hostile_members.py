@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-from hostile import SUBSCRIPTIONS, Stranger, metadata
+from hostile_members import SUBSCRIPTIONS, Stranger, metadata
 from kafka_cluster import Kafka
 from members import Instance, Members, tasks_of
 from streamsapp import TopicPartition

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from bucket import check_chains
+from continuous_input import Pouring
 from faults import EXACTLY_ONCE, SESSION, Plan
 from instances import Instances, end_offsets, eventually, last_counts
 from kafka_cluster import Kafka
-from pouring import Pouring
 from remote_state import Remote, metric
 from s3_server import BUCKET, S3Server
 from streamsapp import StreamsRuntime

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from own_home import users_environment
+from isolated_home import users_environment
 from streamsapp.local.jars import cache_dir
 
 ROOT = Path(__file__).resolve().parents[3]

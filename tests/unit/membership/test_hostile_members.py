@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from hostile import SUBSCRIPTIONS, metadata
+from hostile_members import SUBSCRIPTIONS, metadata
 from streamsapp import TaskId, TopicPartition
 from streamsapp.membership import leader, protocol, wire
 from streamsapp.membership.api import TaskInfo

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-import seen
-from seen import NOW, ROLLOUT, active, broken, gate, observed, pod, pods, standby, store
+import observed_builders
+from observed_builders import NOW, ROLLOUT, active, broken, gate, observed, pod, pods, standby, store
 from streamsapp_operator.gate import LISTED, Waiver
 from streamsapp_operator.model.observed_state import (
     ChildrenSeen,
@@ -70,11 +70,11 @@ def test_a_lag_as_large_as_allowed_seen_as_long_ago_as_allowed_is_safe() -> None
         {"ready": False},
         {"terminating": True},
         {"report": None},
-        {"report": seen.report(standby("0_0"), at=NOW - 11)},
-        {"report": seen.report(standby("0_0"), at=NOW + 1)},
-        {"report": seen.report(standby("0_0"), generation=6)},
-        {"report": seen.report(standby("0_0"), generation=None)},
-        {"report": seen.report(standby("0_0"), state="REBALANCING")},
+        {"report": observed_builders.report(standby("0_0"), at=NOW - 11)},
+        {"report": observed_builders.report(standby("0_0"), at=NOW + 1)},
+        {"report": observed_builders.report(standby("0_0"), generation=6)},
+        {"report": observed_builders.report(standby("0_0"), generation=None)},
+        {"report": observed_builders.report(standby("0_0"), state="REBALANCING")},
         {"ordinal": 2},
         {"name": "app-0"},
     ],
@@ -131,10 +131,10 @@ def test_a_task_that_is_known_and_run_by_nobody_is_missed() -> None:
         ({"terminating": True}, "NotReady"),
         ({"report": None, "unreachable": "timed out"}, "Unreachable"),
         ({"report": None, "waiting_reason": "CrashLoopBackOff"}, "NotReady"),
-        ({"report": seen.report(generation=8)}, None),
-        ({"report": seen.report(generation=6)}, "Rebalancing"),
-        ({"report": seen.report(generation=None)}, "Rebalancing"),
-        ({"report": seen.report(state="REBALANCING")}, "Rebalancing"),
+        ({"report": observed_builders.report(generation=8)}, None),
+        ({"report": observed_builders.report(generation=6)}, "Rebalancing"),
+        ({"report": observed_builders.report(generation=None)}, "Rebalancing"),
+        ({"report": observed_builders.report(state="REBALANCING")}, "Rebalancing"),
     ],
 )
 def test_a_pod_in_motion_makes_the_application_unsafe(changes: dict[str, object], word: str | None) -> None:
@@ -188,10 +188,10 @@ def test_a_snapshot_of_one_store_of_two_does_not_count() -> None:
 def test_a_clock_of_a_pod_that_is_ahead_or_behind_does_not_change_ages() -> None:
     for offset in (-300.0, 0.0, 300.0):
         follower = standby("0_0", observed_at=NOW - 8 + offset)
-        other = pod(1, report=seen.report(follower, clock_offset=offset))
+        other = pod(1, report=observed_builders.report(follower, clock_offset=offset))
         assert gate(observed([pod(0, RUNS), other])).verdict().safe
         stale = replace(follower, stores=(replace(follower.stores[0], observed_at=NOW - 12 + offset),))
-        other = pod(1, report=seen.report(stale, clock_offset=offset))
+        other = pod(1, report=observed_builders.report(stale, clock_offset=offset))
         assert not gate(observed([pod(0, RUNS), other])).verdict().safe
 
 
@@ -233,7 +233,7 @@ def test_predicts_the_restores_that_the_other_pods_share() -> None:
         (pod(1, ready=False), True),
         (pod(1, active("0_0"), ready=False), False),
         (pod(1, active("0_0", stores=()), ready=False), True),
-        (pod(1, ready=False, report=seen.report(at=NOW - 11)), False),
+        (pod(1, ready=False, report=observed_builders.report(at=NOW - 11)), False),
         (pod(1), False),
         (pod(1, ready=False, terminating=True), False),
     ],
@@ -347,7 +347,7 @@ def test_a_container_that_never_answered_is_waited_for_while_tasks_run_nowhere(
 
 def unseen(ordinal: int, *tasks: TaskReport, **changes: Any) -> PodSeen:
     """It says that it is ready, and Kubernetes says that it is not."""
-    said = seen.report(*tasks, ready=True)
+    said = observed_builders.report(*tasks, ready=True)
     return replace(pod(ordinal, ready=False, report=said), **changes)
 
 
@@ -358,7 +358,7 @@ RESTORABLE = active("0_0", stores=(SNAPSHOT,), predicted_restore_seconds=5.0)
 def test_a_pod_that_works_is_not_broken_because_kubernetes_calls_it_not_ready() -> None:
     look = observed([unseen(0, RESTORABLE), unseen(1), pod(2)])
     assert not gate(look).holds_nothing(look.pods[0], Waiver())
-    mute = replace(look.pods[0], report=seen.report(RESTORABLE), answers_probes=True)
+    mute = replace(look.pods[0], report=observed_builders.report(RESTORABLE), answers_probes=True)
     look = observed([mute, unseen(1), pod(2)])
     assert not gate(look).holds_nothing(look.pods[0], Waiver())
 

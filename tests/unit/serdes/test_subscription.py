@@ -8,7 +8,13 @@ import pytest
 
 from streamsapp import Serdes
 from streamsapp.serdes.murmur3 import murmur3_128
-from streamsapp.serdes.subscription import Instruction, Response, Subscription, response_serde, subscription_serde
+from streamsapp.serdes.subscription import (
+    ForeignKeySubscription,
+    Instruction,
+    SubscriptionResponse,
+    response_serde,
+    subscription_serde,
+)
 
 _HASH = bytes(range(16))
 
@@ -27,15 +33,18 @@ def test_hashes_are_those_of_kafka_streams(text: bytes, numbers: tuple[int, int]
 @pytest.mark.parametrize(
     ("subscription", "written"),
     [
-        (Subscription(_HASH, Instruction.PROPAGATE_ONLY_IF_FK, "k", 5), b"\x01\x03" + _HASH + b"k\x00\x00\x00\x05"),
-        (Subscription(None, Instruction.DELETE_AND_PROPAGATE, "k", 0), b"\x81\x01k\x00\x00\x00\x00"),
-        (Subscription(_HASH, Instruction.PROPAGATE_NULL_IF_NO_FK, "k", None), b"\x00\x02" + _HASH + b"k"),
-        (Subscription(None, Instruction.DELETE_NO_PROPAGATE, "key", None), b"\x80\x00key"),
+        (
+            ForeignKeySubscription(_HASH, Instruction.PROPAGATE_ONLY_IF_FK, "k", 5),
+            b"\x01\x03" + _HASH + b"k\x00\x00\x00\x05",
+        ),
+        (ForeignKeySubscription(None, Instruction.DELETE_AND_PROPAGATE, "k", 0), b"\x81\x01k\x00\x00\x00\x00"),
+        (ForeignKeySubscription(_HASH, Instruction.PROPAGATE_NULL_IF_NO_FK, "k", None), b"\x00\x02" + _HASH + b"k"),
+        (ForeignKeySubscription(None, Instruction.DELETE_NO_PROPAGATE, "key", None), b"\x80\x00key"),
     ],
     ids=["version 1", "version 1 without hash", "version 0", "version 0 without hash"],
 )
 def test_subscriptions_of_both_versions_are_written_as_they_were_read(
-    subscription: Subscription, written: bytes
+    subscription: ForeignKeySubscription, written: bytes
 ) -> None:
     serde = subscription_serde(Serdes.string())
     assert serde.serialize(subscription) == written
@@ -61,12 +70,12 @@ def test_what_is_no_subscription_is_told(data: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("response", "written"),
     [
-        (Response(_HASH, "row"), b"\x00" + _HASH + b"row"),
-        (Response(None, "row"), b"\x80row"),
-        (Response(_HASH, None), b"\x00" + _HASH),
+        (SubscriptionResponse(_HASH, "row"), b"\x00" + _HASH + b"row"),
+        (SubscriptionResponse(None, "row"), b"\x80row"),
+        (SubscriptionResponse(_HASH, None), b"\x00" + _HASH),
     ],
 )
-def test_responses_are_written_without_their_partition(response: Response, written: bytes) -> None:
+def test_responses_are_written_without_their_partition(response: SubscriptionResponse, written: bytes) -> None:
     serde = response_serde(Serdes.string())
     assert serde.serialize(response._replace(partition=3)) == written
     assert serde.deserialize(written) == response

@@ -13,7 +13,7 @@ from compare import Program, _encoded, _headers, run_here
 from generate_dsl import dsl_program
 from options import serde
 from programs import build
-from staged import Staged
+from staged_replay import Staged
 from streamsapp import StreamsConfig, TopicPartition, Topology
 from streamsapp.record import RawRecord
 from streamsapp.state.api import ValueAndTimestamp

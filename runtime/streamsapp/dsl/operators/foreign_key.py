@@ -17,7 +17,7 @@ from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur3 import murmur3_128
-from streamsapp.serdes.subscription import Instruction, Response, Subscription, subscription_serde
+from streamsapp.serdes.subscription import ForeignKeySubscription, Instruction, SubscriptionResponse, subscription_serde
 from streamsapp.state.key_value import KeyValueStoreImpl, prefix_end
 
 NULL_FOREIGN_KEY = "null foreign key"
@@ -82,7 +82,7 @@ class SendSubscriptions(Operator):
                 on_error(error, key, change, timestamp, headers)
                 return
             for foreign_key, instruction in sent:
-                forward(foreign_key, Subscription(new_hash, instruction, key, partition), timestamp, headers)
+                forward(foreign_key, ForeignKeySubscription(new_hash, instruction, key, partition), timestamp, headers)
 
         return push
 
@@ -155,7 +155,7 @@ class AnswerSubscriptions(Operator):
     def bind(self, context: NodeContext) -> Push:
         get, forward, on_error = self.foreign.bind(context), context.forward, context.on_error
 
-        def push(key: Any, subscription: Subscription, timestamp: int, headers: Headers | None) -> None:
+        def push(key: Any, subscription: ForeignKeySubscription, timestamp: int, headers: Headers | None) -> None:
             row_hash, instruction, primary_key, partition = subscription
             try:
                 row, row_at = (None, -1) if key is None else get(key)
@@ -168,7 +168,7 @@ class AnswerSubscriptions(Operator):
                 row_hash, row = subscription.row_hash, None
             elif row is None and instruction is Instruction.PROPAGATE_ONLY_IF_FK:
                 return
-            forward(primary_key, Response(row_hash, row, partition), max(timestamp, row_at), headers)
+            forward(primary_key, SubscriptionResponse(row_hash, row, partition), max(timestamp, row_at), headers)
 
         return push
 
@@ -203,7 +203,7 @@ class AnswerSubscribers(Operator):
                 return
             for _, (stored, _) in entries:
                 row_hash, _, primary_key, partition = deserialize(stored)
-                forward(primary_key, Response(row_hash, change[0], partition), timestamp, headers)
+                forward(primary_key, SubscriptionResponse(row_hash, change[0], partition), timestamp, headers)
 
         return push
 
@@ -221,7 +221,7 @@ class ResolveResponses(Operator):
         get, row_hash, joiner, left = self.rows.bind(context), self.wire.row_hash(context), self.joiner, self.left
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
 
-        def push(key: Any, response: Response, timestamp: int, headers: Headers | None) -> None:
+        def push(key: Any, response: SubscriptionResponse, timestamp: int, headers: Headers | None) -> None:
             try:
                 row = get(key)[0]
                 if row_hash(row) != response.row_hash:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from looks import RUNS, Looks, has, only, told
-from seen import passed, pod, pods, wanted
+from observed_builders import passed, pod, pods, wanted
+from planned_reconciles import RUNS, Looks, has, only, told
 from streamsapp_operator.model.actions import (
     ApplyChildren,
     DropBootstrap,

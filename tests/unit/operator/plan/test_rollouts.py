@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from looks import Looks, has, only, three, told
-from seen import ROLLOUT, active, broken, passed, pod, report, standby, wanted, words
+from observed_builders import ROLLOUT, active, broken, passed, pod, report, standby, wanted, words
+from planned_reconciles import Looks, has, only, three, told
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp_operator.model.actions import (
     ApplyChildren,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_status
 
-from looks import RUNS, Looks, has, only, three, told
-from seen import active, broken, pod, pods, report, standby, wanted
+from observed_builders import active, broken, pod, pods, report, standby, wanted
+from planned_reconciles import RUNS, Looks, has, only, three, told
 from streamsapp.manifest.model import AutoscalingSpec
 from streamsapp_operator.model.actions import ApplyChildren, Evict, Release, SetBudget, StartCheck
 from streamsapp_operator.model.desired_state import InvalidSpec

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from seen import NOW, observed, passed, wanted
+from observed_builders import NOW, observed, passed, wanted
 from streamsapp_operator.model.actions import Action, ApplyChildren, DropBootstrap, StartBootstrap
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.model.observed_state import BootstrapSeen, JobState

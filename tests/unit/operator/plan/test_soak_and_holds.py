@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from looks import Looks, has, only, three, told
+from observed_builders import ROLLOUT, passed, wanted
+from planned_reconciles import Looks, has, only, three, told
 from restart_truth import RestartTruth
-from seen import ROLLOUT, passed, wanted
 from simulated_cluster import SimulatedCluster
 from simulated_operator import SimulatedOperator
 from streamsapp.errors import ManifestError

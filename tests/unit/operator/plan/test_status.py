@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from looks import Looks, told
-from seen import NOW, active, broken, observed, pod, pods, report, standby, store, wanted
+from observed_builders import NOW, active, broken, observed, pod, pods, report, standby, store, wanted
+from planned_reconciles import Looks, told
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import (
     CheckSeen,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from seen import NOW, observed, pod, pods, wanted
+from observed_builders import NOW, observed, pod, pods, wanted
 from streamsapp_operator.model.actions import Evict
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.observe.look import children_seen

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from seen import NOW, SHAPE, observed, pods
+from observed_builders import NOW, SHAPE, observed, pods
 from streamsapp_operator.model.actions import Action, Tell
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import BootstrapSeen, CheckSeen, PodSeen
