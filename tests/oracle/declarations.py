@@ -216,7 +216,13 @@ class Declarer:
         options = {"with": step["with"], "joiner": joiner, **_options(step.get("joined", {}), _PLAIN)}
         if "selector" in step:
             options["keySelector"] = self._function("KEY_SELECTORS", step["selector"])
-        return options | _options(step, {"name": "name"})
+        if step["of"] in self._tables:
+            self._tables.add(step["id"])
+        return (
+            self._on_any({"op": step["op"], "materialized": step.get("materialized")})
+            | options
+            | _options(step, {"name": "name"})
+        )
 
     _on_left_join = _on_join
 

@@ -183,6 +183,7 @@ _JOIN = Operation(
     (JOINED,),
     others=(Kind.TABLE, Kind.GLOBAL_TABLE),
 )
+_JOIN_TABLES = Operation(Kind.TABLE, {"with": Other, "joiner": reference(JOINER)}, _KEPT, others=(Kind.TABLE,))
 _AGGREGATE = {"initializer": reference(INITIALIZER), "aggregator": reference(AGGREGATOR)}
 _KEPT_WINDOWS = (NAMED, MATERIALIZED_WINDOWS)
 _OF_WINDOWS = {
@@ -244,6 +245,8 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
             Kind.TABLE, {"supplier": reference(TRANSFORMER), "stores": list[Name] | None}, _KEPT
         ),
         "toStream": Operation(Kind.STREAM, {"mapper": reference(KEY_SELECTOR) | None}, (NAMED,)),
+        "join": _JOIN_TABLES,
+        "leftJoin": _JOIN_TABLES,
         "suppress": Operation(Kind.TABLE, {}, (SUPPRESSED,), one_of=("until_window_closes", "until_time_limit_ms")),
         "groupBy": Operation(Kind.GROUPED_TABLE, {"selector": reference(MAPPER)}, (GROUPED,)),
     },

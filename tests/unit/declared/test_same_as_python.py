@@ -122,6 +122,16 @@ _SUM = {"op": "aggregate", "init": "zero", "fn": "sum", **_KEPT}
             ]
             for op in ("join", "left_join")
         ),
+        *(
+            [
+                {"op": "table", "id": "t", "topic": "rows", "consumed": _SERDES},
+                {"op": "table", "id": "u", "topic": "others", "consumed": _SERDES},
+                {"op": op, "id": "j", "of": "t", "with": "u", "fn": "total", **kept},
+                {"op": "to_stream", "id": "o", "of": "j"},
+            ]
+            for op in ("join", "left_join")
+            for kept in ({}, {"name": "both", "materialized": {"name": "st", "key": "string", "value": "long"}})
+        ),
     ],
     ids=lambda steps: "-".join(step["op"] for step in steps),
 )
@@ -130,11 +140,11 @@ def test_windows_and_joins_are_the_same_as_steps(steps: list[dict[str, Any]], mo
         {
             "api": "dsl",
             "steps": [_IN, *steps, _OUT],
-            "inputs": {"in": _SERDES, "rows": _SERDES},
+            "inputs": {"in": _SERDES, "rows": _SERDES, "others": _SERDES},
             "events": [
                 {"topic": topic, "key": key, "value": at, "ts": at * 3}
                 for at, (topic, key) in enumerate(
-                    [("rows", "a"), ("in", "a"), ("in", "b"), ("in", "a"), ("rows", "b")] * 4
+                    [("rows", "a"), ("others", "a"), ("in", "a"), ("in", "b"), ("in", "a"), ("rows", "b")] * 4
                 )
             ],
         },
