@@ -34,8 +34,8 @@ ATTRIBUTES = Limit(usual=15, most=15)
 #: makes one of them smaller takes it off.
 LARGE_CLASSES = {
     # Put an instance together: each part is a parameter of another, and status and metrics read the parts.
-    "Parts": (5, 20),
-    "StateParts": (8, 7),
+    "Components": (5, 20),
+    "StateComponents": (8, 7),
     "RemoteState": (8, 4),
     # A thread is where several collaborators meet: one of their own would only forward.
     "PollingThread": (12, 23),
@@ -44,7 +44,7 @@ LARGE_CLASSES = {
     # The classic group protocol is one state machine, with the times and identities that its answers carry.
     "GroupMembership": (5, 18),
     "RebalanceHandler": (9, 22),
-    "TasksLife": (10, 12),
+    "InstanceTasks": (10, 12),
     # On the way of every record: what a record needs is looked up once and bound here.
     "StreamTask": (5, 20),
     "RecordQueue": (9, 15),

@@ -17,7 +17,7 @@ from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import Bootstraps, HistoryRange
-from streamsapp.runtime.layout import ApplicationLayout, lay_out
+from streamsapp.runtime.application_layout import ApplicationLayout, lay_out
 from streamsapp_spark.audit_plan import AuditFacts, AuditPlan, AuditPlanner
 from streamsapp_spark.audit_report import AuditReport
 from streamsapp_spark.audit_task import AuditWork, Message, audited_stores, auditing, decoded

@@ -33,7 +33,7 @@ from streamsapp.remote.bootstraps import (
     HistoryRange,
 )
 from streamsapp.remote.snapshot import timestamp
-from streamsapp.runtime.layout import ApplicationLayout, fingerprint, make_layout
+from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, make_layout
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other

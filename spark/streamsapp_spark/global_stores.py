@@ -14,7 +14,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp.runtime.global_.task import GlobalTask
+from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp_spark.replay_job import Application
 from streamsapp_spark.task_inputs import from_kafka

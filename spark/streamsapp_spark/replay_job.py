@@ -22,7 +22,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
-from streamsapp.runtime.layout import ApplicationLayout, lay_out
+from streamsapp.runtime.application_layout import ApplicationLayout, lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.topology.builder import Topology
 from streamsapp_spark.worker_reports import Address

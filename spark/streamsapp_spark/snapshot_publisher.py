@@ -19,7 +19,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.remote.snapshot import InputPoint, StorePoint
 from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
-from streamsapp.runtime.layout import fingerprint
+from streamsapp.runtime.application_layout import fingerprint
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.replay_job import Application

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from streamsapp.errors import TopologyError
 from streamsapp.record import TaskId
-from streamsapp.runtime.layout import ApplicationLayout
+from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.topology.nodes import SinkNode, SubTopology
 
 

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp.runtime import garbage
+from streamsapp.runtime import garbage_collection
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.global_stores import global_stores
@@ -67,7 +67,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         return
     reporter = Reporter(work.job.report_to, task_id)
     directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{task_id}-"))
-    garbage.relax()
+    garbage_collection.relax()
     try:
         yield from act(work, TaskRun(work, application(work.job), task_id, directory, reporter), rows)
         reporter.finished()
@@ -75,7 +75,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         reporter.failed(f"task {task_id}: {error}", hopeless=isinstance(error, HOPELESS))
         raise
     finally:
-        garbage.restore()
+        garbage_collection.restore()
         reporter.close()
         shutil.rmtree(directory, ignore_errors=True)
 

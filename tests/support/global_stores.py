@@ -15,8 +15,8 @@ from streamsapp import StreamsConfig, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.global_.task import GlobalTask
-from streamsapp.runtime.global_.thread import GlobalThread
+from streamsapp.runtime.global_stores.task import GlobalTask
+from streamsapp.runtime.global_stores.thread import GlobalThread
 from streamsapp.state.resources import StateResources
 from streamsapp.testing import MockClock
 from task_parts import config

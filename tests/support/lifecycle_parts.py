@@ -15,11 +15,11 @@ from streamsapp import TaskId, TopicPartition, UncaughtExceptionResponse
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.deadline import ClosingTime
 from streamsapp.membership.api import Holdings, News
+from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import StateHolder
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
-from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
@@ -48,7 +48,7 @@ class FakeProducer:
         self.closed = True
 
 
-class FakeTasksLife:
+class FakeInstanceTasks:
     """Two running tasks; writes down what is revived."""
 
     all_running = True
@@ -156,7 +156,7 @@ class Life:
         self.asked: list[Exception] = []
         self._answer = answer
         self.tasks = TaskManager(MostBufferedFirst())
-        self.owned = FakeTasksLife(self.tasks)
+        self.owned = FakeInstanceTasks(self.tasks)
         self.collector = RecordCollector(10)
         self.state = StateHolder()
         self.admin = FakeAdmin()

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from streamsapp import Processor, Record, TaskId, TopicPartition, Topology
 from streamsapp.deadline import ClosingTime, Deadline
-from streamsapp.runtime.input import InputFeeder
-from streamsapp.runtime.layout import ApplicationLayout
-from streamsapp.runtime.tasks_life import TasksLife
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.input_feeder import InputFeeder
+from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE
@@ -134,7 +134,7 @@ class Owned:
         self.tasks = TaskManager(MostBufferedFirst())
         self.restoration = FakeRestoration(self.consumer.offsets)
         self.settings = config(state_dir=directory)
-        self.life = TasksLife(
+        self.life = InstanceTasks(
             self.settings,
             StateResources(8 << 20),
             cast(Any, self.consumer),

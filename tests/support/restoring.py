@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
+from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, Preparer
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
-from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Preparer
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.state.api import Engine, StoreBuilder

@@ -20,14 +20,14 @@ from streamsapp.remote.object_store import ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotWriter
 from streamsapp.remote.transfer_rates import MeasuredRate
-from streamsapp.runtime.preparing import Preparer
-from streamsapp.runtime.remote_.changelog_facts import Changelogs
-from streamsapp.runtime.remote_.local import LocalRecord, LocalState
-from streamsapp.runtime.remote_.prediction import RestoreRates
-from streamsapp.runtime.remote_.restores import Restores
-from streamsapp.runtime.remote_.sample import Sampler
-from streamsapp.runtime.remote_.store import RemoteStore
-from streamsapp.runtime.remote_.task_snapshots import Taking, TaskSnapshots
+from streamsapp.runtime.directory_preparation import Preparer
+from streamsapp.runtime.remote_state.changelog_facts import Changelogs
+from streamsapp.runtime.remote_state.download_sampler import Sampler
+from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
+from streamsapp.runtime.remote_state.prediction import RestoreRates
+from streamsapp.runtime.remote_state.restores import Restores
+from streamsapp.runtime.remote_state.store import RemoteStore
+from streamsapp.runtime.remote_state.task_snapshots import Taking, TaskSnapshots
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock

@@ -16,8 +16,8 @@ import pyarrow as pa
 from streamsapp import StreamsConfig, TaskId, TopicPartition, Topology
 from streamsapp.clock import SystemClock
 from streamsapp.record import RawRecord
-from streamsapp.runtime.global_.task import GlobalTask
-from streamsapp.runtime.layout import lay_out
+from streamsapp.runtime.application_layout import lay_out
+from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.pruning import without_external_sinks

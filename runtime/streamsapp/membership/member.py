@@ -3,7 +3,7 @@
 Called by the polling thread, through ``api.Membership``. The group protocol itself runs on a thread of its own
 (``connection``), so that a rebalance needs no time of the polling thread, and a long commit none of the rebalance's.
 
-    polling thread ── poll, begin_commit, … ──► Handover ◄── news, leave to commit ── GroupMembership (its own thread)
+    polling thread ── poll, begin_commit, … ─► MembershipMailbox ◄─ news, leave to commit ── GroupMembership
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamsapp.membership import fencing, wire
 from streamsapp.membership.api import Holdings, News, TaskInfo
 from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.membership.connection import Connection, UnreachableError
-from streamsapp.membership.handover import Handover
+from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.rebalance import RebalanceHandler
 from streamsapp.membership.settings import connection_settings, group_settings
@@ -75,7 +75,7 @@ class GroupMember:
         keeps_id = config.exactly_once and config.group_instance_id is None
         self._member_id_file = own_directory / MEMBER_ID_FILE if own_directory and keeps_id else None
         transactional_id = fencing.transactional_id(config.application_id, config.group_instance_id)
-        self._handover = Handover(clock, transactional_id)
+        self._mailbox = MembershipMailbox(clock, transactional_id)
         self._connection: Connection | None = None
         self._rebalance: RebalanceHandler | None = None
         self._left = False
@@ -84,7 +84,7 @@ class GroupMember:
 
     @property
     def transactional_id(self) -> str:
-        return self._handover.transactional_id
+        return self._mailbox.transactional_id
 
     @property
     def safe_until(self) -> float:
@@ -97,7 +97,7 @@ class GroupMember:
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
         fencing.check_group_metadata()
         self._connection = Connection(self._connection_settings)
-        self._handover.poll()  # the polling thread is alive from now on
+        self._mailbox.poll()  # the polling thread is alive from now on
         self._rebalance = RebalanceHandler(
             self._config,
             self._settings,
@@ -105,7 +105,7 @@ class GroupMember:
             self._clock,
             self._assignor,
             self._connection,
-            self._handover,
+            self._mailbox,
             tasks,
             holdings,
         )
@@ -113,7 +113,7 @@ class GroupMember:
         self._rebalance.start()
 
     def poll(self) -> News | None:
-        news = self._handover.poll()
+        news = self._mailbox.poll()
         if news is None and self._connection is not None and not self._connection.alive and not self._left:
             raise StreamsError("the membership's thread has ended; see the log")
         return news
@@ -124,13 +124,13 @@ class GroupMember:
 
     @property
     def may_commit(self) -> bool:
-        return self._handover.may_commit
+        return self._mailbox.may_commit
 
     def begin_commit(self) -> bool:
-        return self._handover.begin_commit()
+        return self._mailbox.begin_commit()
 
     def end_commit(self) -> None:
-        self._handover.end_commit()
+        self._mailbox.end_commit()
 
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Raises ``KafkaException``: with UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or FENCED_INSTANCE_ID the group has
@@ -177,7 +177,7 @@ class GroupMember:
         self._connection.close(self._closing.end.left(END, part=0.5))
 
     def _committing(self) -> Identity:
-        identity = self._handover.committing
+        identity = self._mailbox.committing
         if identity is None:
             text = "no commit may begin: this instance is no member of the group, or is joining"
             raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, text))

@@ -22,8 +22,8 @@ from streamsapp.membership.assignor.model import AssignorSettings, TaskAssignor
 from streamsapp.membership.connection import Connection, UnreachableError
 from streamsapp.membership.fencing import RollCall
 from streamsapp.membership.group import GroupMembership
-from streamsapp.membership.handover import Handover
 from streamsapp.membership.leader import Reader, Said
+from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError, Subscription
 from streamsapp.membership.wire import GroupSettings, Identity
@@ -50,7 +50,7 @@ class RebalanceHandler:
         clock: Clock,
         assignor: TaskAssignor,
         connection: Connection,
-        handover: Handover,
+        mailbox: MembershipMailbox,
         tasks: Mapping[TaskId, TaskInfo],
         holdings: Callable[[], Holdings],
     ) -> None:
@@ -59,7 +59,7 @@ class RebalanceHandler:
         self._clock = clock
         self._assignor = assignor
         self._connection = connection
-        self._handover = handover
+        self._mailbox = mailbox
         self._holdings = holdings
         self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
         self._tasks = frozenset(tasks)
@@ -67,9 +67,9 @@ class RebalanceHandler:
         self.group = GroupMembership(connection, settings, member_id, self, clock)
         self.draining = self.shutdown = False
         self._commit_ended = connection.bell()
-        handover.on_commit_ended = self._commit_ended.ring
+        mailbox.on_commit_ended = self._commit_ended.ring
         #: Of the present life: the next begins with a loss.
-        self._transactional_id = handover.transactional_id
+        self._transactional_id = mailbox.transactional_id
         self._roll = RollCall()
         #: What this member said when it joined last.
         self._told = Holdings()
@@ -88,20 +88,20 @@ class RebalanceHandler:
     # ---- what the group asks for (``group.Delegate``) ---------------------------------------------------------------
 
     async def prepare(self) -> None:
-        self._handover.joining()
+        self._mailbox.joining()
         # The coordinator puts out who takes longer than the rebalance time-out: then the commit is refused.
         give_up = self._clock.monotonic() + self._settings.rebalance_timeout / 2
-        while self._handover.committing is not None and self._clock.monotonic() < give_up:
+        while self._mailbox.committing is not None and self._clock.monotonic() < give_up:
             await self._commit_ended.heard(0.5)
 
     def joined(self) -> None:
-        self._handover.close()
+        self._mailbox.close()
 
     def subscription(self) -> bytes:
         self._joins += 1
         self._follow_up = math.inf
         self._nonce = random.getrandbits(32) or 1
-        self._told = held = self._handover.take_stock(self._holdings)
+        self._told = held = self._mailbox.take_stock(self._holdings)
         said = Subscription(
             version=protocol.VERSION,
             nonce=self._nonce,
@@ -148,7 +148,7 @@ class RebalanceHandler:
         present = filter(ours, (peer.transactional_id for peer in view.peers))
         self._roll.call(set(present), set(filter(ours, view.dead)), self._clock.monotonic())
         self._in_group = True
-        self._handover.open(identity)
+        self._mailbox.open(identity)
         log.info(
             "generation %d: %d active tasks, %d standbys, %d warm-up replicas, %d members",
             identity.generation,
@@ -162,12 +162,12 @@ class RebalanceHandler:
         if assignment.active - self._told.active and self._roll.dead:
             self._connection.spawn(partial(self._guarded, partial(self._fence_and_hand_over, assignment, self._joins)))
         else:
-            self._handover.put(assignment, self._transactional_id)
+            self._mailbox.put(assignment, self._transactional_id)
         if self._settings.instance_id is not None and share.nonce not in (0, self._nonce):
             self._connection.spawn(partial(self._take_place, self._joins))
         elif view.shutdown and not self._asked_to_stop:
             self._asked_to_stop = True
-            self._handover.put(ShutdownRequested(), self._transactional_id)
+            self._mailbox.put(ShutdownRequested(), self._transactional_id)
 
     def _read(self, identity: Identity, share: AssignmentInfo, view: GroupView) -> Assignment:
         assignment = Assignment(
@@ -198,11 +198,11 @@ class RebalanceHandler:
         self._in_group = False
         self._transactional_id = fencing.transactional_id(self._config.application_id, self._config.group_instance_id)
         log.warning("out of group %s: %s", self._settings.group_id, reason)
-        self._handover.put(Lost(reason), self._transactional_id)
+        self._mailbox.put(Lost(reason), self._transactional_id)
 
     def failed(self, error: Exception) -> None:
         self._joins += 1
-        self._handover.fail(error)
+        self._mailbox.fail(error)
 
     # ---- dead members ------------------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class RebalanceHandler:
                 break
             await self._connection.sleep(self._settings.heartbeat_interval)
         if holds():
-            self._handover.put(assignment, self._transactional_id)
+            self._mailbox.put(assignment, self._transactional_id)
 
     # ---- the polling thread ------------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class RebalanceHandler:
             if now > self._follow_up:
                 self._follow_up = math.inf
                 self.group.rejoin("the leader looks again")
-            alive = now - self._handover.polled_at < limit
+            alive = now - self._mailbox.polled_at < limit
             if present and not alive:
                 await self.group.step_out(f"the polling thread did nothing for {limit:g} s (max_poll_interval_ms)")
             elif alive and not present:
@@ -258,7 +258,7 @@ class RebalanceHandler:
     async def _take_place(self, join: int) -> None:
         """A static member that came back with its predecessor's tasks: what that one said is replaced once these tasks
         are taken over. Before, the member would say that it has none."""
-        while self._joins == join and not self._handover.settled:
+        while self._joins == join and not self._mailbox.settled:
             await self._connection.sleep(SETTLING)
         if self._joins == join:
             self.group.rejoin("this instance takes its predecessor's place")

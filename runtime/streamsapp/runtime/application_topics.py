@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.runtime.layout import ApplicationLayout, make_layout
+from streamsapp.runtime.application_layout import ApplicationLayout, make_layout
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.topology.builder import Topology
 

@@ -16,8 +16,8 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.membership.api import Assignment, Holdings, Membership, TaskInfo
 from streamsapp.record import TaskId
-from streamsapp.runtime.global_.thread import GlobalThread
-from streamsapp.runtime.layout import ApplicationLayout
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.global_stores.thread import GlobalThread
 from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.warmups import Warmups
 from streamsapp.tasks.stream_task import StreamTask

@@ -19,8 +19,8 @@ from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_fetch import DATABASE
+from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.layout import ApplicationLayout
 from streamsapp.state.task_stores import TaskStores
 
 log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ Made and closed by the application on any of its threads. What it consists of is
     polling        1   clients, commits, life of the tasks        (runtime/polling.py)
     processing     N   user code                                  (runtime/processing.py)
     restoration    1   changelogs into stores                     (runtime/restoration.py)
-    snapshot       2   stores to remote state, if it is configured (runtime/remote_/snapshots.py)
-    restore        4   stores from remote state, before the changelogs (runtime/remote_/restores.py)
+    snapshot       2   stores to remote state, if it is configured (runtime/remote_state/snapshots.py)
+    restore        4   stores from remote state, before the changelogs (runtime/remote_state/restores.py)
     cleanup, metrics, topics: one each                            (runtime/housekeeping.py)
 """
 
@@ -32,6 +32,7 @@ from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.query.tokens import peer_proof
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
+from streamsapp.runtime.components import Components
 from streamsapp.runtime.listeners import (
     StandbyUpdateListener,
     StateListener,
@@ -39,7 +40,6 @@ from streamsapp.runtime.listeners import (
     UncaughtExceptionHandler,
     UncaughtExceptionResponse,
 )
-from streamsapp.runtime.parts import Parts
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.queries import InstanceHost
 from streamsapp.serdes.api import AnySerde
@@ -78,7 +78,7 @@ class StreamsRuntime:
         self._plugins = Plugins(
             scheduler or MostBufferedFirst(), assignor or HighAvailabilityTaskAssignor(), _shut_down
         )
-        self._parts: Parts | None = None
+        self._parts: Components | None = None
         self._lock = threading.RLock()  # a state listener may call back
         fetch = HttpFetch(HTTP_TOKEN_FILE, partial(peer_proof, self._clock))
         #: Interactive queries, as the HTTP port makes them.
@@ -113,7 +113,7 @@ class StreamsRuntime:
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._parts is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
-            parts = Parts(self._topology, self._config, self._clock, self._state, self._plugins)
+            parts = Components(self._topology, self._config, self._clock, self._state, self._plugins)
             parts.stores.lock()
             self._parts = parts
         parts.start()
@@ -256,7 +256,7 @@ class StreamsRuntime:
         """Everything that is measured, for ``/metrics``."""
         return status.samples(self._config, self._state.state, self._parts, self._clock.now_ms())
 
-    def _started(self) -> Parts:
+    def _started(self) -> Components:
         if self._parts is None:
             raise StreamsError("the instance is not started; call start() first")
         return self._parts

@@ -16,17 +16,17 @@ from streamsapp.membership.api import Assignment, Lost, ShutdownRequested
 from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
+from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
-from streamsapp.runtime.layout import ApplicationLayout
+from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.listeners import UncaughtExceptionResponse
 from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.rebalance import assigned_roles
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.runtime.uncaught import UncaughtExceptions
 from streamsapp.tasks.states import TaskRole
 
@@ -40,7 +40,7 @@ class Lifecycle:
         self,
         topics: ApplicationTopics,
         group: GroupFollower,
-        life: TasksLife,
+        life: InstanceTasks,
         producer: StreamsProducer,
         recovery: Recovery,
         uncaught: UncaughtExceptions,

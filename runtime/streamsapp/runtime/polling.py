@@ -29,10 +29,10 @@ from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.metrics.samples import Histogram
 from streamsapp.runtime.commit import Commit, CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.input import InputFeeder
+from streamsapp.runtime.hang_detection import HangDetector
+from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.watch import HangWatch
 from streamsapp.tasks.task_manager import TaskManager
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class PollingThread(threading.Thread):
         feeder: InputFeeder,
         schedule: CommitSchedule,
         failures: SimpleQueue[ThreadFailure],
-        watch: HangWatch,
+        watch: HangDetector,
         clock: Clock,
         closing: ClosingTime,
         on_end: Callable[[], None],

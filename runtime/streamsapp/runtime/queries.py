@@ -13,9 +13,9 @@ from streamsapp.membership.api import Peer
 from streamsapp.query.api import StoreInfo, TaskView
 from streamsapp.query.store_lookup import stores_of
 from streamsapp.record import TaskId
+from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.changelogs import Observation
-from streamsapp.runtime.layout import ApplicationLayout
-from streamsapp.runtime.parts import Parts
+from streamsapp.runtime.components import Components
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
@@ -28,7 +28,7 @@ class _Known(NamedTuple):
 class InstanceHost:
     """One instance, started or not: the :class:`~streamsapp.query.api.Host` of its queries."""
 
-    def __init__(self, config: StreamsConfig, parts: Callable[[], Parts | None]) -> None:
+    def __init__(self, config: StreamsConfig, parts: Callable[[], Components | None]) -> None:
         self._config = config
         self._parts = parts
         self._known: _Known | None = None
@@ -68,7 +68,7 @@ class InstanceHost:
         return self._config.exactly_once
 
 
-def _view(task: StreamTask, parts: Parts) -> TaskView:
+def _view(task: StreamTask, parts: Components) -> TaskView:
     running = task.state is TaskState.RUNNING
     if task.role is TaskRole.ACTIVE and running:
         return TaskView(task.id, task.role, running, task.stores.views)
@@ -87,6 +87,6 @@ def _view(task: StreamTask, parts: Parts) -> TaskView:
     )
 
 
-def _observed(task: StreamTask, store: str, parts: Parts) -> Observation | None:
+def _observed(task: StreamTask, store: str, parts: Components) -> Observation | None:
     reader = parts.restoration.readers.get(task.plan.all_changelogs[store])
     return reader.observed if reader is not None and reader.task is task else None

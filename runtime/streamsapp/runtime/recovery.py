@@ -10,9 +10,9 @@ import enum
 
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import StreamsError, TaskCorruptedError
+from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -37,7 +37,7 @@ class Recovery:
 
     def __init__(
         self,
-        life: TasksLife,
+        life: InstanceTasks,
         tasks: TaskManager,
         collector: RecordCollector,
         producer: StreamsProducer,

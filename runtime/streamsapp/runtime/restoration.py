@@ -31,14 +31,14 @@ from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.remote.transfer_rates import MeasuredRate
+from streamsapp.runtime.changelog_positions import Offsets, ends, locate, read_committed
 from streamsapp.runtime.changelogs import ChangelogReader
 from streamsapp.runtime.corruption import Corruptions
+from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, Prepared, Preparer
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
-from streamsapp.runtime.preparing import NOTHING_TO_PREPARE, Prepared, Preparer
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents
-from streamsapp.runtime.standing import Offsets, ends, locate, read_committed
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask

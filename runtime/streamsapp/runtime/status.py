@@ -17,16 +17,16 @@ from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
-from streamsapp.runtime.global_.thread import GlobalThread
-from streamsapp.runtime.parts import Parts
-from streamsapp.runtime.remote_ import figures
+from streamsapp.runtime.components import Components
+from streamsapp.runtime.global_stores.thread import GlobalThread
+from streamsapp.runtime.remote_state import snapshot_status
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 _LONGEST_LINE = 300
 
 
-def document(config: StreamsConfig, state: ClientState, parts: Parts | None, clock: Clock) -> dict[str, Any]:
+def document(config: StreamsConfig, state: ClientState, parts: Components | None, clock: Clock) -> dict[str, Any]:
     """The ``/status`` document; an offset that is not known is ``None``."""
     assignment = None if parts is None else parts.life.assignment
     owned_at_ms = None if parts is None else _owned_at_ms(parts.membership.safe_until, clock)
@@ -44,7 +44,7 @@ def document(config: StreamsConfig, state: ClientState, parts: Parts | None, clo
     }
 
 
-def _outages(config: StreamsConfig, parts: Parts, clock: Clock) -> Iterator[dict[str, Any]]:
+def _outages(config: StreamsConfig, parts: Components, clock: Clock) -> Iterator[dict[str, Any]]:
     """What this instance depends on and cannot reach: since when, and how that shows."""
     remote = parts.stores.remote
     found = [("kafka", config.bootstrap_servers, parts.membership.outage)]
@@ -84,9 +84,9 @@ def _owned_at_ms(safe_until: float, clock: Clock) -> int | None:
     return clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - safe_until))
 
 
-def _task(task: StreamTask, parts: Parts, owned_at_ms: int | None) -> dict[str, Any]:
+def _task(task: StreamTask, parts: Components, owned_at_ms: int | None) -> dict[str, Any]:
     remote = parts.stores.remote
-    known = None if remote is None else figures.newest_snapshot(remote, task)
+    known = None if remote is None else snapshot_status.newest_snapshot(remote, task)
     return {
         "id": str(task.id),
         "role": task.role.value,
@@ -97,7 +97,7 @@ def _task(task: StreamTask, parts: Parts, owned_at_ms: int | None) -> dict[str, 
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
         "processedRecords": task.processed_records if task.role is TaskRole.ACTIVE else None,
-        "restore": None if remote is None else figures.restore_figures(remote, task, known),
+        "restore": None if remote is None else snapshot_status.restore_figures(remote, task, known),
     }
 
 
@@ -105,8 +105,8 @@ def _store(
     task: StreamTask,
     store: str,
     changelog: TopicPartition,
-    known: figures.Known | None,
-    parts: Parts,
+    known: snapshot_status.Known | None,
+    parts: Components,
     owned_at_ms: int | None,
 ) -> dict[str, Any]:
     reader = parts.restoration.readers.get(changelog)
@@ -124,7 +124,7 @@ def _store(
         "lag": None if seen is None else seen.lag,
         "observedAt": None if seen is None else _iso(seen.observed_at_ms),
         "mode": _mode(task, parts),
-        "snapshot": figures.store_snapshot(known, store),
+        "snapshot": snapshot_status.store_snapshot(known, store),
     }
 
 
@@ -137,7 +137,7 @@ def _active(task: StreamTask, store: str, reader: ChangelogReader | None, owned_
     return None if position is None else Observation(position, position, owned_at_ms)
 
 
-def _mode(task: StreamTask, parts: Parts) -> str:
+def _mode(task: StreamTask, parts: Components) -> str:
     if task.id in parts.restoration.preparing:
         return "restoring"
     if task.role is not TaskRole.ACTIVE:
@@ -163,7 +163,7 @@ def store_lags(tasks: Iterable[dict[str, Any]]) -> dict[str, dict[int, dict[str,
     return lags
 
 
-def health(state: ClientState, parts: Parts | None, hang_limit: float) -> tuple[bool, str]:
+def health(state: ClientState, parts: Components | None, hang_limit: float) -> tuple[bool, str]:
     """Unhealthy: failed, a thread died, a processor hangs, or state is damaged again and again."""
     if state in (ClientState.ERROR, ClientState.PENDING_ERROR):
         return False, f"state is {state.value}"
@@ -179,7 +179,7 @@ def health(state: ClientState, parts: Parts | None, hang_limit: float) -> tuple[
     return True, f"state is {state.value}"
 
 
-def readiness(state: ClientState, parts: Parts | None) -> tuple[bool, str]:
+def readiness(state: ClientState, parts: Components | None) -> tuple[bool, str]:
     """Not ready: not come back yet, or about to leave."""
     if parts is None or state is ClientState.CREATED or state.ending:
         return False, f"state is {state.value}"
@@ -189,7 +189,7 @@ def readiness(state: ClientState, parts: Parts | None) -> tuple[bool, str]:
     return complaint is None, complaint or f"state is {state.value}"
 
 
-def samples(config: StreamsConfig, state: ClientState, parts: Parts | None, now_ms: int) -> Iterator[Sample]:
+def samples(config: StreamsConfig, state: ClientState, parts: Components | None, now_ms: int) -> Iterator[Sample]:
     """Everything measured, under Kafka Streams' names."""
     client = {"client_id": config.client_id, "application_id": config.application_id}
     yield gauge("stream-metrics", "client-state", list(ClientState).index(state), **client)
@@ -207,7 +207,7 @@ def samples(config: StreamsConfig, state: ClientState, parts: Parts | None, now_
     for task in parts.owned.active:
         yield from _task_samples(task)
     if parts.stores.remote is not None:
-        yield from figures.samples(parts.stores.remote, now_ms)
+        yield from snapshot_status.samples(parts.stores.remote, now_ms)
     for task_id, stores in parts.statistics.figures.items():
         for store, measured in stores.items():
             for name, value in measured.items():
@@ -241,5 +241,5 @@ def _task_samples(task: StreamTask) -> Iterator[Sample]:
         yield counter("stream-processor-node-metrics", metric, count.value, **tags, processor_node_id=node)
 
 
-def _alive(parts: Parts | None) -> int:
+def _alive(parts: Components | None) -> int:
     return 0 if parts is None else sum(thread.is_alive() for thread in parts.processing)

@@ -15,7 +15,7 @@ from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.producer import AtLeastOnceProducer, ExactlyOnceProducer
 from streamsapp.membership.api import Membership
 from streamsapp.runtime.commit import Commit
-from streamsapp.runtime.production import ProductionFailures
+from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.task_manager import TaskManager
 
@@ -44,7 +44,7 @@ class StreamsProducer:
         self._collector = collector
         self._clock = clock
         self._closing = closing
-        self._failures = ProductionFailures(config, collector, clock)
+        self._failures = ProductionErrors(config, collector, clock)
         self._delivery_timeout = config.session_timeout_ms / 1000 - DELIVERY_MARGIN
         self.client = self._make(reports=False)
 

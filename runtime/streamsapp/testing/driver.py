@@ -17,7 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration
 from streamsapp.record import Headers, RawRecord, TaskId, TopicPartition
-from streamsapp.runtime.global_.task import GlobalTask
+from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.resources import StateResources
 from streamsapp.state.session import SessionStoreImpl

@@ -44,7 +44,7 @@ def _running(kafka: Kafka, members: Members, count: int = 1) -> tuple[Scene, lis
 def _identity(instance: Instance) -> Identity:
     member = instance.member
     assert member.begin_commit()
-    identity = member._handover.committing
+    identity = member._mailbox.committing
     member.end_commit()
     assert identity is not None
     return identity
@@ -194,7 +194,7 @@ def test_under_at_least_once(kafka: Kafka, members: Members, setting: Setting, e
     member._settings = replace(member._settings, group_id=scene.group)
     member._rebalance.group._settings = member._settings  # type: ignore[union-attr]
     member._rebalance.group._coordinator = None  # type: ignore[union-attr]
-    member._handover._committing = scene.identity
+    member._mailbox._committing = scene.identity
 
     code = _outcome(lambda: member.commit({TopicPartition(scene.topic, 0): (7, "seven")}))
 

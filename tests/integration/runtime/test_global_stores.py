@@ -18,8 +18,8 @@ from streamsapp.config import client_properties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.global_.task import GlobalTask
-from streamsapp.runtime.global_.thread import GlobalThread
+from streamsapp.runtime.global_stores.task import GlobalTask
+from streamsapp.runtime.global_stores.thread import GlobalThread
 from streamsapp.state.resources import StateResources
 
 TEXT: Consumed[str, str] = Consumed(Serdes.string(), Serdes.string())

@@ -234,8 +234,8 @@ class Hangs(Processor):
 def test_a_processor_that_hangs_is_reported_with_its_record(
     kafka: Kafka, instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamsapp.runtime.tasks_life.LET_GO", 0.5)
-    monkeypatch.setattr("streamsapp.runtime.parts._JOIN", 0.5)
+    monkeypatch.setattr("streamsapp.runtime.instance_tasks.LET_GO", 0.5)
+    monkeypatch.setattr("streamsapp.runtime.components._JOIN", 0.5)
     Hangs.released.clear()
     source = kafka.create_topic("in")
     topology = Topology()

@@ -27,7 +27,7 @@ from streamsapp.remote.object_store import UnfitObjectStoreError
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.client_state import ClientState
-from streamsapp.runtime.remote_ import snapshots
+from streamsapp.runtime.remote_state import snapshots
 from testbed import running_testbed
 
 #: How long the object store is frozen, and then gone, in seconds.

@@ -19,7 +19,7 @@ from remote_state import Remote
 from streamsapp.remote.directory_store import DirectoryStore
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.client_state import ClientState
-from streamsapp.runtime.remote_ import remote_state, restores, snapshots
+from streamsapp.runtime.remote_state import components, restores, snapshots
 
 Document = dict[str, Any]
 
@@ -48,7 +48,7 @@ def test_state_is_exact_after_restarts_with_empty_disks_whatever_the_object_stor
     remote = Remote(instances, interval=0.2)
     store, chosen = FaultyStore(DirectoryStore(remote.folder), seed, share=0.15), random.Random(seed)
     store.seconds_per_block = 0.002
-    monkeypatch.setattr(remote_state, "open_store", lambda _: store)
+    monkeypatch.setattr(components, "open_store", lambda _: store)
     for damaging in (False, True, True):
         instance = remote.start()
         remote.feed(1_000)

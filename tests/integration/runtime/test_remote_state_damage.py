@@ -11,7 +11,7 @@ import pytest
 from instances import Instances, eventually
 from remote_state import Remote
 from streamsapp import ClientState
-from streamsapp.runtime.remote_ import task_snapshots
+from streamsapp.runtime.remote_state import task_snapshots
 
 TOLD = "wiped and restored"
 

@@ -21,7 +21,7 @@ from streamsapp.errors import ConfigError, StateStoreError
 from streamsapp.kafka.retry import repeated
 from streamsapp.remote.snapshot_writer import SnapshotWriter
 from streamsapp.runtime.client_state import ClientState
-from streamsapp.runtime.remote_ import snapshots
+from streamsapp.runtime.remote_state import snapshots
 
 
 @pytest.fixture(autouse=True)

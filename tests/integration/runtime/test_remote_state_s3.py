@@ -15,7 +15,7 @@ from streamsapp.record import TaskId
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.client_state import ClientState
-from streamsapp.runtime.remote_ import restores
+from streamsapp.runtime.remote_state import restores
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from streamsapp import (
 )
 from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.runtime.changelogs import Observation
-from streamsapp.runtime.global_ import thread as global_thread
+from streamsapp.runtime.global_stores import thread as global_thread
 from streamsapp.state.api import ValueAndTimestamp
 
 TEXT: Consumed[str, str] = Consumed(Serdes.string(), Serdes.string())

@@ -85,7 +85,7 @@ def it(monkeypatch: pytest.MonkeyPatch) -> StreamsRuntime:
     FakeParts.made = []
     FakeParts.meanwhile = None
     monkeypatch.setattr(FakeParts, "refuses", None)
-    monkeypatch.setattr(module, "Parts", FakeParts)
+    monkeypatch.setattr(module, "Components", FakeParts)
     return StreamsRuntime(through(), config())
 
 

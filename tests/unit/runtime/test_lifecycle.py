@@ -10,8 +10,8 @@ from lifecycle_parts import REPLACE, SHUT_DOWN, FakeProducer, Life
 from streamsapp import ClientState, TopicPartition
 from streamsapp.errors import ConfigError, FencedError, ProcessingError, StreamsError, TaskCorruptedError, TopicError
 from streamsapp.runtime import streams_producer
+from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import PURGE_PERIOD
-from streamsapp.runtime.layout import ApplicationLayout
 
 
 @pytest.fixture(autouse=True)

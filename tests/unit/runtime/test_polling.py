@@ -16,8 +16,8 @@ from streamsapp.kafka.consumer import Fetched
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.polling import PollingThread
-from streamsapp.runtime.watch import HangWatch
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
@@ -148,7 +148,7 @@ class Loop:
             cast(Any, self.feeder),
             CommitSchedule(1.0, self.clock, 1_000_000),
             self.failures,
-            HangWatch(self.tasks, self.failures, 300.0),
+            HangDetector(self.tasks, self.failures, 300.0),
             self.clock,
             ClosingTime(self.clock),
             lambda: self.over.append(True),

@@ -13,8 +13,8 @@ from snapshotting import CHANGELOG, IN, Gate, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot_fetch import fetch
-from streamsapp.runtime.remote_ import restores
-from streamsapp.runtime.remote_.local import LocalRecord, LocalState
+from streamsapp.runtime.remote_state import restores
+from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.tasks.states import TaskRole, TaskState
 
 TASK = TaskId(0, 0)

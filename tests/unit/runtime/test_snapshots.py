@@ -21,9 +21,9 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.remote_ import snapshots, task_snapshots
-from streamsapp.runtime.remote_.snapshots import Snapshots
-from streamsapp.runtime.remote_.task_snapshots import TaskSnapshots
+from streamsapp.runtime.remote_state import snapshots, task_snapshots
+from streamsapp.runtime.remote_state.snapshots import Snapshots
+from streamsapp.runtime.remote_state.task_snapshots import TaskSnapshots
 
 TASK = TaskId(0, 0)
 

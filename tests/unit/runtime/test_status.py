@@ -19,7 +19,7 @@ from streamsapp.processor.operator import Tally
 from streamsapp.runtime import status
 from streamsapp.runtime.changelogs import ChangelogReader, Observation
 from streamsapp.runtime.corruption import TIMES, Corruptions
-from streamsapp.runtime.global_.progress import GlobalPartition
+from streamsapp.runtime.global_stores.progress import GlobalPartition
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock

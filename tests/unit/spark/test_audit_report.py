@@ -7,7 +7,7 @@ import json
 import pytest
 
 from streamsapp import Consumed, Grouped, Serdes, StreamsBuilder, StreamsConfig, TaskId
-from streamsapp.runtime.layout import lay_out
+from streamsapp.runtime.application_layout import lay_out
 from streamsapp_spark.audit_plan import AuditPlan
 from streamsapp_spark.audit_report import AuditReport
 from streamsapp_spark.audit_task import Audited, Failed, Finding, OffsetsUsed

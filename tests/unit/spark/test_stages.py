@@ -6,7 +6,7 @@ import pytest
 
 from streamsapp import Consumed, Grouped, Serdes, StreamsBuilder, StreamsConfig, TaskId, Topology
 from streamsapp.errors import TopologyError
-from streamsapp.runtime.layout import lay_out
+from streamsapp.runtime.application_layout import lay_out
 from streamsapp_spark.stages import Stages
 
 TEXT = Serdes.string()

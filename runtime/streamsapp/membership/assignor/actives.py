@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from streamsapp.membership.assignor.fair_shares import Shares, fair_shares
 from streamsapp.membership.assignor.group import EligibleTasks, Group
 from streamsapp.membership.assignor.model import AssignorSettings
-from streamsapp.membership.assignor.shares import Shares, fair_shares
 from streamsapp.record import TaskId
 
 #: Added to the load of a member that has its share.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streamsapp.membership.assignor.actives import ActivePlacement
+from streamsapp.membership.assignor.fair_shares import fair_shares
 from streamsapp.membership.assignor.group import EligibleTasks, Group
 from streamsapp.membership.assignor.model import AssignorSettings
-from streamsapp.membership.assignor.shares import fair_shares
 from streamsapp.record import TaskId
 
 # What counts for where a standby goes, in this order; each is far above what the next can amount to.

@@ -21,10 +21,10 @@ from streamsapp.errors import StateStoreError, TopicError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.membership.api import Holdings
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.input import InputFeeder
-from streamsapp.runtime.layout import ApplicationLayout
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.rebalance import changes
-from streamsapp.runtime.remote_.snapshots import Snapshots
+from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.resources import StateResources
@@ -42,7 +42,7 @@ LET_GO = 30.0
 LAST_SNAPSHOTS = 30.0
 
 
-class TasksLife:
+class InstanceTasks:
     """Every task this instance owns, wherever it is."""
 
     def __init__(

@@ -7,7 +7,7 @@ import pytest
 from streamsapp import TaskId
 from streamsapp.errors import StreamsError
 from streamsapp.membership.api import Assignment, Holdings, Lost, ShutdownRequested
-from streamsapp.membership.handover import PATIENCE, Handover
+from streamsapp.membership.mailbox import PATIENCE, MembershipMailbox
 from streamsapp.membership.wire import Identity
 from streamsapp.testing import MockClock
 
@@ -15,8 +15,8 @@ A, B = TaskId(0, 0), TaskId(0, 1)
 FIRST = Identity(1, "member")
 
 
-def handover() -> Handover:
-    return Handover(MockClock(), "app-1")
+def mailbox() -> MembershipMailbox:
+    return MembershipMailbox(MockClock(), "app-1")
 
 
 def assignment(generation: int, *active: TaskId) -> Assignment:
@@ -24,7 +24,7 @@ def assignment(generation: int, *active: TaskId) -> Assignment:
 
 
 def test_news_come_in_order() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.put(Lost("a reason"), "app-2")
     desk.put(assignment(2, A), "app-2")
     desk.put(ShutdownRequested(), "app-2")
@@ -33,7 +33,7 @@ def test_news_come_in_order() -> None:
 
 
 def test_an_assignment_that_nobody_polled_is_taken_back_by_the_next_join() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.put(assignment(1, A), "app-1")
 
     held = desk.take_stock(Holdings)
@@ -43,7 +43,7 @@ def test_an_assignment_that_nobody_polled_is_taken_back_by_the_next_join() -> No
 
 
 def test_an_assignment_that_was_polled_counts_before_the_runtime_reflects_it() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.put(assignment(3, A, B), "app-1")
     desk.poll()
     older, newer = (lambda: Holdings(2, frozenset({A}))), (lambda: Holdings(3, frozenset({A})))
@@ -55,7 +55,7 @@ def test_an_assignment_that_was_polled_counts_before_the_runtime_reflects_it() -
 
 
 def test_a_task_that_is_to_be_given_up_is_held_until_it_is() -> None:
-    desk = handover()
+    desk = mailbox()
     for news in (assignment(1, A, B), assignment(2, A)):
         desk.put(news, "app-1")
         desk.poll()
@@ -66,7 +66,7 @@ def test_a_task_that_is_to_be_given_up_is_held_until_it_is() -> None:
 
 
 def test_nothing_is_held_after_a_loss_however_long_the_runtime_takes_to_close_it() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.put(assignment(3, A), "app-1")
     desk.poll()
     held = Holdings(generation=3, active=frozenset({A}), lags={B: 5})
@@ -80,7 +80,7 @@ def test_nothing_is_held_after_a_loss_however_long_the_runtime_takes_to_close_it
 
 
 def test_what_was_lost_is_held_again_when_it_is_assigned_again() -> None:
-    desk = handover()
+    desk = mailbox()
     for news in (assignment(3, A, B), Lost("a reason"), assignment(5, A)):
         desk.put(news, "app-2")
         desk.poll()
@@ -90,7 +90,7 @@ def test_what_was_lost_is_held_again_when_it_is_assigned_again() -> None:
 
 
 def test_a_loss_makes_void_what_was_assigned_before() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.put(assignment(1, A), "app-1")
     desk.put(Lost("a reason"), "app-2")
 
@@ -99,7 +99,7 @@ def test_a_loss_makes_void_what_was_assigned_before() -> None:
 
 
 def test_the_transactional_id_changes_when_the_loss_is_polled() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.put(Lost("a reason"), "app-2")
     assert desk.transactional_id == "app-1"
 
@@ -108,7 +108,7 @@ def test_the_transactional_id_changes_when_the_loss_is_polled() -> None:
 
 
 def test_a_commit_keeps_the_identity_it_began_with() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.open(FIRST)
     assert desk.begin_commit()
 
@@ -121,11 +121,11 @@ def test_a_commit_keeps_the_identity_it_began_with() -> None:
 
 
 def test_no_commit_begins_outside_the_group() -> None:
-    assert not handover().begin_commit()
+    assert not mailbox().begin_commit()
 
 
 def test_no_commit_begins_between_two_generations() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.open(FIRST)
     desk.joining()
     desk.close()
@@ -135,7 +135,7 @@ def test_no_commit_begins_between_two_generations() -> None:
 
 def test_commits_wait_for_a_join_and_go_on_when_it_takes_long() -> None:
     clock = MockClock()
-    desk = Handover(clock, "id")
+    desk = MembershipMailbox(clock, "id")
     desk.open(FIRST)
     desk.joining()
     assert not desk.begin_commit()
@@ -146,7 +146,7 @@ def test_commits_wait_for_a_join_and_go_on_when_it_takes_long() -> None:
 
 
 def test_no_commit_begins_before_the_news_are_polled() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.open(FIRST)
     desk.put(assignment(1), "app-1")
     assert not desk.begin_commit()
@@ -156,7 +156,7 @@ def test_no_commit_begins_before_the_news_are_polled() -> None:
 
 
 def test_no_commit_begins_after_a_loss_even_once_it_is_polled() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.open(FIRST)
     desk.put(Lost("a reason"), "app-2")
     desk.poll()
@@ -165,7 +165,7 @@ def test_no_commit_begins_after_a_loss_even_once_it_is_polled() -> None:
 
 
 def test_a_join_hears_of_the_end_of_the_commit_it_waits_for() -> None:
-    desk = handover()
+    desk = mailbox()
     heard: list[str] = []
     desk.on_commit_ended = lambda: heard.append("end")
     desk.open(FIRST)
@@ -180,7 +180,7 @@ def test_a_join_hears_of_the_end_of_the_commit_it_waits_for() -> None:
 
 
 def test_what_ended_the_membership_is_raised_after_the_news_and_again() -> None:
-    desk = handover()
+    desk = mailbox()
     desk.open(FIRST)
     desk.put(Lost("a reason"), "app-2")
     desk.fail(StreamsError("the end"))

@@ -19,12 +19,13 @@ from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.member import GroupMember
-from streamsapp.runtime import garbage
+from streamsapp.runtime import garbage_collection
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
+from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.housekeeping import (
     CLEANUP_PERIOD,
     METRICS_PERIOD,
@@ -34,18 +35,17 @@ from streamsapp.runtime.housekeeping import (
     StoreStatistics,
     TopicWatch,
 )
-from streamsapp.runtime.input import InputFeeder
+from streamsapp.runtime.input_feeder import InputFeeder
+from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.restoration import RestorationThread
-from streamsapp.runtime.state_parts import StateParts
+from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.tasks_life import TasksLife
 from streamsapp.runtime.uncaught import UncaughtExceptions
-from streamsapp.runtime.watch import HangWatch
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 
@@ -59,7 +59,7 @@ _TRANSACTION_RECORDS = 50_000
 _JOIN = 10.0
 
 
-class Parts:
+class Components:
     """Everything a started instance consists of; attributes are read by ``status``."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Parts:
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.closing = closing = ClosingTime(clock)
         self._admin = admin = TopicAdmin(client_properties.admin(config), closing.remote)
-        self.stores = StateParts(
+        self.stores = StateComponents(
             topology, config, clock, plugins, admin, self.failures,
             lambda: clock.monotonic() < self.membership.safe_until, closing,
         )  # fmt: skip
@@ -87,7 +87,7 @@ class Parts:
         self.owned = self._tasks_life(config, clock)
         self.producer = StreamsProducer(config, self.membership, self.collector, clock, closing)
         self.life = self._lifecycle(topology, config, clock, plugins)
-        self.watch = HangWatch(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
+        self.watch = HangDetector(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
         self.polling = self._polling_thread(config, clock)
         self.processing = [
             ProcessingThread(
@@ -100,8 +100,8 @@ class Parts:
         )
         self.periodic = self._periodic_threads(config, admin)
 
-    def _tasks_life(self, config: StreamsConfig, clock: Clock) -> TasksLife:
-        return TasksLife(
+    def _tasks_life(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
+        return InstanceTasks(
             config,
             self.stores.resources,
             self.consumer,
@@ -168,7 +168,7 @@ class Parts:
 
     def start(self) -> None:
         """Start all threads."""
-        garbage.relax()
+        garbage_collection.relax()
         for thread in self.threads:
             thread.start()
 
@@ -191,7 +191,7 @@ class Parts:
         if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
             self._admin.close()
         self.stores.release()
-        garbage.restore()
+        garbage_collection.restore()
         if self.life.error is None:
             self.state.to(ClientState.PENDING_SHUTDOWN)
             self.state.to(ClientState.NOT_RUNNING)

@@ -46,7 +46,7 @@ class Job:
             return not taken
 
 
-class Workers:
+class PriorityThreadPool:
     """Threads and what waits for them."""
 
     def __init__(self, name: str, number: int) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import ProductionError
 from streamsapp.processor.handlers import HEADER_EXCEPTION, HEADER_MESSAGE, ErrorContext, Response
-from streamsapp.runtime.production import ProductionFailures
+from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing import MockClock
 from task_parts import config
@@ -36,7 +36,7 @@ class Failing:
     def __init__(self, answer: Response, **settings: Any) -> None:
         self.handler = Handler(answer)
         self.collector = RecordCollector(10)
-        self.failures = ProductionFailures(
+        self.failures = ProductionErrors(
             config(production_exception_handler=self.handler, **settings), self.collector, MockClock(1_234)
         )
 

@@ -20,7 +20,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.runtime.global_.stores import GLOBAL_TASK, GlobalStores
+from streamsapp.runtime.global_stores.stores import GLOBAL_TASK, GlobalStores
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.dead_letters import DeadLetters

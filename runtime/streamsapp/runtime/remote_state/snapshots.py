@@ -18,10 +18,10 @@ from streamsapp.record import TaskId
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.remote_.restores import Restores
-from streamsapp.runtime.remote_.schedule import Entry, SnapshotSchedule
-from streamsapp.runtime.remote_.store import RemoteStore
-from streamsapp.runtime.remote_.task_snapshots import Taking, TaskSnapshots
+from streamsapp.runtime.remote_state.restores import Restores
+from streamsapp.runtime.remote_state.schedule import Entry, SnapshotSchedule
+from streamsapp.runtime.remote_state.store import RemoteStore
+from streamsapp.runtime.remote_state.task_snapshots import Taking, TaskSnapshots
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)

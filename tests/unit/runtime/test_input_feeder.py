@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from streamsapp import TopicPartition
 from streamsapp.kafka.consumer import Fetched
-from streamsapp.runtime.input import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
+from streamsapp.runtime.input_feeder import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager

@@ -18,12 +18,12 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
+from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.global_.task import GlobalTask
-from streamsapp.runtime.global_.thread import GlobalThread
+from streamsapp.runtime.global_stores.task import GlobalTask
+from streamsapp.runtime.global_stores.thread import GlobalThread
 from streamsapp.runtime.plugins import Plugins
-from streamsapp.runtime.preparing import NOTHING_TO_PREPARE
-from streamsapp.runtime.remote_.remote_state import RemoteState
+from streamsapp.runtime.remote_state.components import RemoteState
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.state.api import Engine
@@ -31,7 +31,7 @@ from streamsapp.state.resources import StateResources
 from streamsapp.topology.builder import Topology
 
 
-class StateParts:
+class StateComponents:
     """The state manager (Kafka Streams threading proposal), put together."""
 
     def __init__(

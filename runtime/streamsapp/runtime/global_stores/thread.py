@@ -26,8 +26,8 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
 from streamsapp.runtime.changelogs import Observation
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.global_.progress import GlobalLag, GlobalPartition
-from streamsapp.runtime.global_.task import GlobalTask
+from streamsapp.runtime.global_stores.progress import GlobalLag, GlobalPartition
+from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.listeners import StateRestoreListener
 from streamsapp.state.key_value import KeyValueStoreImpl
 

@@ -17,13 +17,13 @@ from streamsapp.remote.object_store import unobserved
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.remote_.changelog_facts import Changelogs
-from streamsapp.runtime.remote_.prediction import RestoreRates
-from streamsapp.runtime.remote_.restores import Restores
-from streamsapp.runtime.remote_.sample import Sampler
-from streamsapp.runtime.remote_.snapshots import Snapshots
-from streamsapp.runtime.remote_.store import RemoteStore
-from streamsapp.runtime.remote_.task_snapshots import Taking
+from streamsapp.runtime.remote_state.changelog_facts import Changelogs
+from streamsapp.runtime.remote_state.download_sampler import Sampler
+from streamsapp.runtime.remote_state.prediction import RestoreRates
+from streamsapp.runtime.remote_state.restores import Restores
+from streamsapp.runtime.remote_state.snapshots import Snapshots
+from streamsapp.runtime.remote_state.store import RemoteStore
+from streamsapp.runtime.remote_state.task_snapshots import Taking
 
 #: How long the threads may take to end, in seconds.
 _END = 3.0

@@ -14,9 +14,9 @@ from snapshotting import PATIENCE, Owner
 from streamsapp.errors import ConfigError
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
-from streamsapp.runtime.remote_ import figures
-from streamsapp.runtime.remote_.prediction import RestoreRates, RestoreTiming
-from streamsapp.runtime.remote_.workers import Job, Workers
+from streamsapp.runtime.remote_state import snapshot_status
+from streamsapp.runtime.remote_state.prediction import RestoreRates, RestoreTiming
+from streamsapp.runtime.remote_state.priority_thread_pool import Job, PriorityThreadPool
 from streamsapp.tasks.states import TaskRole
 
 
@@ -32,14 +32,14 @@ class Remote:
     def _of(self, task_id: object) -> object:
         return self.owner.snapshots if task_id == self.owner.task.id else None
 
-    def known(self) -> figures.Known | None:
-        return figures.newest_snapshot(cast(Any, self), self.owner.task)
+    def known(self) -> snapshot_status.Known | None:
+        return snapshot_status.newest_snapshot(cast(Any, self), self.owner.task)
 
     def restore(self) -> dict[str, Any]:
-        return figures.restore_figures(cast(Any, self), self.owner.task, self.known())
+        return snapshot_status.restore_figures(cast(Any, self), self.owner.task, self.known())
 
     def samples(self) -> dict[str, float]:
-        found = figures.samples(cast(Any, self), self.owner.clock.now_ms())
+        found = snapshot_status.samples(cast(Any, self), self.owner.clock.now_ms())
         return {sample.name: sample.value for sample in found}
 
 
@@ -49,18 +49,18 @@ def remote(tmp_path: Path) -> Remote:
 
 
 def test_a_store_shows_the_newest_snapshot_that_its_task_has_written(remote: Remote) -> None:
-    assert figures.store_snapshot(remote.known(), "s") is None
+    assert snapshot_status.store_snapshot(remote.known(), "s") is None
     snapshot = remote.owner.publish("a")
     remote.owner.clock.advance(60_000)
     assert remote.owner.turn()
 
-    assert figures.store_snapshot(remote.known(), "s") == {
+    assert snapshot_status.store_snapshot(remote.known(), "s") == {
         "epoch": 1,
         "offset": 1,
         "createdAt": snapshot.created_at,
         "confirmedAt": "2023-11-14T22:14:20.000Z",
     }
-    assert figures.store_snapshot(remote.known(), "another") is None
+    assert snapshot_status.store_snapshot(remote.known(), "another") is None
 
 
 def test_a_replica_shows_what_it_began_with(remote: Remote) -> None:
@@ -70,7 +70,7 @@ def test_a_replica_shows_what_it_began_with(remote: Remote) -> None:
 
     remote.restores.snapshots[remote.owner.task.id] = snapshot
 
-    assert remote.known() == figures.Known(snapshot, None)
+    assert remote.known() == snapshot_status.Known(snapshot, None)
 
 
 def test_a_prediction_is_unknown_until_it_is_known_how_fast_the_store_is_read(remote: Remote) -> None:
@@ -125,7 +125,7 @@ def test_snapshots_are_counted_and_grow_old(remote: Remote) -> None:
 def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
     done: list[str] = []
     ended = threading.Event()
-    workers = Workers("worker", 1)
+    workers = PriorityThreadPool("worker", 1)
 
     def job(name: str) -> Job:
         return Job(lambda _: done.append(name))
@@ -157,7 +157,7 @@ def test_a_job_waits_for_the_end_of_the_one_before() -> None:
 
     first = Job(slow)
     second = Job(lambda _: order.append("second"), after=first)
-    workers = Workers("worker", 2)
+    workers = PriorityThreadPool("worker", 2)
     for thread in workers.threads:
         thread.start()
     workers.submit(first, 1)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _NO_TASK = TaskId(-1, -1)
 
 
-class ProductionFailures:
+class ProductionErrors:
     """Applies the production exception handler."""
 
     def __init__(self, config: StreamsConfig, collector: RecordCollector, clock: Clock) -> None:

@@ -10,7 +10,7 @@ import pytest
 from streamsapp import Serdes, Stores, StreamsBuilder, TaskId, TopicPartition, Topology
 from streamsapp.dsl.options import Consumed, Materialized, Produced
 from streamsapp.errors import TopicError
-from streamsapp.runtime.layout import ApplicationLayout, make_layout
+from streamsapp.runtime.application_layout import ApplicationLayout, make_layout
 from streamsapp.topology.internal_topics import InternalTopic
 from streamsapp.topology.nodes import ProcessorNode
 from task_parts import Each, config, forwards, through

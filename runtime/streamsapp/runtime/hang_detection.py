@@ -22,7 +22,7 @@ PERIOD = 1.0
 WARN_AFTER = 30.0
 
 
-class HangWatch:
+class HangDetector:
     """Compares what the held tasks have in process with what they had a second ago."""
 
     def __init__(self, tasks: TaskManager, failures: SimpleQueue[ThreadFailure], limit: float) -> None:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot import Snapshot, milliseconds, timestamp
-from streamsapp.runtime.remote_.remote_state import RemoteState
-from streamsapp.runtime.remote_.task_snapshots import TaskSnapshots
+from streamsapp.runtime.remote_state.components import RemoteState
+from streamsapp.runtime.remote_state.task_snapshots import TaskSnapshots
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
 

@@ -19,10 +19,10 @@ from streamsapp.remote.garbage_collection import collect
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot, StorePoint
 from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
-from streamsapp.runtime.layout import fingerprint
-from streamsapp.runtime.remote_.local import LocalState
-from streamsapp.runtime.remote_.sample import Sampler
-from streamsapp.runtime.remote_.store import RemoteStore
+from streamsapp.runtime.application_layout import fingerprint
+from streamsapp.runtime.remote_state.download_sampler import Sampler
+from streamsapp.runtime.remote_state.local_record import LocalState
+from streamsapp.runtime.remote_state.store import RemoteStore
 from streamsapp.state.commit_point import CommitPoint
 from streamsapp.state.verification import verify
 from streamsapp.tasks.stream_task import StreamTask

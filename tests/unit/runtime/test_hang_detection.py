@@ -9,7 +9,7 @@ import pytest
 
 from streamsapp.errors import ProcessingError
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.watch import PERIOD, HangWatch
+from streamsapp.runtime.hang_detection import PERIOD, HangDetector
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
@@ -27,7 +27,7 @@ class Watched:
         self.tasks.add(self.task)
         self.tasks.take(0)
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
-        self.watch = HangWatch(self.tasks, self.failures, LIMIT)
+        self.watch = HangDetector(self.tasks, self.failures, LIMIT)
 
 
 def test_a_record_in_process_for_too_long_is_a_failure_that_names_it() -> None:

@@ -25,7 +25,7 @@ from streamsapp.record import TaskId
 PATIENCE = 0.75
 
 
-class Handover:
+class MembershipMailbox:
     """Between the two threads."""
 
     def __init__(self, clock: Clock, transactional_id: str) -> None:

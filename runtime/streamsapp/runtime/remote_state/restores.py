@@ -22,14 +22,14 @@ from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotFile
 from streamsapp.remote.snapshot_fetch import DATABASE, Verified, fetch
-from streamsapp.runtime.layout import fingerprint
-from streamsapp.runtime.preparing import Prepared
-from streamsapp.runtime.remote_.changelog_facts import ChangelogFacts, Changelogs, Gap
-from streamsapp.runtime.remote_.damage import Damage
-from streamsapp.runtime.remote_.local import LocalRecord, LocalState
-from streamsapp.runtime.remote_.prediction import RestoreRates, RestoreTiming
-from streamsapp.runtime.remote_.store import RemoteStore
-from streamsapp.runtime.remote_.workers import Job, Workers
+from streamsapp.runtime.application_layout import fingerprint
+from streamsapp.runtime.directory_preparation import Prepared
+from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, Changelogs, Gap
+from streamsapp.runtime.remote_state.damaged_files import Damage
+from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
+from streamsapp.runtime.remote_state.prediction import RestoreRates, RestoreTiming
+from streamsapp.runtime.remote_state.priority_thread_pool import Job, PriorityThreadPool
+from streamsapp.runtime.remote_state.store import RemoteStore
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -66,7 +66,7 @@ class Restores:
         self._rates = rates
         self._clock = clock
         self._exactly_once = exactly_once
-        self.workers = Workers(name, THREADS)
+        self.workers = PriorityThreadPool(name, THREADS)
         self._jobs: dict[TaskId, Job] = {}
         #: What no task shall begin with again.
         self.damage = Damage()
