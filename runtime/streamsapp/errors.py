@@ -11,6 +11,7 @@
         ├── SerializationError
         ├── ProcessingError       user code raised; names node, task, topic, partition, offset
         │   └── ProcessorHangsError  user code does not return
+        ├── BufferFullError       a suppression that must not emit early holds more than its bound
         ├── ProductionError       a record could not be written
         ├── StateStoreError
         │   ├── UnknownStateStoreError   a query names a store that the topology does not have
@@ -90,6 +91,11 @@ class ProcessingError(StreamsError):
 
 class ProcessorHangsError(ProcessingError):
     """User code has had one record in process for longer than ``max_poll_interval_ms``; its thread is lost."""
+
+
+class BufferFullError(StreamsError):
+    """The buffer of a suppression that must not emit early holds more than its bound; handlers of processing errors are
+    given it."""
 
 
 class ProductionError(StreamsError):

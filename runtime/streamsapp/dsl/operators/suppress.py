@@ -11,17 +11,13 @@ from typing import Any
 
 from streamsapp.dsl.operators.table_views import Get, TableView
 from streamsapp.dsl.suppressed import BufferConfig
-from streamsapp.errors import StreamsError
+from streamsapp.errors import BufferFullError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers, InputRecord, RawRecord
 from streamsapp.state.suppression import Buffered, SuppressionBuffer
 
 #: Topic, partition and offset of an update that came with no record.
 _NOWHERE: tuple[str | None, int, int] = (None, -1, -1)
-
-
-class BufferFullError(StreamsError):
-    """The buffer of a suppression that must not emit early holds more than its bound."""
 
 
 class Suppress(Operator):
