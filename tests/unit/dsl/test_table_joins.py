@@ -82,3 +82,61 @@ def test_what_cannot_be_joined_is_told() -> None:
     for mistake, message in mistakes:
         with pytest.raises(TopologyError, match=message):
             mistake()
+
+
+#: Of Kafka Streams' guide: side, value, and what an inner, a left and an outer join of tables send then.
+_DOCUMENTED: list[tuple[str, str | None, list[str | None], list[str | None], list[str | None]]] = [
+    ("left", None, [], [], []),
+    ("right", None, [], [], []),
+    ("left", "A", [], ["A/None"], ["A/None"]),
+    ("right", "a", ["A/a"], ["A/a"], ["A/a"]),
+    ("left", "B", ["B/a"], ["B/a"], ["B/a"]),
+    ("right", "b", ["B/b"], ["B/b"], ["B/b"]),
+    ("left", None, [None], [None], ["None/b"]),
+    ("right", None, [], [], [None]),
+    ("left", "C", [], ["C/None"], ["C/None"]),
+    ("right", "c", ["C/c"], ["C/c"], ["C/c"]),
+    ("right", None, [None], ["C/None"], ["C/None"]),
+    ("left", None, [], [None], [None]),
+    ("right", None, [], [], []),
+    ("right", "d", [], [], ["None/d"]),
+    ("left", "D", ["D/d"], ["D/d"], ["D/d"]),
+]
+
+
+@pytest.mark.parametrize(("join", "column"), [("join", 2), ("left_join", 3), ("outer_join", 4)])
+def test_joins_of_tables_send_what_kafka_streams_documents(join: str, column: int) -> None:
+    builder = StreamsBuilder()
+    left: KTable[str, str] = builder.table("left", READ)
+    right: KTable[str, str] = builder.table("right", READ)
+    getattr(left, join)(right, _both).to_stream().to("out", Produced(TEXT, TEXT))
+    with TopologyTestDriver(builder.build(), CONFIG) as driver:
+        inputs = {name: driver.create_input_topic(name, TEXT, TEXT) for name in ("left", "right")}
+        out = driver.create_output_topic("out", TEXT, TEXT)
+        for at, row in enumerate(_DOCUMENTED):
+            inputs[row[0]].pipe_input("key", row[1], at)
+            assert [record.value for record in out.read_records()] == row[column], row
+
+
+@pytest.mark.parametrize(
+    ("join", "results"), [("join", ["B/b", "D/b"]), ("left_join", ["A/None", "B/b", "D/b", "E/None"])]
+)
+def test_a_stream_joined_with_a_table_sends_what_kafka_streams_documents(join: str, results: list[str]) -> None:
+    builder = StreamsBuilder()
+    table: KTable[str, str] = builder.table("table", READ)
+    getattr(builder.stream("stream", READ), join)(table, _both).to("out", Produced(TEXT, TEXT))
+    with TopologyTestDriver(builder.build(), CONFIG) as driver:
+        inputs = {name: driver.create_input_topic(name, TEXT, TEXT) for name in ("stream", "table")}
+        out = driver.create_output_topic("out", TEXT, TEXT)
+        records = [
+            ("stream", "A"),
+            ("table", "b"),
+            ("stream", "B"),
+            ("stream", None),
+            ("stream", "D"),
+            ("table", None),
+            ("stream", "E"),
+        ]
+        for at, (name, value) in enumerate(records):
+            inputs[name].pipe_input("key", value, at)
+        assert [record.value for record in out.read_records()] == results
