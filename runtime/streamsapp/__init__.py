@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamsapp.config.streams_config import StreamsConfig as StreamsConfig
     from streamsapp.dsl.builder import StreamsBuilder as StreamsBuilder
+    from streamsapp.dsl.cogrouped import CogroupedKStream as CogroupedKStream
+    from streamsapp.dsl.global_table import GlobalKTable as GlobalKTable
+    from streamsapp.dsl.kgroupedstream import KGroupedStream as KGroupedStream
+    from streamsapp.dsl.kgroupedtable import KGroupedTable as KGroupedTable
+    from streamsapp.dsl.kstream import KStream as KStream
+    from streamsapp.dsl.ktable import KTable as KTable
     from streamsapp.dsl.options import (
         Branched as Branched,
         Consumed as Consumed,
@@ -25,7 +31,9 @@ if TYPE_CHECKING:
         StreamJoined as StreamJoined,
         TableJoined as TableJoined,
     )
+    from streamsapp.dsl.session_windowed import SessionWindowedKStream as SessionWindowedKStream
     from streamsapp.dsl.suppressed import Suppressed as Suppressed
+    from streamsapp.dsl.time_windowed import TimeWindowedKStream as TimeWindowedKStream
     from streamsapp.dsl.windows import (
         EmitStrategy as EmitStrategy,
         JoinWindows as JoinWindows,
@@ -50,13 +58,26 @@ if TYPE_CHECKING:
     )
     from streamsapp.serdes.serdes import Serdes as Serdes
     from streamsapp.serdes.windowed import Windowed as Windowed
+    from streamsapp.state.api import KeyValueStore as KeyValueStore, ValueAndTimestamp as ValueAndTimestamp
     from streamsapp.state.builders import Stores as Stores
+    from streamsapp.state.versioned import VersionedRecord as VersionedRecord
+    from streamsapp.state.windowed_api import (
+        SessionStore as SessionStore,
+        VersionedKeyValueStore as VersionedKeyValueStore,
+        WindowStore as WindowStore,
+    )
     from streamsapp.topology.builder import Topology as Topology
 
 #: Where each public name lives.
 _HOMES = {
     "streamsapp.config.streams_config": ("StreamsConfig",),
     "streamsapp.dsl.builder": ("StreamsBuilder",),
+    "streamsapp.dsl.cogrouped": ("CogroupedKStream",),
+    "streamsapp.dsl.global_table": ("GlobalKTable",),
+    "streamsapp.dsl.kgroupedstream": ("KGroupedStream",),
+    "streamsapp.dsl.kgroupedtable": ("KGroupedTable",),
+    "streamsapp.dsl.kstream": ("KStream",),
+    "streamsapp.dsl.ktable": ("KTable",),
     "streamsapp.dsl.options": (
         "Branched",
         "Consumed",
@@ -70,7 +91,9 @@ _HOMES = {
         "StreamJoined",
         "TableJoined",
     ),
+    "streamsapp.dsl.session_windowed": ("SessionWindowedKStream",),
     "streamsapp.dsl.suppressed": ("Suppressed",),
+    "streamsapp.dsl.time_windowed": ("TimeWindowedKStream",),
     "streamsapp.dsl.windows": (
         "EmitStrategy",
         "JoinWindows",
@@ -91,7 +114,10 @@ _HOMES = {
     ),
     "streamsapp.serdes.serdes": ("Serdes",),
     "streamsapp.serdes.windowed": ("Windowed",),
+    "streamsapp.state.api": ("KeyValueStore", "ValueAndTimestamp"),
     "streamsapp.state.builders": ("Stores",),
+    "streamsapp.state.versioned": ("VersionedRecord",),
+    "streamsapp.state.windowed_api": ("SessionStore", "VersionedKeyValueStore", "WindowStore"),
     "streamsapp.topology.builder": ("Topology",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -92,14 +92,19 @@ def test_groups_of_versioned_tables_leave_out_what_comes_out_of_order(oracle: Or
     assert difference is None, difference
 
 
-def test_joins_of_versioned_tables_leave_out_what_comes_out_of_order(oracle: Oracle) -> None:
+@pytest.mark.parametrize(
+    "join",
+    [{"op": "outer_join"}, {"op": "left_join", "extractor": "same_key", "extractor_args": 2}],
+    ids=["by key", "by foreign key"],
+)
+def test_joins_of_versioned_tables_leave_out_what_comes_out_of_order(oracle: Oracle, join: dict[str, Any]) -> None:
     program = _program("versioned", 5, "rocksdb", 1)
     serdes = {"key": "string", "value": "long"}
     kept = {"versioned": 10_000, "logging": False, **serdes}
     steps: list[dict[str, Any]] = [
         {"op": "table", "id": "a", "topic": "in", "consumed": serdes, "materialized": {"name": "st", **kept}},
         {"op": "table", "id": "b", "topic": "other", "consumed": serdes, "materialized": {"name": "st2", **kept}},
-        {"op": "outer_join", "id": "j", "of": "a", "with": "b", "fn": "total"},
+        {**join, "id": "j", "of": "a", "with": "b", "fn": "total", "materialized": {"name": "joined", **serdes}},
         {"op": "to_stream", "id": "o", "of": "j"},
         {"op": "to", "of": "o", "topic": "out", "produced": serdes},
     ]

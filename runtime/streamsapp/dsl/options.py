@@ -120,11 +120,11 @@ class Materialized(_Option, Generic[K, V]):
     value_serde: Serde[V] | None = None
     store: Literal["rocksdb", "memory"] = "rocksdb"
     retention: Duration | None = None
-    versioned: Duration | None = None
     logging: bool = True
     caching: bool = True
     emit: Literal["update", "commit"] = "update"
     log_config: dict[str, str] = field(default_factory=dict)
+    versioned: Duration | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -50,7 +50,10 @@ def join_with_table(
     require(join, joined, Joined, "Joined(key_serde, value_serde)")
     options = joined or Joined[Any, Any, Any]()
     if options.grace is not None:
-        raise TopologyError(f"{join}: Joined(grace=...) needs a versioned table, which this one is not")
+        raise TopologyError(
+            f"{join}: Joined(grace=...) is not there yet (KIP-923); leave it out. A versioned table is joined as of "
+            "each record's timestamp without it, as far as the table has been read by then"
+        )
     if table_place.graph is not side.place.graph:
         raise TopologyError(f"{join}: the table comes from another StreamsBuilder; build both with one")
     place = side.repartitioned(options.name, options.key_serde, options.value_serde)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsapp.dsl.operators.table_views import TableView
-from streamsapp.dsl.operators.tables import NULL_KEY
+from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER, LateChange
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
@@ -69,9 +69,12 @@ class SendSubscriptions(Operator):
     def bind(self, context: NodeContext) -> Push:
         extract, instructions = self.extract, self._instructions(context)
         row_hash, partition = self.wire.row_hash(context), context.processor_context.task_id.partition
-        forward, on_error = context.forward, context.on_error
+        forward, on_error, dropped = context.forward, context.on_error, context.dropped
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
+            if change.__class__ is LateChange:
+                dropped(OUT_OF_ORDER)
+                return
             new, old = change
             try:
                 old_foreign = None if old is None else extract(key, old)
@@ -194,6 +197,9 @@ class AnswerSubscribers(Operator):
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None:
                 dropped(NULL_KEY)
+                return
+            if change.__class__ is LateChange:
+                dropped(OUT_OF_ORDER)
                 return
             try:
                 prefix = _prefix(foreign_bytes(key))

@@ -22,6 +22,10 @@ NULL_KEY = "null key"
 EXPIRED_VERSION = "it is older than the history of the versioned table"
 
 
+#: Why a late change is dropped where tables are joined (KIP-914).
+OUT_OF_ORDER = "out-of-order update of a versioned table"
+
+
 class LateChange(tuple[Any, Any]):
     """A change ``(new, old)`` that a later one of a versioned table came before: it changes nothing of what the table
     says now, so groups and joins of tables leave it out (KIP-914)."""
