@@ -6,6 +6,7 @@ every pod on a loopback address of its own. Tasks move as they would: each has a
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -201,10 +202,8 @@ class SimulatedNode(threading.Thread):
         self._write(pod, status)
 
     def _serve(self, name: str, uid: str) -> str:
-        number = next(_addresses)
-        host = f"127.{1 + os.getpid() % 250}.{number // 250}.{number % 250 + 1}"
-        server = ThreadingHTTPServer((host, PORT), _handler(self, name))
-        server.daemon_threads = True
+        server = _server(_handler(self, name))
+        host = str(server.server_address[0])
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         with self._lock:
             self._pods[name] = SimulatedPod(name, uid, host, server)
@@ -292,6 +291,21 @@ class SimulatedNode(threading.Thread):
             "processedRecords": int(time.monotonic() * self.behaviour.records_per_second) if role == "active" else None,
             "restore": None,
         }
+
+
+def _server(handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    """On an address that nobody else has: other processes of tests may have the same numbers."""
+    for number in _addresses:
+        host = f"127.{1 + os.getpid() % 250}.{number // 250 % 250}.{number % 250 + 1}"
+        try:
+            server = ThreadingHTTPServer((host, PORT), handler)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            server.daemon_threads = True
+            return server
+    raise AssertionError("there is always one more number")
 
 
 def _handler(node: SimulatedNode, name: str) -> type[BaseHTTPRequestHandler]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from operator_process import until
 from operator_world import APP, World
 from streamsapp_operator.kube.kinds import POD
@@ -24,6 +22,11 @@ def annotate(world: World, *annotations: str) -> None:
 def phase(world: World) -> str:
     found: str = (world.status().get("rollout") or {}).get("phase", "")
     return found
+
+
+def _template_revision(world: World) -> str:
+    labels: dict[str, str] = world.stateful_set()["spec"]["template"]["metadata"]["labels"]
+    return labels["streamsapp.dev/revision"]
 
 
 def crash(world: World, name: str) -> None:
@@ -63,8 +66,7 @@ def test_a_canary_waits_for_its_approval_and_what_comes_back_meanwhile_is_as_bef
     until(lambda: phase(world) == "Paused", "the canary runs")
     new = world.status()["rollout"]["revision"]
     assert revisions(world) == {f"{APP}-0": good, f"{APP}-1": good, f"{APP}-2": new}
-    template: Any = world.stateful_set()["spec"]["template"]["metadata"]["labels"]
-    assert template["streamsapp.dev/revision"] == good
+    until(lambda: _template_revision(world) == good, "the template is what a pod that comes back gets")
     world.client.delete(POD, world.namespace, f"{APP}-0")
     until(lambda: revisions(world).get(f"{APP}-0") == good, "it is back")
     annotate(world, f"approved={new}")

@@ -254,6 +254,11 @@ def test_a_processor_that_hangs_is_reported_with_its_record(
     assert instance.state is ClientState.ERROR
 
 
+#: Of 20 kB: more than the small disk takes, and not so much more that RocksDB stops whoever writes before it finds out,
+#: as it has a stopped writer wait for room.
+RECORDS = 1000
+
+
 def test_a_full_disk_ends_the_instance_and_nothing_is_lost(
     kafka: Kafka, instances: Instances, small_disk: Path, guarantee: str
 ) -> None:
@@ -264,10 +269,10 @@ def test_a_full_disk_ends_the_instance_and_nothing_is_lost(
     joined.to_stream().map_values(lambda value: b"%d" % len(value)).to(sink)
     topology = builder.build()
     config = instances.config(processing_guarantee=guarantee, state_dir=small_disk, memory_bytes=MINIMUM_BYTES)
-    produce(kafka, source, [(b"k%d" % number, os.urandom(20_000), 1000) for number in range(3000)])
+    produce(kafka, source, [(b"k%d" % number, os.urandom(20_000), 1000) for number in range(RECORDS)])
 
     instance = instances.start(topology, config)
-    eventually(lambda: processed(instance) == 3000)
+    eventually(lambda: processed(instance) == RECORDS)
     instance.close()
     error = instance.wait(0)
     assert instance.state is ClientState.ERROR
@@ -276,8 +281,8 @@ def test_a_full_disk_ends_the_instance_and_nothing_is_lost(
 
     roomy = instances.config(config.application_id, processing_guarantee=guarantee)
     instances.start(topology, roomy)
-    eventually(lambda: len({message.key() for message in kafka.read(sink)}) == 3000)
+    eventually(lambda: len({message.key() for message in kafka.read(sink)}) == RECORDS)
     changelog = f"{config.application_id}-last-changelog"  # written at the commit, later than the sink
-    eventually(lambda: len({message.key() for message in kafka.read(changelog)}) == 3000)
+    eventually(lambda: len({message.key() for message in kafka.read(changelog)}) == RECORDS)
     if guarantee == "exactly_once":
-        assert len(kafka.read(sink)) == 3000
+        assert len(kafka.read(sink)) == RECORDS
