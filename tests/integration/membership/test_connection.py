@@ -162,7 +162,7 @@ def test_an_idle_member_takes_next_to_no_time(kafka: Kafka, members: Members) ->
     began, used = time.monotonic(), time.process_time()
     time.sleep(4.0)
 
-    assert (time.process_time() - used) / (time.monotonic() - began) < 0.015
+    assert (time.process_time() - used) / (time.monotonic() - began) < 0.05
 
 
 class Busy(Dealer):
