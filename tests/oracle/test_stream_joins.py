@@ -165,7 +165,7 @@ def _in_order(join: dict[str, Any], *, optimize: bool) -> set[tuple[str, int]]:
         ("left_join", {"size": 10}, {("5/null", 9)}),
         ("outer_join", {"size": 10}, {("5/null", 9), ("null/5", 9)}),
     ],
-    ids=str,
+    ids=["inner", "left", "outer"],
 )
 def test_optimising_a_join_with_itself_changes_no_result(
     kind: str, windows: dict[str, int], some: set[tuple[str, int]]
