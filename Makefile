@@ -35,10 +35,10 @@ demo-bootstrap: setup-services
 	@$(RUN)/python tools/bootstrap_demo.py
 
 unit: setup
-	@$(PYTEST) --quiet -n auto --maxprocesses 4 --dist loadgroup tests/unit
+	@$(PYTEST) --quiet -n auto --maxprocesses 4 --dist loadscope tests/unit
 
 # Most tests wait for somebody: two processes for each core. Those of the cluster are one chain beside the others.
-SPREAD = -n $(or $(JOBS),4) --dist loadgroup --no-loadscope-reorder --durations=15
+SPREAD = -n $(or $(JOBS),4) --dist loadscope --no-loadscope-reorder --durations=15
 
 test: setup-all check
 	@$(PYTEST) $(SPREAD) -m 'not long'

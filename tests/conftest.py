@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from isolated_home import move_in
 
@@ -25,7 +27,12 @@ _HERE = Path(__file__).parent
 
 #: Tests of these folders share what takes long to start (a cluster, Spark's Java, Kafka Streams), each folder in one
 #: process. They begin first, since each is a chain that nobody shortens.
-_TOGETHER = {"cluster": "cluster", "integration/spark": "spark", "oracle": "oracle"}
+_TOGETHER = {
+    "cluster": "cluster",
+    "soak/test_cluster_soak.py": "cluster",
+    "integration/spark": "spark",
+    "oracle": "oracle",
+}
 
 #: So many times as many seeds with ``--seed``.
 _MORE_SEEDS = 5
@@ -50,9 +57,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", seeds)
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    if group := _group(item):
-        item.add_marker(pytest.mark.xdist_group(group))
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers have no types
+    """Gives a group of tests to one process. By the paths of tests, as xdist's own groups have no effect with the
+    node ids of pytest 9.2."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(Path(nodeid.partition("::")[0]).relative_to(_HERE.name)) or nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Groups:
+    """Whatever ``--dist`` says: tests of a group share what they started."""
+    return _Groups(config, log)
 
 
 @pytest.hookimpl(trylast=True)  # what -m and -k leave out is gone
@@ -61,12 +77,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for number, item in enumerate(items) if number % parts != part % parts]
     config.hook.pytest_deselected(items=left_out)
     chosen = [item for number, item in enumerate(items) if number % parts == part % parts]
-    items[:] = sorted(chosen, key=lambda item: _group(item) not in _TOGETHER.values())
+    items[:] = sorted(chosen, key=lambda item: _group(item.path.relative_to(_HERE)) not in _TOGETHER.values())
 
 
-def _group(item: pytest.Item) -> str | None:
+def _group(path: Path) -> str | None:
     """Tests of one group run in one process: those that share much, and the small ones of a file."""
-    path = item.path.relative_to(_HERE)
     together = [name for folder, name in _TOGETHER.items() if path.is_relative_to(folder)]
     return together[0] if together else str(path) if path.is_relative_to("unit") else None
 
