@@ -17,7 +17,7 @@ help:
 	@echo 'make demo-bootstrap  the same beginning with history: Spark, Kafka and an object store, verified and audited'
 	@echo 'make unit    what a contributor runs on save: in seconds, without a broker and without Java'
 	@echo 'make test    all checks, and every promise once: on a real broker, object store and Kubernetes'
-	@echo 'make test-long  what takes long, and more random programs: PART=3/8 for one part of it, SEED=7, LOAD=2 busy loops'
+	@echo 'make test-long  what takes long, and more random programs: PART=3/24 for one part of it, SEED=7, LOAD=2 busy loops'
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
 	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'

@@ -75,7 +75,7 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
     (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text("utf-8"), encoding="utf-8")
     (tmp_path / "Makefile").write_text("test:\n\t@echo tested\ntest-long:\n\t@echo long $(PART) $(SEED) $(LOAD)\n")
     parts = set()
-    for hour in range(16):
+    for hour in range(48):
         (tmp_path / "date").write_text(f"#!/bin/sh\necho {1_800_000_000 + 3600 * hour}\n", encoding="utf-8")
         (tmp_path / "date").chmod(0o755)
         environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
@@ -86,5 +86,15 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
         part, seed, load = long.removeprefix("long ").split()
         assert repeats == f"make test-long LOAD={load} PART={part} SEED={seed}"
         parts.add(part)
-    assert parts == {f"{number}/8" for number in range(1, 9)}
+    assert parts == {f"{number}/24" for number in range(1, 25)}
     assert ".ci/run" in (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
+
+
+def test_the_tests_of_a_group_run_in_one_process() -> None:
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadscope", "-v", "tests/unit/serdes"]
+    answer = subprocess.run(command, cwd=ROOT, env=users_environment(), capture_output=True, text=True, check=True)
+    ran = {
+        (line.split("::")[0].split()[-1], line.split("]")[0]) for line in answer.stdout.splitlines() if "PASSED" in line
+    }
+    files = [file for file, _ in ran]
+    assert len(files) == len(set(files)) > 1
