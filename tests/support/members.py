@@ -35,10 +35,11 @@ class Dealer:
         return Plan({name: MemberPlan(active=frozenset(active)) for name, active in dealt.items()})
 
 
-def tasks_of(topic: str, partitions: int) -> dict[TaskId, TaskInfo]:
+def tasks_of(topic: str, partitions: int, *, stateful: bool = True) -> dict[TaskId, TaskInfo]:
     """One task for each partition of a topic."""
     return {
-        TaskId(0, each): TaskInfo(frozenset({TopicPartition(topic, each)}), stateful=True) for each in range(partitions)
+        TaskId(0, each): TaskInfo(frozenset({TopicPartition(topic, each)}), stateful=stateful)
+        for each in range(partitions)
     }
 
 

@@ -25,7 +25,9 @@ def _commit(members: Members, instance: Instance, topic: str, offset: int) -> No
 
 def test_whatever_a_member_says_the_good_ones_keep_processing(kafka: Kafka, members: Members) -> None:
     topic, app = kafka.create_topic(partitions=4), kafka.unique("app")
-    good = [members.join(app, tasks_of(topic, 4), HighAvailabilityTaskAssignor(), kafka=PATIENT) for _ in range(2)]
+    # Without state, so that they are shared at once whichever of the two joins first.
+    tasks = tasks_of(topic, 4, stateful=False)
+    good = [members.join(app, tasks, HighAvailabilityTaskAssignor(), kafka=PATIENT) for _ in range(2)]
     members.settled(*good, partitions=range(4))
     for offset, (what, says) in enumerate(SUBSCRIPTIONS.items(), start=1):
         stranger = Stranger(members.config(app, kafka=PATIENT), says)
