@@ -5,9 +5,11 @@ Called on the polling thread.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.application_layout import ApplicationLayout, make_layout
 from streamsapp.tasks.stream_task import StreamTask
@@ -15,6 +17,9 @@ from streamsapp.topology.builder import Topology
 
 #: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
 PURGE_PERIOD = 30.0
+#: A topic that has just been created is not known to every broker at once: so often, and so many seconds apart, topics
+#: are looked for before one is told to be missing.
+LOOK_UPS, LOOK_UP_PERIOD = 10, 0.2
 
 
 class ApplicationTopics:
@@ -37,6 +42,11 @@ class ApplicationTopics:
 
     def look_up(self) -> ApplicationLayout:
         """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``."""
+        for _ in range(LOOK_UPS - 1):
+            try:
+                return make_layout(self._topology, self._config, self._admin)
+            except TopicError:
+                time.sleep(LOOK_UP_PERIOD)
         return make_layout(self._topology, self._config, self._admin)
 
     def purge(self, layout: ApplicationLayout | None, tasks: Iterable[StreamTask], now: float) -> None:

@@ -1,0 +1,56 @@
+"""How the topics of an application are looked for when an instance starts."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from streamsapp import Consumed, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
+from streamsapp.errors import TopicError
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.runtime import application_topics
+from streamsapp.runtime.application_topics import ApplicationTopics
+
+
+class SlowBroker:
+    """Knows the sink only when it is asked for the third time."""
+
+    def __init__(self, *, knows_at: int) -> None:
+        self.asked, self.knows_at = 0, knows_at
+
+    def partition_counts(self) -> dict[str, int]:
+        self.asked += 1
+        return {"in": 1} | ({"out": 1} if self.asked >= self.knows_at else {})
+
+    def why_missing(self, topic: str) -> str:
+        return f"topic {topic} does not exist"
+
+    def create(self, topics: object, replication_factor: int) -> None:
+        """There is none to create."""
+
+
+def _topics(broker: SlowBroker) -> ApplicationTopics:
+    text = Serdes.string()
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(text, text)).to("out", Produced(text, text))
+    topology: Topology = builder.build()
+    return ApplicationTopics(
+        topology, StreamsConfig(application_id="app", bootstrap_servers="unused:9092"), cast(TopicAdmin, broker)
+    )
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application_topics, "LOOK_UP_PERIOD", 0.0)
+
+
+def test_a_topic_that_has_just_been_created_may_be_known_a_moment_later() -> None:
+    assert len(_topics(SlowBroker(knows_at=3)).look_up().plans) == 1
+
+
+def test_a_topic_that_stays_unknown_is_told() -> None:
+    broker = SlowBroker(knows_at=1000)
+    with pytest.raises(TopicError, match="topic out does not exist"):
+        _topics(broker).look_up()
+    assert broker.asked == application_topics.LOOK_UPS
