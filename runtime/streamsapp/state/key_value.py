@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.state.api import ValueAndTimestamp
@@ -22,40 +21,29 @@ from streamsapp.state.entries import (
     PlainFormat,
     TimestampedFormat,
     checked_timestamp,
-    storing,
 )
+from streamsapp.state.facade import SerdeFacade
 from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts, StoreType
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
 
 
-class KeyValueStoreImpl:
+class KeyValueStoreImpl(SerdeFacade):
     """A store of plain values. Its changelog carries the timestamp of the record that wrote."""
 
     def __init__(self, parts: StoreParts) -> None:
-        key_serde, values, layers = parts.key_serde, parts.format, parts.layers
-        self._name = parts.name
-        self._serialize_key = key_serde.serialize
-        self._deserialize_key = key_serde.deserialize
-        self._context_timestamp = parts.context_timestamp
+        super().__init__(parts)
+        layers = parts.layers
         #: Fast protocol. ``read`` gives ``(stored, timestamp)``, ``(None, -1)`` where there is nothing. ``write`` takes
         #: ``(key bytes, stored, timestamp)``; to delete, ``stored`` is ``None`` and the timestamp that of the record
         #: in process. A plain store gives no timestamps back: -1.
-        self.key_bytes: Callable[[Any], bytes] = key_serde.serialize
         self.read: Callable[[bytes], Entry] = layers.read
         self.write: Callable[[bytes, Any, int], None] = layers.write
         #: For entries changed in place: a cell is its writer's while ``cell.epoch == layers.epoch``.
         self.layers: Layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
-        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
-        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, values)
-        self.from_stored: Callable[[Any], Any] = values.from_stored
         #: Whether entries may be counted up in place: every count fits a long.
         self.counts_in_place = parts.value_serde is Serdes.long()
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def get(self, key: Any) -> Any:
         return self._value(self.read(self._key(key)))
@@ -103,12 +91,12 @@ class KeyValueStoreImpl:
         return self.layers.count()
 
     def open(self) -> None:
-        """Writes are taken again, by those who ask for the function anew."""
-        self.write = self.layers.write
+        super().open()
+        self.write = self._write
 
     def close(self) -> None:
-        """Writes raise from here on; reads do as soon as the layers lose their engine."""
-        self.write = self._refuse_write
+        super().close()
+        self.write = self._write
 
     def _value(self, entry: Entry) -> Any:
         return self.from_stored(entry[0])
@@ -116,11 +104,6 @@ class KeyValueStoreImpl:
     def _put(self, key: Any, key_bytes: bytes, value: Any) -> None:
         stored = None if value is None else self.to_stored(key, value)
         self.write(key_bytes, stored, self._context_timestamp())
-
-    def _key(self, key: Any) -> bytes:
-        if key is None:
-            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
-        return self._serialize_key(key)
 
     def _range(self, from_key: Any, to_key: Any, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
         start = b"" if from_key is None else self._key(from_key)
@@ -134,9 +117,6 @@ class KeyValueStoreImpl:
         deserialize_key, value = self._deserialize_key, self._value
         entries = self.layers.scan(start, end, reverse=reverse)
         return ((deserialize_key(key), value(entry)) for key, entry in entries)
-
-    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
-        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
 
 
 class TimestampedKeyValueStoreImpl(KeyValueStoreImpl):

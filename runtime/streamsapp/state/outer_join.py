@@ -13,9 +13,9 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Any
 
-from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.entries import EntryFormat, PlainFormat, storing
+from streamsapp.state.entries import EntryFormat, PlainFormat
+from streamsapp.state.facade import SerdeFacade
 from streamsapp.state.store_type import Layout, PlainLayout, StoreParts
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
@@ -23,29 +23,20 @@ from streamsapp.state.write_back import WriteBack
 _KEY = Struct(">q?")
 
 
-class OuterJoinStore:
+class OuterJoinStore(SerdeFacade):
     """Records that wait for another one, in the order of their times."""
 
     def __init__(self, parts: StoreParts) -> None:
-        self._name = parts.name
-        self._layers = parts.layers
-        self._write = parts.layers.write
-        self._to_stored = storing(parts.name, parts.value_serde, parts.format)
-        self._from_stored = parts.format.from_stored
-        self._deserialize_key = parts.key_serde.deserialize
+        super().__init__(parts)
         #: What a task knows of the join besides its records: put here and read by the operators of both sides.
         self.progress: Any = None
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def add(self, timestamp: int, is_left: bool, key: bytes, value: Any) -> None:
         """A record has found no other. Raises ``ValueError`` for a value that cannot be written."""
         physical = _KEY.pack(timestamp, is_left) + key
         waiting = self._layers.read(physical)[0]
-        values = [] if waiting is None else self._from_stored(waiting)
-        stored = self._to_stored(key, [*values, (is_left, value)])
+        values = [] if waiting is None else self.from_stored(waiting)
+        stored = self.to_stored(key, [*values, (is_left, value)])
         self._write(physical, stored, timestamp)
 
     def remove(self, timestamp: int, is_left: bool, key: bytes, now: int) -> None:
@@ -74,24 +65,16 @@ class OuterJoinStore:
 
     def count(self, stored: Any) -> int:
         """How many records :meth:`waiting` gave at once."""
-        return len(self._from_stored(stored))
+        return len(self.from_stored(stored))
 
     def records(self, physical: bytes, stored: Any) -> tuple[Any, list[Any]]:
         """Key and values of what :meth:`waiting` gave."""
         key = self._deserialize_key(physical[_KEY.size :])
-        return key, [value for _, value in self._from_stored(stored)]
+        return key, [value for _, value in self.from_stored(stored)]
 
     def open(self) -> None:
-        """Writes are taken again."""
-        self._write = self._layers.write
+        super().open()
         self.progress = None
-
-    def close(self) -> None:
-        """Writes raise from here on."""
-        self._write = self._refuse_write
-
-    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
-        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.engine import Placed
-from streamsapp.state.entries import Entry, EntryFormat, PlainFormat, storing
+from streamsapp.state.entries import Entry, EntryFormat, PlainFormat
 from streamsapp.state.epoch import Epoch
+from streamsapp.state.facade import SegmentedFacade, directed
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView
@@ -74,26 +75,12 @@ class IndexedSegments(Segments):
         return ((key[_MARK + 1 :], entry) for key, entry in writes.items() if key[_MARK] == mark)
 
 
-class SessionStoreImpl:
+class SessionStoreImpl(SegmentedFacade):
     """Values by key and session."""
 
     def __init__(self, parts: StoreParts, segments: Segments, kind: SessionType) -> None:
-        self._name = parts.name
-        self._segments = segments
+        super().__init__(parts, segments)
         self._type = kind
-        self._context_timestamp = parts.context_timestamp
-        self._deserialize_key = parts.key_serde.deserialize
-        self._layers = parts.layers
-        self._write = parts.layers.write
-        #: Fast protocol: the bytes of a key.
-        self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
-        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
-        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
-        self.from_stored: Callable[[Any], Any] = parts.format.from_stored
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
@@ -122,7 +109,7 @@ class SessionStoreImpl:
         """``(start, end, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
         segments, layers = self._segments, self._layers
         first, size = max(from_end_ms, self._readable_from, 0), None
-        for segment in _directed(segments.between(first, MAX_TIMESTAMP), reverse):
+        for segment in directed(segments.between(first, MAX_TIMESTAMP), reverse):
             prefix = self._prefix(segment) + key
             size = len(prefix) + _BOUNDS.size
             low, high = prefix + _BOUNDS.pack(first, 0), prefix + b"\xff"
@@ -131,15 +118,6 @@ class SessionStoreImpl:
                 if len(physical) == size:
                     end, start = _bounds(physical)
                     yield start, end, stored
-
-    @property
-    def stream_time(self) -> int:
-        """The latest end of all sessions that were ever written, -1 if none was."""
-        return self._segments.stream_time
-
-    def expired_at(self, stream_time: int) -> int:
-        """The earliest end that is still kept once a session that ends at ``stream_time`` was written."""
-        return self._segments.expired_at(stream_time)
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
         """All sessions that end between, both inclusive, by end, start and key (in memory by end, key and start
@@ -210,14 +188,6 @@ class SessionStoreImpl:
         """The same, backward."""
         return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=True)
 
-    def open(self) -> None:
-        """Writes are taken again."""
-        self._write = self._layers.write
-
-    def close(self) -> None:
-        """Writes raise from here on."""
-        self._write = self._refuse_write
-
     @property
     def _readable_from(self) -> int:
         return self._segments.stream_time - self._type.retention_ms + 1
@@ -252,7 +222,7 @@ class SessionStoreImpl:
     def _by_key(self, low: bytes, from_ms: int, reverse: bool) -> Iterator[_Found]:
         """Sessions of keys from ``low`` on; segment by segment, in a segment by key and end."""
         logical_of = self._segments.logical
-        for segment in _directed(self._segments.between(from_ms, MAX_TIMESTAMP), reverse):
+        for segment in directed(self._segments.between(from_ms, MAX_TIMESTAMP), reverse):
             prefix = self._prefix(segment)
             last = (
                 self._segments.prefix(segment) + _BY_TIME if self._type.by_time else self._segments.prefix(segment + 1)
@@ -283,14 +253,6 @@ class SessionStoreImpl:
                 "give milliseconds since the epoch, the end not before the start"
             )
         return self._key(session.key), session.start_ms, session.end_ms
-
-    def _key(self, key: Any) -> bytes:
-        if key is None:
-            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
-        return self.key_bytes(key)
-
-    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
-        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
 
 
 @dataclass(frozen=True)
@@ -360,7 +322,3 @@ def _sorted(
     """In another order within each group; groups follow each other in order of time."""
     for _, each in groupby(found, group):
         yield from sorted(each, key=order, reverse=reverse)
-
-
-def _directed(segments: range, reverse: bool) -> range:
-    return segments[::-1] if reverse else segments

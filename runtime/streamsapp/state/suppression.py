@@ -18,6 +18,7 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.engine import Placed
 from streamsapp.state.entries import NO_TIMESTAMP, Entry, EntryFormat, identity
+from streamsapp.state.facade import Facade
 from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
@@ -201,22 +202,16 @@ class BufferOrder(PlainLayout):
         )
 
 
-class SuppressionBuffer:
+class SuppressionBuffer(Facade):
     """Updates that wait, the last one of each key."""
 
     def __init__(self, parts: StoreParts, order: BufferOrder) -> None:
-        self._name = parts.name
+        super().__init__(parts)
         self._order = order
-        self._layers = parts.layers
-        self._write = parts.layers.write
         self.serialize_key: Callable[[Any], bytes] = parts.key_serde.serialize
         self.deserialize_key: Callable[[bytes], Any] = parts.key_serde.deserialize
         self.serialize: Callable[[Any], bytes] = parts.value_serde.serialize
         self.deserialize: Callable[[bytes], Any] = parts.value_serde.deserialize
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def count(self) -> int:
@@ -265,20 +260,9 @@ class SuppressionBuffer:
         self._order.size -= update.size(key)
         self._write(key, None, NO_TIMESTAMP)
 
-    def open(self) -> None:
-        """Writes are taken again."""
-        self._write = self._layers.write
-
-    def close(self) -> None:
-        """Writes raise from here on."""
-        self._write = self._refuse_write
-
     def _waiting(self) -> list[tuple[int, bytes]]:
         waiting = self._order.waiting
         return self._order.load(self._layers) if waiting is None else waiting
-
-    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
-        raise StateStoreError(f"the buffer {self._name!r} is closed; it may be used only while its task is open")
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ with the version's timestamp. Versions that nobody can ask for any more are dele
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, NamedTuple
 
-from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.engine import Placed
-from streamsapp.state.entries import ABSENT, NO_TIMESTAMP, Entry, EntryFormat, PlainFormat, checked_timestamp, storing
+from streamsapp.state.entries import ABSENT, NO_TIMESTAMP, Entry, EntryFormat, PlainFormat, checked_timestamp
 from streamsapp.state.epoch import Epoch
+from streamsapp.state.facade import SerdeFacade
 from streamsapp.state.store_type import Layout, PlainLayout, StoreParts
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
@@ -100,24 +100,13 @@ class VersionFormat(PlainFormat):
         return (_DELETED if physical == _DELETION else self._deserialize(physical[1:])), NO_TIMESTAMP
 
 
-class VersionedStoreImpl:
+class VersionedStoreImpl(SerdeFacade):
     """Values by key and time."""
 
     def __init__(self, parts: StoreParts, layout: VersionedLayout, kind: VersionedType) -> None:
-        self._name = parts.name
+        super().__init__(parts)
         self._layout = layout
         self._history = kind.history_retention_ms
-        self._layers = parts.layers
-        self._write = parts.layers.write
-        #: Fast protocol: the bytes of a key.
-        self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
-        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
-        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
-        self.from_stored: Callable[[Any], Any] = parts.format.from_stored
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
@@ -172,14 +161,6 @@ class VersionedStoreImpl:
         self.put(key, None, timestamp)
         return existing
 
-    def open(self) -> None:
-        """Writes are taken again."""
-        self._write = self._layers.write
-
-    def close(self) -> None:
-        """Writes raise from here on."""
-        self._write = self._refuse_write
-
     def _latest(self, key: bytes) -> tuple[int, Any] | None:
         return next(self._versions(key, 0, MAX_TIMESTAMP, reverse=True), None)
 
@@ -197,14 +178,6 @@ class VersionedStoreImpl:
         dead = list(self._versions(key, 0, horizon_ms, reverse=True))
         for timestamp, _ in dead if dead and dead[0][1] is _DELETED else dead[1:]:
             self._write(_prefix(key) + _TIME.pack(timestamp), None, timestamp)
-
-    def _key(self, key: Any) -> bytes:
-        if key is None:
-            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
-        return self.key_bytes(key)
-
-    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
-        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
 
 
 @dataclass(frozen=True)

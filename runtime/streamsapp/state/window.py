@@ -7,12 +7,11 @@ older than the stream time of the store less its retention are not read, and not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
@@ -25,8 +24,8 @@ from streamsapp.state.entries import (
     PlainFormat,
     TimestampedFormat,
     checked_timestamp,
-    storing,
 )
+from streamsapp.state.facade import SegmentedFacade, directed
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView
@@ -61,27 +60,13 @@ def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
     return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + _ADDITIONAL_RETENTION_MS)}
 
 
-class WindowStoreImpl:
+class WindowStoreImpl(SegmentedFacade):
     """Values by key and window start."""
 
     def __init__(self, parts: StoreParts, segments: Segments, kind: WindowType) -> None:
-        self._name = parts.name
-        self._segments = segments
+        super().__init__(parts, segments)
         self._type = kind
-        self._context_timestamp = parts.context_timestamp
-        self._deserialize_key = parts.key_serde.deserialize
-        self._layers = parts.layers
-        self._write = parts.layers.write
         self._append = parts.layers.append
-        #: Fast protocol: the bytes of a key.
-        self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
-        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for what could not be written.
-        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
-        self.from_stored: Callable[[Any], Any] = parts.format.from_stored
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
@@ -118,22 +103,13 @@ class WindowStoreImpl:
             for windowed, entry in self._windows(key, key, first, last, reverse=reverse):
                 yield windowed.start_ms, entry
             return
-        for segment in _directed(segments.between(first, last), reverse):
+        for segment in directed(segments.between(first, last), reverse):
             prefix = segments.prefix(segment) + key
             low, high = prefix + _SUFFIX.pack(first, 0), prefix + _SUFFIX.pack(last + 1, 0)
             for physical, entry in layers.scan(low, high, reverse=reverse):
                 # Of another key, which continues as this one's windows do.
                 if len(physical) == size:
                     yield _start_of(physical), entry
-
-    @property
-    def stream_time(self) -> int:
-        """The latest start of all windows that were ever written, -1 if none was."""
-        return self._segments.stream_time
-
-    def expired_at(self, stream_time: int) -> int:
-        """The earliest start that is still kept once a window that starts at ``stream_time`` was written."""
-        return self._segments.expired_at(stream_time)
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
         """All windows that start between, both inclusive; by start and key where the store is in order of time."""
@@ -176,13 +152,11 @@ class WindowStoreImpl:
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=True)
 
     def open(self) -> None:
-        """Writes are taken again."""
-        self._write = self._layers.write
+        super().open()
         self._append = self._layers.append
 
     def close(self) -> None:
-        """Writes raise from here on."""
-        self._write = self._refuse_write
+        super().close()
         self._append = self._refuse_append
 
     def _fetched(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool) -> Iterator[tuple[int, Any]]:
@@ -222,7 +196,7 @@ class WindowStoreImpl:
         alive = segments.between(from_ms, to_ms)
         if self._type.time_ordered:
             return iter([(segments.prefix(alive.start), segments.prefix(alive.stop))] if alive else [])
-        return ((segments.prefix(each) + low, segments.prefix(each + 1)) for each in _directed(alive, reverse))
+        return ((segments.prefix(each) + low, segments.prefix(each + 1)) for each in directed(alive, reverse))
 
     def _stored(self, key: Any, value: Any) -> tuple[Any, int]:
         timestamp = self._context_timestamp()
@@ -236,11 +210,6 @@ class WindowStoreImpl:
             return self.from_stored(stored)
         return ValueAndTimestamp(self.from_stored(stored), timestamp)
 
-    def _key(self, key: Any) -> bytes:
-        if key is None:
-            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
-        return self.key_bytes(key)
-
     def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
         """As in Kafka Streams, records without a value and those that come too late are numbered and logged too; those
         without a value move no stream time."""
@@ -252,9 +221,6 @@ class WindowStoreImpl:
 
     def _refuse_append(self, key: bytes, entry: Entry) -> None:
         self._refuse_write(key, *entry)
-
-    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
-        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
 
 
 @dataclass(frozen=True)
@@ -321,7 +287,3 @@ class JoinWindowType(WindowType):
 
     def format(self, value_serde: AnySerde) -> EntryFormat:
         return HeadersLoggedFormat(value_serde)
-
-
-def _directed(segments: range, reverse: bool) -> range:
-    return segments[::-1] if reverse else segments

@@ -1,0 +1,79 @@
+"""The part that the facades of all store types have in common: a name, serdes, and writes that end with the task.
+
+Made with the task, on the polling thread; called on the processing thread that holds the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamsapp.errors import StateStoreError
+from streamsapp.state.entries import storing
+from streamsapp.state.segments import Segments
+from streamsapp.state.store_type import Layers, StoreParts
+
+
+class Facade:
+    """A store that can be written to while its task is open."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        self._name = parts.name
+        self._layers: Layers = parts.layers
+        self._write: Callable[[bytes, Any, int], None] = parts.layers.write
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def open(self) -> None:
+        """Takes writes again, from callers that ask for the function anew."""
+        self._write = self._layers.write
+
+    def close(self) -> None:
+        """Makes writes raise from here on; reads raise as soon as the layers lose their engine."""
+        self._write = self._refuse_write
+
+    def _refuse_write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        raise StateStoreError(f"state store {self._name!r} is closed; stores may be used only while their task is open")
+
+
+class SerdeFacade(Facade):
+    """A store that users call with keys and values, and operators with the bytes of keys and values as stored."""
+
+    def __init__(self, parts: StoreParts) -> None:
+        super().__init__(parts)
+        self._context_timestamp = parts.context_timestamp
+        self._deserialize_key: Callable[[bytes], Any] = parts.key_serde.deserialize
+        #: Fast protocol: the bytes of a key.
+        self.key_bytes: Callable[[Any], bytes] = parts.key_serde.serialize
+        #: ``(key, value)``, the value not being ``None``; raises ``ValueError`` for a value that could not be written.
+        self.to_stored: Callable[[Any, Any], Any] = storing(parts.name, parts.value_serde, parts.format)
+        self.from_stored: Callable[[Any], Any] = parts.format.from_stored
+
+    def _key(self, key: Any) -> bytes:
+        if key is None:
+            raise StateStoreError(f"null key for state store {self._name!r}; filter records without a key first")
+        return self.key_bytes(key)
+
+
+class SegmentedFacade(SerdeFacade):
+    """A store whose entries expire by segments: windows by their start, sessions by their end."""
+
+    def __init__(self, parts: StoreParts, segments: Segments) -> None:
+        super().__init__(parts)
+        self._segments = segments
+
+    @property
+    def stream_time(self) -> int:
+        """The latest time of all entries that were ever written, in milliseconds; -1 if none was."""
+        return self._segments.stream_time
+
+    def expired_at(self, stream_time: int) -> int:
+        """The earliest time that is still kept once an entry of ``stream_time`` was written."""
+        return self._segments.expired_at(stream_time)
+
+
+def directed(segments: range, reverse: bool) -> range:
+    """The segments in the order in which they are read."""
+    return segments[::-1] if reverse else segments
