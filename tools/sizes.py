@@ -48,7 +48,6 @@ LARGE_CLASSES = {
     # On the way of every record: what a record needs is looked up once and bound here.
     "StreamTask": (5, 20),
     "RecordQueue": (9, 15),
-    "SessionAggregate": (8, 5),
     "TaskStores": (8, 13),
     "_Fetch": (8, 10),
 }

@@ -17,6 +17,7 @@ from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.aggregate import Aggregate
 from streamsapp.dsl.operators.session_aggregate import SessionAggregate
 from streamsapp.dsl.operators.table_views import SessionView, StoredView, WindowedView
+from streamsapp.dsl.operators.windowed import Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.session_windowed import session_key_serde
 from streamsapp.dsl.stores import TableStore, session_store, table_store, window_store
@@ -160,7 +161,10 @@ class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
         name, materialized = table_options("aggregate", options, named, materialized)
         cogroup, windows, emit = self._cogroup, self._windows, EmitStrategy.WINDOW_UPDATE
         store = window_store(cogroup.names, _AGGREGATE, materialized, cogroup.key_serde, None, windows, emit)
-        make = partial(time_aggregate, windows, emit, initializer)
+
+        def make(aggregator: _Aggregator) -> MakeStored:
+            return time_aggregate(windows, emit, Aggregation(initializer, aggregator))
+
         key_serde = time_key_serde(store, windows)
         return cogroup.table(name, store, make, WindowedView, key_serde, windows.grace_ms)
 
@@ -189,7 +193,7 @@ class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
         store = session_store(cogroup.names, _AGGREGATE, materialized, cogroup.key_serde, None, windows, emit)
 
         def make(aggregator: _Aggregator) -> MakeStored:
-            return partial(SessionAggregate, windows, emit, initializer, aggregator, merger)
+            return partial(SessionAggregate, windows, emit, Aggregation(initializer, aggregator, merger))
 
         open_ms = windows.gap_ms + windows.grace_ms
         return cogroup.table(name, store, make, SessionView, session_key_serde(store), open_ms)

@@ -6,51 +6,27 @@ its key, a range read of the sessions it may belong to, and a write for each of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.emit_final import EmitFinal, later
 from streamsapp.dsl.operators.output import Update
-from streamsapp.dsl.operators.window_aggregate import EXPIRED_WINDOW, NULL_KEY
-from streamsapp.dsl.windows import EmitStrategy, SessionWindows
+from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
+from streamsapp.dsl.windows import SessionWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.session import SessionStoreImpl
 
 
-class SessionAggregate(StoredTableOperator):
+class SessionAggregate(WindowedAggregate[SessionWindows]):
     """Folds a record into the one session that comes of all those it is near to."""
 
-    def __init__(
-        self,
-        windows: SessionWindows,
-        emit: EmitStrategy,
-        initializer: Callable[[], Any],
-        fold: Callable[[Any, Any, Any], Any],
-        merger: Callable[[Any, Any, Any], Any],
-        store_name: str,
-        emit_at_commit: bool,
-        send_old_values: bool,
-    ) -> None:
-        super().__init__(store_name, emit_at_commit, send_old_values)
-        self._windows = windows
-        self._emit = emit
-        self._initializer = initializer
-        self._fold = fold
-        self._merger = merger
-
-    def bind_to_store(self, context: NodeContext, store: SessionStoreImpl, update: Update) -> Push:
-        if self._emit is EmitStrategy.WINDOW_UPDATE:
-            return self._add(context, store, update)
-        windows = self._windows
+    def _closes_after(self) -> tuple[int, int]:
         # A session is in its store under its end, which still belongs to it.
-        final = EmitFinal(context, store, 1, windows.gap_ms + windows.grace_ms)
-        return final.before(self._add(context, store, later))
+        return 1, self._windows.gap_ms + self._windows.grace_ms
 
     def _add(self, context: NodeContext, store: SessionStoreImpl, update: Update) -> Push:
-        initializer, fold, merger = self._initializer, self._fold, self._merger
+        initializer, fold, merger = self._aggregation
+        assert merger is not None
         key_bytes_of, scan, write = store.key_bytes, store.scan, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped

@@ -9,14 +9,13 @@ tells whether anything lies in the window beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE, StoredTableOperator
-from streamsapp.dsl.operators.emit_final import EmitFinal, later
+from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
 from streamsapp.dsl.operators.output import Update
-from streamsapp.dsl.operators.window_aggregate import EXPIRED_WINDOW
-from streamsapp.dsl.windows import EmitStrategy, SlidingWindows
+from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, WindowedAggregate
+from streamsapp.dsl.windows import SlidingWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import Windowed
@@ -32,34 +31,17 @@ class _Touched(NamedTuple):
     folds: bool = True
 
 
-class SlidingAggregate(StoredTableOperator):
+class SlidingAggregate(WindowedAggregate[SlidingWindows]):
     """Folds a record into the windows around it, and makes those that it gives rise to."""
 
-    def __init__(
-        self,
-        windows: SlidingWindows,
-        emit: EmitStrategy,
-        initializer: Callable[[], Any],
-        fold: Callable[[Any, Any, Any], Any],
-        store_name: str,
-        emit_at_commit: bool,
-        send_old_values: bool,
-    ) -> None:
-        super().__init__(store_name, emit_at_commit, send_old_values)
-        self._windows = windows
-        self._emit = emit
-        self._initializer = initializer
-        self._fold = fold
+    takes_null_values = False
 
-    def bind_to_store(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        if self._emit is EmitStrategy.WINDOW_UPDATE:
-            return self._add(context, store, update)
+    def _closes_after(self) -> tuple[int, int]:
         # The end of a window belongs to it.
-        final = EmitFinal(context, store, self._windows.difference_ms + 1, self._windows.grace_ms)
-        return final.before(self._add(context, store, later), takes_null=False)
+        return self._windows.difference_ms + 1, self._windows.grace_ms
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        initializer, fold, difference = self._initializer, self._fold, self._windows.difference_ms
+        (initializer, fold, _), difference = self._aggregation, self._windows.difference_ms
         key_bytes_of, scan, write = store.key_bytes, store.scan, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms

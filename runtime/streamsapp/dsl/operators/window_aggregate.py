@@ -7,49 +7,25 @@ counts, as in Kafka Streams.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.emit_final import EmitFinal, later
 from streamsapp.dsl.operators.output import Update
-from streamsapp.dsl.windows import EmitStrategy, TimeWindows, UnlimitedWindows
+from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
+from streamsapp.dsl.windows import TimeWindows, UnlimitedWindows
 from streamsapp.processor.operator import NodeContext, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.window import WindowStoreImpl
 
-NULL_KEY = "null key"
-EXPIRED_WINDOW = "its window has closed"
 
-
-class WindowAggregate(StoredTableOperator):
+class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
     """Folds the values of a key and window into an aggregate that starts from the initializer's."""
 
-    def __init__(
-        self,
-        windows: TimeWindows | UnlimitedWindows,
-        emit: EmitStrategy,
-        initializer: Callable[[], Any],
-        fold: Callable[[Any, Any, Any], Any],
-        store_name: str,
-        emit_at_commit: bool,
-        send_old_values: bool,
-    ) -> None:
-        super().__init__(store_name, emit_at_commit, send_old_values)
-        self._windows = windows
-        self._emit = emit
-        self._initializer = initializer
-        self._fold = fold
-
-    def bind_to_store(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        if self._emit is EmitStrategy.WINDOW_UPDATE:
-            return self._add(context, store, update)
-        final = EmitFinal(context, store, self._windows.size_ms, self._windows.grace_ms)
-        return final.before(self._add(context, store, later))
+    def _closes_after(self) -> tuple[int, int]:
+        return self._windows.size_ms, self._windows.grace_ms
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
-        initializer, fold, windows = self._initializer, self._fold, self._windows
+        (initializer, fold, _), windows = self._aggregation, self._windows
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped

@@ -1,0 +1,66 @@
+"""The part that the aggregations by time window, sliding window and session have in common.
+
+Made while a program is built, on the user's thread; bound on the polling thread when a task is created, and pushed on a
+processing thread.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from streamsapp.dsl.operators.aggregate import StoredTableOperator
+from streamsapp.dsl.operators.emit_final import EmitFinal, later
+from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.windows import EmitStrategy
+from streamsapp.processor.operator import NodeContext, Push
+
+W = TypeVar("W")
+
+NULL_KEY = "null key"
+EXPIRED_WINDOW = "its window has closed"
+
+
+class Aggregation(NamedTuple):
+    """The user's functions: ``initializer()``, ``fold(key, value, aggregate)``, and for sessions that come together
+    ``merger(key, aggregate, other)``."""
+
+    initializer: Callable[[], Any]
+    fold: Callable[[Any, Any, Any], Any]
+    merger: Callable[[Any, Any, Any], Any] | None = None
+
+
+class WindowedAggregate(StoredTableOperator, Generic[W]):
+    """Folds the values of a key and window into an aggregate that starts from the initializer's."""
+
+    #: Whether a record without value changes windows, and closes earlier ones.
+    takes_null_values = True
+
+    def __init__(
+        self,
+        windows: W,
+        emit: EmitStrategy,
+        aggregation: Aggregation,
+        store_name: str,
+        emit_at_commit: bool,
+        send_old_values: bool,
+    ) -> None:
+        super().__init__(store_name, emit_at_commit, send_old_values)
+        self._windows = windows
+        self._emit = emit
+        self._aggregation = aggregation
+
+    def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
+        if self._emit is EmitStrategy.WINDOW_UPDATE:
+            return self._add(context, store, update)
+        final = EmitFinal(context, store, *self._closes_after())
+        return final.before(self._add(context, store, later), takes_null=self.takes_null_values)
+
+    @abstractmethod
+    def _add(self, context: NodeContext, store: Any, update: Update) -> Push:
+        """The function that adds a record to its windows, and calls ``update`` for each of them."""
+
+    @abstractmethod
+    def _closes_after(self) -> tuple[int, int]:
+        """The size and the grace after which a window is closed, counted from its time in the store, in ms."""

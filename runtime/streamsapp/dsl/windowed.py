@@ -1,0 +1,133 @@
+"""The part that ``TimeWindowedKStream`` and ``SessionWindowedKStream`` have in common: counts and reductions.
+
+User code calls this while it builds a program, on its own thread; functions given here run on processing threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+from streamsapp.dsl.arity import require_arity
+from streamsapp.dsl.grouping import Grouping
+from streamsapp.dsl.ktable import KTable
+from streamsapp.dsl.operators.table_views import SessionView, WindowedView
+from streamsapp.dsl.operators.windowed import Aggregation
+from streamsapp.dsl.options import Materialized, Named, table_options
+from streamsapp.dsl.stores import TableStore
+from streamsapp.dsl.tables import AggregatedTable, MakeStored
+from streamsapp.dsl.windows import EmitStrategy
+from streamsapp.errors import TopologyError
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import Serdes
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.topology.java_names import JavaNames
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+
+AGGREGATE = "KSTREAM-AGGREGATE-"
+_REDUCE = "KSTREAM-REDUCE-"
+
+
+class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
+    """Records grouped by key and window, to be aggregated into a table with windowed keys."""
+
+    _view: ClassVar[type[WindowedView | SessionView]]
+
+    def __init__(self, grouping: Grouping, windows: W, emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE) -> None:
+        self._grouping = grouping
+        self._names = grouping.names
+        self._windows = windows
+        self._emit = emit
+
+    def count(
+        self,
+        *options: Named | str | Materialized[K, int],
+        named: Named | str | None = None,
+        materialized: Materialized[K, int] | None = None,
+    ) -> KTable[Windowed[K], int]:
+        """Counts the records of each key and window.
+
+        Returns a table whose values are counts. Raises ``TopologyError`` for options that contradict each other.
+        """
+        name, materialized = table_options("count", options, named, materialized)
+        if materialized is not None and materialized.store_name is None and self._numbers_unnamed_counts:
+            self._names.store(AGGREGATE)  # Kafka Streams uses up one number more here
+        return self._table(AGGREGATE, name, materialized, Aggregation(lambda: 0, _add_one, _total), Serdes.long())
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V | None],
+        *options: Named | str | Materialized[K, V],
+        named: Named | str | None = None,
+        materialized: Materialized[K, V] | None = None,
+    ) -> KTable[Windowed[K], V]:
+        """Combines the values of each key and window with ``reducer(aggregate, value)``; the first is the first result.
+
+        A reducer that returns ``None`` deletes the aggregate. Raises ``TopologyError`` for a function that cannot be
+        called with two arguments.
+        """
+        require_arity("reduce", reducer, "aggregate", "value")
+        name, materialized = table_options("reduce", options, named, materialized)
+        fold = partial(_reduced, reducer)
+        aggregation = Aggregation(lambda: None, fold, partial(_merged, fold))
+        return self._table(_REDUCE, name, materialized, aggregation, self._grouping.value_serde)
+
+    def _table(
+        self,
+        prefix: str,
+        name: str | None,
+        materialized: Materialized[Any, Any] | None,
+        aggregation: Aggregation,
+        value_serde: AnySerde | None,
+    ) -> KTable[Windowed[K], Any]:
+        if self._grouping.combines:
+            raise TopologyError("windowed aggregations cannot combine before the repartition topic; use combine=False")
+        store = self._store(prefix, materialized, value_serde)
+        node = self._names.named(name, prefix)
+        table = AggregatedTable(store, self._operator(aggregation), self._view)
+        return self._grouping.table(node, store, table, self._result_serde(store), closes_after_ms=self._closes_after())
+
+    @property
+    def _numbers_unnamed_counts(self) -> bool:
+        """Whether a count with an unnamed store uses up one number more, as Kafka Streams' does."""
+        return True
+
+    @abstractmethod
+    def _store(
+        self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: AnySerde | None
+    ) -> TableStore:
+        """The store of the aggregates."""
+
+    @abstractmethod
+    def _operator(self, aggregation: Aggregation) -> MakeStored:
+        """The function that makes the operator."""
+
+    @abstractmethod
+    def _result_serde(self, store: TableStore) -> AnySerde | None:
+        """The serde of the result's keys, as far as that of the store's keys is known."""
+
+    @abstractmethod
+    def _closes_after(self) -> int:
+        """The time in milliseconds that a result waits for after its window ended."""
+
+
+def _add_one(key: Any, value: Any, count: int) -> int:
+    return count + 1
+
+
+def _total(key: Any, one: int, other: int) -> int:
+    return one + other
+
+
+def _reduced(reducer: Callable[[Any, Any], Any], key: Any, value: Any, aggregate: Any) -> Any:
+    """Combines, beginning with the first value."""
+    return value if aggregate is None else reducer(aggregate, value)
+
+
+def _merged(fold: Callable[[Any, Any, Any], Any], key: Any, one: Any, other: Any) -> Any:
+    return fold(key, other, one)
