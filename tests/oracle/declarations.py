@@ -140,7 +140,7 @@ class Declarer:
         if kept is not None:
             # An option that changes nothing stands for a Materialized without any.
             options |= {"emit": "update"} | _options(kept, _STORE)
-            options |= _options(kept, {"name": "store", "retention": "retentionMs"})
+            options |= _options(kept, {"name": "store", "retention": "retentionMs", "versioned": "versionedMs"})
         return options
 
     def _on_store(self, step: Step) -> Step:
@@ -213,7 +213,11 @@ class Declarer:
 
     def _on_join(self, step: Step) -> Step:
         joiner = self._function("JOINERS_WITH_KEY" if step.get("args") == 3 else "JOINERS", step["fn"])
-        options = {"with": step["with"], "joiner": joiner, **_options(step.get("joined", {}), _PLAIN)}
+        options = {
+            "with": step["with"],
+            "joiner": joiner,
+            **_options(step.get("joined", {}), {**_PLAIN, "grace": "graceMs"}),
+        }
         if "selector" in step:
             options["keySelector"] = self._function("KEY_SELECTORS", step["selector"])
         if step["of"] in self._tables:

@@ -23,6 +23,7 @@ from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier
 from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from streamsapp.state.store_type import StoreType
+from streamsapp.state.versioned import VersionedType
 
 #: Of nodes, stores and topics; names of stores become parts of topics' names.
 Name: TypeAlias = Annotated[
@@ -38,7 +39,9 @@ OffsetReset: TypeAlias = Annotated[
     Meta(pattern=r"^(earliest|latest|none|by_duration:.+)\Z", description="earliest, latest, none or by_duration:PT1H"),
 ]
 EngineName: TypeAlias = Literal["rocksdb", "memory"]
-StoreTypeName: TypeAlias = Literal["keyValue", "timestampedKeyValue", "window", "timestampedWindow", "session"]
+StoreTypeName: TypeAlias = Literal[
+    "keyValue", "timestampedKeyValue", "window", "timestampedWindow", "session", "versioned"
+]
 #: Milliseconds.
 Duration: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
@@ -98,9 +101,14 @@ def _store_type(name: str, type: str, engine: str, retention_ms: int | None, win
         if retention_ms is not None or window_size_ms is not None:
             raise TopologyError(f"store {name}: a {type} store keeps every key; leave retentionMs and windowSizeMs out")
         return _KEY_VALUES[type]
-    if retention_ms is None or (window_size_ms is None) != (type == "session"):
-        needed = "retentionMs, and no windowSizeMs" if type == "session" else "retentionMs and windowSizeMs"
+    has_windows = type in ("window", "timestampedWindow")
+    if retention_ms is None or (window_size_ms is not None) != has_windows:
+        needed = "retentionMs and windowSizeMs" if has_windows else "retentionMs, and no windowSizeMs"
         raise TopologyError(f"store {name}: a {type} store needs {needed}")
+    if type == "versioned":
+        if engine == "memory":
+            raise TopologyError(f"store {name}: a versioned store is kept in RocksDB; leave engine out")
+        return VersionedType(retention_ms)
     if window_size_ms is None:
         return Stores.session_store_builder(SessionStoreSupplier(name, Engine(engine), retention_ms)).type
     supplier = WindowStoreSupplier(name, Engine(engine), retention_ms, window_size_ms)
@@ -184,7 +192,12 @@ _KEPT = {
     "emit": Literal["update", "commit"],
     "log_config": dict[str, str],
 }
-MATERIALIZED = Group("materialized", Materialized, _KEPT, renamed={"store": "store_name", "engine": "store"})
+MATERIALIZED = Group(
+    "materialized",
+    Materialized,
+    {**_KEPT, "versioned_ms": Duration},
+    renamed={"store": "store_name", "engine": "store", "versioned_ms": "versioned"},
+)
 MATERIALIZED_WINDOWS = Group(
     "materialized",
     Materialized,
@@ -210,7 +223,7 @@ SUPPRESSED = Group(
         "name": Name,
     },
 )
-JOINED = Group("joined", Joined, {**_SERDES, "name": Name})
+JOINED = Group("joined", Joined, {**_SERDES, "name": Name, "grace_ms": Duration}, renamed={"grace_ms": "grace"})
 PRINTED = Group("printed", Printed, {"label": str, "mapper": reference(MAPPER), "path": str, "name": Name})
 STORE = Group(
     "store",

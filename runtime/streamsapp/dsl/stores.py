@@ -41,6 +41,12 @@ class TableStore:
         return self.queryable or self.emit_at_commit
 
     @property
+    def history_ms(self) -> int | None:
+        """How long it keeps the values that keys had; ``None`` if it keeps the last one only."""
+        kind = self.builder.type
+        return kind.history_retention_ms if isinstance(kind, VersionedType) else None
+
+    @property
     def key_serde(self) -> AnySerde | None:
         return self.builder.key_serde
 

@@ -6,17 +6,22 @@ Called by ``KStream`` on the thread that builds the program.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.handle import Place
 from streamsapp.dsl.joins import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
-from streamsapp.dsl.operators.stream_table_join import JoinWithTable
+from streamsapp.dsl.operators.stream_table_join import JoinAfterGrace, JoinWithTable
 from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.options import Joined, Named, name_of
 from streamsapp.dsl.tables import TableSupplier
 from streamsapp.errors import TopologyError
+from streamsapp.processor.api import Duration, duration_ms
+from streamsapp.processor.operator import Operator
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.grace_buffer import GraceType
 
 JoinType: TypeAlias = Literal["join", "left_join"]
 
@@ -24,18 +29,29 @@ JoinType: TypeAlias = Literal["join", "left_join"]
 class _JoinNode(ProcessorGraphNode):
     """Joins a stream with a table, which is no parent of it."""
 
-    def __init__(
-        self,
-        name: str,
-        join: JoinType,
-        make_view: Callable[[], TableView],
-        selector: Callable[[Any, Any], Any] | None,
-        joiner: Callable[..., Any],
-        stores: tuple[str, ...],
-    ) -> None:
-        with_key, left = takes_key(join, joiner, "value", "row"), join == "left_join"
-        super().__init__(name, lambda: JoinWithTable(make_view(), selector, joiner, with_key, left), stores)
-        self.takes_null_keys = left
+    def __init__(self, name: str, joining: _Joining, stores: tuple[str, ...]) -> None:
+        super().__init__(name, joining, stores)
+        self.takes_null_keys = joining.left
+
+
+@dataclass(frozen=True)
+class _Joining:
+    """Makes the operators of a join, and brings the buffer of one that has a grace."""
+
+    view: Callable[[], TableView]
+    joiner: Callable[..., Any]
+    with_key: bool
+    left: bool
+    selector: Callable[[Any, Any], Any] | None = None
+    buffer: StoreBuilder | None = None
+
+    def __call__(self) -> Operator:
+        if self.buffer is None:
+            return JoinWithTable(self.view(), self.selector, self.joiner, self.with_key, self.left)
+        return JoinAfterGrace(self.view(), self.joiner, self.with_key, self.left, self.buffer.name)
+
+    def stores(self) -> tuple[StoreBuilder, ...]:
+        return () if self.buffer is None else (self.buffer,)
 
 
 def join_with_table(
@@ -49,17 +65,18 @@ def join_with_table(
     """Of a stream and a table with the same keys."""
     require(join, joined, Joined, "Joined(key_serde, value_serde)")
     options = joined or Joined[Any, Any, Any]()
-    if options.grace is not None:
-        raise TopologyError(
-            f"{join}: Joined(grace=...) is not there yet (KIP-923); leave it out. A versioned table is joined as of "
-            "each record's timestamp without it, as far as the table has been read by then"
-        )
     if table_place.graph is not side.place.graph:
         raise TopologyError(f"{join}: the table comes from another StreamsBuilder; build both with one")
     place = side.repartitioned(options.name, options.key_serde, options.value_serde)
     names = place.graph.names
     name = names.named(options.name, "KSTREAM-LEFTJOIN-" if join == "left_join" else "KSTREAM-JOIN-")
-    node = _JoinNode(name, join, table.view, None, joiner, table.view().store_names)
+    buffer = None
+    if options.grace is not None:
+        serdes = options.key_serde or place.key_serde, options.value_serde or place.value_serde
+        buffer = StoreBuilder(f"{name}-Buffer", _grace(join, options.grace, table), Engine.ROCKSDB, *serdes)
+    with_key = takes_key(join, joiner, "value", "row")
+    joining = _Joining(table.view, joiner, with_key, join == "left_join", buffer=buffer)
+    node = _JoinNode(name, joining, table.view().store_names)
     place.graph.copartition(node, table_place.node)
     return place.then(node, options.key_serde or place.key_serde, None, key_changed=False)
 
@@ -76,5 +93,25 @@ def join_with_global_table(
     require_arity(f"{join}'s key_selector", key_selector, "key", "value")
     place = side.place
     name = place.graph.names.named(name_of(named), "KSTREAM-LEFTJOIN-")
-    node = _JoinNode(name, join, lambda: StoredView(store_name), key_selector, joiner, ())
+    with_key = takes_key(join, joiner, "value", "row")
+    joining = _Joining(lambda: StoredView(store_name), joiner, with_key, join == "left_join", key_selector)
+    node = _JoinNode(name, joining, ())
     return place.then(node, place.key_serde, None, key_changed=place.key_changed)
+
+
+def _grace(join: JoinType, grace: Duration, table: TableSupplier) -> GraceType:
+    """Refuses what the table cannot answer: it has to know what it had when the grace is over."""
+    grace_ms, history_ms = duration_ms(grace), table.history_ms
+    if grace_ms < 0:
+        raise TopologyError(f"{join}: Joined(grace={grace_ms} ms): a grace is not negative")
+    if history_ms is None:
+        raise TopologyError(
+            f"{join}: Joined(grace={grace_ms} ms) needs a table that keeps versions; give it "
+            "Materialized(store_name, versioned=...), or leave grace out"
+        )
+    if grace_ms > history_ms:
+        raise TopologyError(
+            f"{join}: Joined(grace={grace_ms} ms) is longer than the table keeps versions, {history_ms} ms; raise "
+            "versioned of its Materialized, or shorten the grace"
+        )
+    return GraceType(grace_ms)

@@ -18,7 +18,6 @@ from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSour
 from streamsapp.dsl.stores import TableStore
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import StoreBuilder
-from streamsapp.state.versioned import VersionedType
 
 #: ``(store_name, emit_at_commit, send_old_values)``: makes the operator of a table with a store.
 MakeStored: TypeAlias = Callable[[str, bool, bool], Operator]
@@ -56,6 +55,11 @@ class TableSupplier(ABC):
         """A new view of the table's rows. Asked for while the program is built, it makes sure that there is a store to
         look into."""
 
+    @property
+    def history_ms(self) -> int | None:
+        """How long what :meth:`view` looks into keeps the values that keys had; ``None`` if it keeps no versions."""
+        return None
+
 
 class TableSource(TableSupplier):
     """A table read from a topic or made from a stream. It has a store when one is wanted, or needed below."""
@@ -67,7 +71,7 @@ class TableSource(TableSupplier):
     def __call__(self) -> Operator:
         if not self._stored:
             return UnstoredTableSource()
-        make = VersionedTableSource if isinstance(self._store.builder.type, VersionedType) else StoredTableSource
+        make = VersionedTableSource if self._store.history_ms is not None else StoredTableSource
         return make(self._store.name, self._store.emit_at_commit, self.send_old_values)
 
     def stores(self) -> tuple[StoreBuilder, ...]:
@@ -83,6 +87,10 @@ class TableSource(TableSupplier):
     def view(self) -> TableView:
         self._stored = True
         return StoredView(self._store.name)
+
+    @property
+    def history_ms(self) -> int | None:
+        return self._store.history_ms
 
 
 class AggregatedTable(TableSupplier):
@@ -160,6 +168,10 @@ class DerivedTable(TableSupplier):
 
     def view(self) -> TableView:
         return self._view(self._parent.view()) if self._store is None else StoredView(self._store.name)
+
+    @property
+    def history_ms(self) -> int | None:
+        return self._parent.history_ms if self._store is None else self._store.history_ms
 
 
 class FilteredTable(DerivedTable):

@@ -46,7 +46,7 @@ def test_faults_of_structure_are_told_at_once() -> None:
         "graph.processors[0].parents: is required",
         (
             "graph.stores[0].type: expected 'keyValue' or 'session' or 'timestampedKeyValue' or 'timestampedWindow' "
-            "or 'window', got 'windows'"
+            "or 'versioned' or 'window', got 'windows'"
         ),
         "graph.stores[0].engine: expected 'memory' or 'rocksdb', got 3",
         "graph.sink: unknown field; did you mean 'sinks'?",

@@ -122,6 +122,16 @@ _SUM = {"op": "aggregate", "init": "zero", "fn": "sum", **_KEPT}
             ]
             for op in ("join", "left_join")
         ),
+        [
+            {
+                "op": "table",
+                "id": "t",
+                "topic": "rows",
+                "consumed": _SERDES,
+                "materialized": {"name": "st", "versioned": 50},
+            },
+            {"op": "join", "id": "o", "of": "s", "with": "t", "fn": "total", "joined": {"grace": 20, **_SERDES}},
+        ],
         *(
             [
                 {"op": "table", "id": "t", "topic": "rows", "consumed": _SERDES},

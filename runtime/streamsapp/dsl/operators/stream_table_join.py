@@ -1,7 +1,7 @@
 """Joins each record of a stream with the row that a table has for it then, or had at its time if it is versioned.
 
-Bound on the polling thread when a task is created; pushed on a processing thread. A record costs one look-up. The
-stream's time and headers go on with the result.
+Bound on the polling thread when a task is created; pushed on a processing thread. A record costs one look-up, and with
+a grace one write and one deletion of the buffer. The stream's time and headers go on with the result.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
+from streamsapp.state.buffered import Buffered
+from streamsapp.state.grace_buffer import GraceBuffer
 
 NULL_JOIN_KEY_OR_VALUE = "null join key or value"
 
@@ -59,3 +61,45 @@ class JoinWithTable(Operator):
 
     def close(self) -> None:
         self._view.close()
+
+
+class JoinAfterGrace(JoinWithTable):
+    """Joins a record when stream time has passed it by the grace, with what the versioned table then knows of the
+    record's time; one that comes later still is joined at once (KIP-923)."""
+
+    def __init__(self, view: TableView, joiner: Callable[..., Any], with_key: bool, left: bool, buffer: str) -> None:
+        super().__init__(view, None, joiner, with_key, left)
+        self._buffer = buffer
+
+    def bind(self, context: NodeContext) -> Push:
+        join, on_error = super().bind(context), context.on_error
+        buffer: GraceBuffer = context.store(self._buffer)
+        add, take_due = buffer.add, buffer.take_due
+
+        def join_later(physical: bytes, waiting: Buffered) -> None:
+            """As part of the record that it came with."""
+            outer, context.record = context.record, waiting.record
+            try:
+                key, value = buffer.record(physical, waiting)
+            except Exception as error:
+                on_error(error, physical, waiting.new, waiting.timestamp, waiting.headers)
+            else:
+                join(key, value, waiting.timestamp, waiting.headers)
+            context.record = outer
+
+        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+            waits = False
+            if key is not None and value is not None:  # else there is nothing to wait for
+                try:
+                    waits = add(key, value, timestamp, headers, context.record)
+                except Exception as error:
+                    on_error(error, key, value, timestamp, headers)
+                    return
+            if not waits:
+                join(key, value, timestamp, headers)
+                return
+            while due := take_due():
+                for physical, waiting in due:
+                    join_later(physical, waiting)
+
+        return push

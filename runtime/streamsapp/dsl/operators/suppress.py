@@ -13,11 +13,9 @@ from streamsapp.dsl.operators.table_views import Get, TableView
 from streamsapp.dsl.suppressed import BufferConfig
 from streamsapp.errors import BufferFullError
 from streamsapp.processor.operator import NodeContext, Operator, Push
-from streamsapp.record import Headers, InputRecord, RawRecord
-from streamsapp.state.suppression import Buffered, SuppressionBuffer
-
-#: Topic, partition and offset of an update that came with no record.
-_NOWHERE: tuple[str | None, int, int] = (None, -1, -1)
+from streamsapp.record import Headers
+from streamsapp.state.buffered import Buffered, origin
+from streamsapp.state.suppression import SuppressionBuffer
 
 
 class Suppress(Operator):
@@ -44,10 +42,8 @@ class Suppress(Operator):
                 stream_time = timestamp
             try:
                 new, old = (None if value is None else serialize(value) for value in change)
-                record = context.record
-                topic, partition, offset = _NOWHERE if record is None else _place(record)
                 time = key.end_ms if final else timestamp
-                update = Buffered(time, old, old, new, timestamp, topic, partition, offset, headers)
+                update = Buffered(time, old, old, new, timestamp, *origin(context.record), headers)
                 buffer.put(serialize_key(key), update)
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)
@@ -72,7 +68,7 @@ class Suppress(Operator):
         def emit_first() -> None:
             key_bytes, update = buffer.first()
             if update.new is not None or not final:
-                outer, context.record = context.record, _origin(update)
+                outer, context.record = context.record, update.record
                 try:
                     key = deserialize_key(key_bytes)
                     change = tuple(None if each is None else deserialize(each) for each in (update.new, update.old))
@@ -124,16 +120,6 @@ class SuppressedView(TableView):
 
     def close(self) -> None:
         self._parent.close()
-
-
-def _place(record: InputRecord) -> tuple[str | None, int, int]:
-    return record.topic(), record.partition(), record.offset()
-
-
-def _origin(update: Buffered) -> RawRecord | None:
-    if update.topic is None:
-        return None
-    return RawRecord(update.topic, update.partition, update.offset, None, None, update.timestamp, update.headers)
 
 
 def _full(buffer: SuppressionBuffer, config: BufferConfig) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.output import Update
-from streamsapp.dsl.operators.table_views import ComputedView, Get, GetAsOf, TableView
+from streamsapp.dsl.operators.table_views import ComputedView, Get, TableView
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
@@ -239,9 +239,6 @@ class TransformedView(ComputedView):
     def bind(self, context: NodeContext) -> Get:
         self._transformer.init(context.processor_context)
         return super().bind(context)
-
-    def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
-        return None
 
     def close(self) -> None:
         self._transformer.close()
