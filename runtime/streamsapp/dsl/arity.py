@@ -1,4 +1,4 @@
-"""What arguments a user's function takes, decided once while a program is built and never per record.
+"""Finds out which arguments a user's function takes. This is decided once while a program is built, never per record.
 
 Called on the user's thread.
 """
@@ -15,7 +15,8 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def require_arity(operation: str, function: Callable[..., Any], *arguments: str) -> None:
-    """Refuse a function that cannot be called with these arguments; one that hides its signature is trusted."""
+    """Raises ``TopologyError`` for a function that cannot be called with these arguments; a function that hides its
+    signature is trusted."""
     _require_plain(operation, function)
     if not callable(function):
         raise TopologyError(f"{operation} needs a function of ({', '.join(arguments)}), not {function!r}")
@@ -30,9 +31,10 @@ def require_arity(operation: str, function: Callable[..., Any], *arguments: str)
 
 
 def takes_key(operation: str, function: Callable[..., Any], *values: str) -> bool:
-    """Whether a function of values wants the key first: it must be given one argument more than there are values.
+    """Says whether a function of values wants the key first: it does if it must be given one argument more than there
+    are values.
 
-    ``values`` names them; of a mapper there is one.
+    ``values`` holds the values' names for the error message; a mapper has one value.
     """
     values = values or ("value",)
     try:
@@ -51,7 +53,7 @@ def takes_key(operation: str, function: Callable[..., Any], *values: str) -> boo
 
 
 def require(operation: str, argument: object, kind: type, example: str) -> None:
-    """Refuse an option of another kind; ``None`` is one that was left out."""
+    """Raises ``TopologyError`` for an option of another class; ``None`` stands for an option that was left out."""
     if argument is not None and not isinstance(argument, kind):
         given = type(argument).__name__
         raise TopologyError(f"{operation} takes {kind.__name__} here, not {given}; write {example}")

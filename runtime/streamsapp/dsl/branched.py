@@ -1,4 +1,4 @@
-"""Splitting a stream: ``stream.split().branch(predicate, ...)...default_branch()``.
+"""Splits a stream into branches: ``stream.split().branch(predicate, ...)...default_branch()``.
 
 User code calls this while it builds a program, on its own thread; predicates run on processing threads.
 """
@@ -41,19 +41,19 @@ class BranchedKStream(Generic[K, V]):
     def branch(
         self, predicate: Callable[[K, V], Any], branched: Branched[K, V] | str | None = None
     ) -> BranchedKStream[K, V]:
-        """Adds a branch for the records that no earlier branch took and for which the predicate holds."""
+        """Adds a branch for the records that no earlier branch took and for which ``predicate(key, value)`` is true."""
         require_arity("branch", predicate, "key", "value")
         self._predicates.append(predicate)
         self._add(branched, len(self._predicates))
         return self
 
     def default_branch(self, branched: Branched[K, V] | str | None = None) -> dict[str, KStream[K, V]]:
-        """Adds a branch for all other records; returns the branches by name."""
+        """Adds a branch for all other records, and returns the branches' streams by name."""
         self._add(branched, 0)
         return self._streams
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Drops all other records; returns the branches by name."""
+        """Drops all other records, and returns the branches' streams by name."""
         return self._streams
 
     def _add(self, branched: Branched[K, V] | str | None, number: int) -> None:

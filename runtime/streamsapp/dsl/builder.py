@@ -1,4 +1,4 @@
-"""``StreamsBuilder``: where a program of the DSL begins, and where it becomes a ``Topology``.
+"""``StreamsBuilder``: a program of the DSL begins with it, and becomes a ``Topology`` through it.
 
 User code calls this on its own thread, before the runtime starts.
 """
@@ -40,7 +40,10 @@ V = TypeVar("V")
 
 
 class StreamsBuilder(JavaNames):
-    """Builds a program of streams and tables."""
+    """Builds a program of streams and tables (KIP-28, and Kafka Streams' ``StreamsBuilder``).
+
+    All methods raise ``TopologyError`` for names that Kafka refuses or that are taken, and for options of a wrong type.
+    """
 
     def __init__(self) -> None:
         self._graph = LogicalGraph()
@@ -49,7 +52,8 @@ class StreamsBuilder(JavaNames):
     def stream(
         self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None
     ) -> KStream[K, V]:
-        """Reads a topic, several topics, or every topic whose whole name matches a pattern, as a stream."""
+        """Reads a topic, several topics, or every topic whose whole name matches a compiled pattern, and returns the
+        records as a ``KStream``."""
         require("stream", consumed, Consumed, "Consumed(key_serde, value_serde)")
         options: Consumed[K, V] = consumed or Consumed()
         name = self._names.named(options.name, "KSTREAM-SOURCE-")
@@ -63,7 +67,8 @@ class StreamsBuilder(JavaNames):
         consumed: Consumed[K, V] | Materialized[K, V] | None = None,
         materialized: Materialized[K, V] | None = None,
     ) -> KTable[K, V]:
-        """Reads a topic as a table: its records are updates of rows."""
+        """Reads a topic as a ``KTable``: each record is an update of the row with its key, and a record without a value
+        deletes it."""
         options, wanted = _table_options(consumed, materialized)
         store = table_store(self._names, f"{topic}-", wanted, None, None, may_be_versioned=True)
         source, name = self._table_names(options)
@@ -78,7 +83,8 @@ class StreamsBuilder(JavaNames):
         consumed: Consumed[K, V] | Materialized[K, V] | None = None,
         materialized: Materialized[K, V] | None = None,
     ) -> GlobalKTable[K, V]:
-        """Reads a whole topic as a table on every instance. It always has a store, which the topic itself restores."""
+        """Reads all partitions of a topic as a table on every instance (KIP-99). The table always has a store, which is
+        restored from the topic itself."""
         options, wanted = _table_options(consumed, materialized)
         store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
@@ -87,7 +93,7 @@ class StreamsBuilder(JavaNames):
         return GlobalKTable(store)
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
-        """Adds a store for processors to use by name."""
+        """Adds a store that processors use by its name; ``KStream.process`` and ``transform_values`` connect to it."""
         check_store_builder("add_state_store", store)
         self._graph.add(StoreNode(store))
         return self
@@ -99,7 +105,8 @@ class StreamsBuilder(JavaNames):
         consumed: Consumed[Any, Any],
         supplier: Callable[[], Processor],
     ) -> StreamsBuilder:
-        """Adds a store that every instance fills from all of a topic, through the supplier's processor.
+        """Adds a store that every instance fills from all partitions of a topic, through the processor that
+        ``supplier`` makes (KIP-233).
 
         The processor sees every record, those that restore the store included; every other processor can read it.
         """
@@ -110,16 +117,18 @@ class StreamsBuilder(JavaNames):
         return self
 
     def _table_names(self, consumed: Consumed[Any, Any]) -> tuple[str, str]:
-        """Of the source and of the node that keeps what it reads."""
+        """The names of the source and of the node that keeps what the source reads."""
         source = self._names.named(consumed.name, "KSTREAM-SOURCE-", suffix="-source")
         return source, self._names.named(consumed.name, "KTABLE-SOURCE-")
 
     def build(self, *, optimize: bool = False) -> Topology:
-        """The topology of everything that was built so far.
+        """Returns the topology of everything that was built so far.
 
-        ``optimize`` lets tables use their source topics as changelogs, puts one repartition topic where several would
-        follow the same change of key, and keeps a stream once that is joined with itself. It changes the names of
-        topics: decide before the first deployment.
+        With ``optimize`` tables use their source topics as changelogs, one repartition topic takes the place of several
+        that follow the same change of key, and a stream that is joined with itself is kept once
+        (``topology.optimization``). The option changes the names of topics, so decide before the first deployment.
+
+        Raises ``TopologyError`` for a program that cannot run, with the line that added the node at fault.
         """
         merge_duplicate_sources(self._graph)
         reuse_table_source_topics(self._graph, optimize)
@@ -135,7 +144,8 @@ class StreamsBuilder(JavaNames):
 def _table_options(
     consumed: Consumed[K, V] | Materialized[K, V] | None, materialized: Materialized[K, V] | None
 ) -> tuple[Consumed[K, V], Materialized[K, V]]:
-    """Either may be left out; the serdes of either serve both, those of ``consumed`` first."""
+    """Sorts the two options of ``table`` by their class: either may be left out. The serdes of one serve where the
+    other has none, those of ``consumed`` first."""
     if isinstance(consumed, Materialized):
         consumed, materialized = None, consumed
     require("table", consumed, Consumed, "Consumed(key_serde, value_serde)")

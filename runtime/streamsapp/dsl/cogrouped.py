@@ -47,7 +47,8 @@ _MERGE = "COGROUPKSTREAM-MERGE-"
 
 
 class Cogroup:
-    """Grouped streams, each with its aggregator. A stream that is given twice has the aggregator given last."""
+    """Holds grouped streams, each with its aggregator. A stream that is given twice has the aggregator that was given
+    last."""
 
     def __init__(self, aggregators: dict[Grouping, _Aggregator]) -> None:
         self.aggregators = aggregators
@@ -57,7 +58,7 @@ class Cogroup:
         self.key_serde: AnySerde | None = first.key_serde
 
     def with_group(self, grouping: Grouping, aggregator: _Aggregator) -> Cogroup:
-        """The same with one stream more; ``TopologyError`` where it cannot belong to it."""
+        """Returns the same cogroup with one stream more; raises ``TopologyError`` for a stream of another builder."""
         if grouping.place.graph is not next(iter(self.aggregators)).place.graph:
             raise TopologyError("cogroup: the other stream comes from another StreamsBuilder; build both with one")
         return Cogroup({**self.aggregators, grouping: aggregator})
@@ -71,7 +72,7 @@ class Cogroup:
         key_serde: AnySerde | None,
         closes_after_ms: int | None = None,
     ) -> KTable[Any, Any]:
-        """The table that all of them write, each with an operator of its own."""
+        """Returns the table that all streams update, each through an operator of its own."""
         if store.emit_at_commit:
             raise TopologyError(
                 "cogroup: Materialized(emit='commit') is for tables with one operator; leave it out, or merge the "
@@ -96,13 +97,14 @@ class Cogroup:
 
 
 class CogroupedKStream(JavaNames, Generic[K, VR]):
-    """Grouped streams that are aggregated into one table. Records without key or value count in no group."""
+    """Grouped streams that are aggregated into one table (KIP-150). Records without key or value count in no group."""
 
     def __init__(self, cogroup: Cogroup) -> None:
         self._cogroup = cogroup
 
     def cogroup(self, grouped: Any, aggregator: Callable[[K, Any, VR], VR | None]) -> CogroupedKStream[K, VR]:
-        """The same with another ``KGroupedStream``, whose values ``aggregator(key, value, aggregate)`` folds."""
+        """Returns the same cogroup with another ``KGroupedStream``, whose values ``aggregator(key, value, aggregate)``
+        folds. Raises ``TopologyError`` for anything else than a grouped stream of the same builder."""
         require_arity("cogroup", aggregator, "key", "value", "aggregate")
         grouping = getattr(grouped, "grouping", None)
         if not isinstance(grouping, Grouping):
@@ -120,7 +122,8 @@ class CogroupedKStream(JavaNames, Generic[K, VR]):
     def windowed_by(
         self, windows: TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
     ) -> TimeWindowedCogroupedKStream[K, VR] | SessionWindowedCogroupedKStream[K, VR]:
-        """The same, to be aggregated per key and window. ``TopologyError`` for what is no window definition."""
+        """Returns the same streams, to be aggregated per key and window. Raises ``TopologyError`` for anything else
+        than a definition of windows."""
         require_windows(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedCogroupedKStream(self._cogroup, windows)
@@ -133,7 +136,8 @@ class CogroupedKStream(JavaNames, Generic[K, VR]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]:
-        """Folds the values of each key, each stream's with its own aggregator. ``None`` deletes the aggregate."""
+        """Folds the values of each key, those of each stream with its own aggregator, beginning with ``initializer()``.
+        An aggregator that returns ``None`` deletes the aggregate."""
         require_arity("aggregate's initializer", initializer)
         name, materialized = table_options("aggregate", options, named, materialized)
         cogroup = self._cogroup
@@ -155,8 +159,8 @@ class TimeWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[Windowed[K], VR]:
-        """Folds the values of each key and window, each stream's with its own aggregator. ``None`` deletes the
-        aggregate."""
+        """Folds the values of each key and window, those of each stream with its own aggregator, beginning with
+        ``initializer()``. An aggregator that returns ``None`` deletes the aggregate."""
         require_arity("aggregate's initializer", initializer)
         name, materialized = table_options("aggregate", options, named, materialized)
         cogroup, windows, emit = self._cogroup, self._windows, EmitStrategy.WINDOW_UPDATE
@@ -184,8 +188,9 @@ class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[Windowed[K], VR]:
-        """Folds the values of each key and session, each stream's with its own aggregator; ``merger(key, aggregate,
-        other)`` makes one aggregate of those of sessions that come together. ``None`` deletes the aggregate."""
+        """Folds the values of each key and session, those of each stream with its own aggregator. Where a record brings
+        sessions together, ``merger(key, aggregate, other)`` makes one aggregate of theirs. An aggregator that returns
+        ``None`` deletes the aggregate."""
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate's merger", merger, "key", "aggregate", "other")
         name, materialized = table_options("aggregate", options, named, materialized)
@@ -200,6 +205,6 @@ class SessionWindowedCogroupedKStream(JavaNames, Generic[K, VR]):
 
 
 def cogrouped(grouping: Grouping, aggregator: _Aggregator) -> CogroupedKStream[Any, Any]:
-    """A cogroup of one stream so far."""
+    """Returns a cogroup that has one stream so far."""
     require_arity("cogroup", aggregator, "key", "value", "aggregate")
     return CogroupedKStream(Cogroup({grouping: aggregator}))

@@ -44,7 +44,7 @@ _OUTPUT = "KTABLE-FK-JOIN-OUTPUT-"
 
 
 class _Names:
-    """Names of nodes, topics and the store, in the order in which Kafka Streams uses numbers up."""
+    """Takes the names of nodes, topics and the store in the order in which Kafka Streams uses numbers up."""
 
     def __init__(self, names: NameGenerator, name: str | None) -> None:
         def named(prefix: str, suffix: str) -> str:
@@ -68,7 +68,7 @@ class _Names:
 
 
 class _WithStore:
-    """Makes an operator of the subscriptions' store, which it brings along."""
+    """Makes an operator that uses the store of subscriptions, and adds that store to the topology."""
 
     def __init__(self, store: StoreBuilder, make: Callable[[], Operator]) -> None:
         self._store = store
@@ -82,7 +82,7 @@ class _WithStore:
 
 
 class _InternalSink(SinkGraphNode):
-    """Writes an internal topic, which there is because of it."""
+    """Writes an internal topic, and adds the topic to the topology."""
 
     def __init__(self, name: str, topic: str, produced: Produced[Any, Any]) -> None:
         super().__init__(name, topic, produced)
@@ -101,7 +101,8 @@ def _source(name: str, topic: str, key_serde: AnySerde, value_serde: AnySerde) -
 def join_tables(
     join: TableJoinType, left: TableSide, right: TableSide, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> TableSide:
-    """By foreign key where there are two functions, an extractor and a joiner; by the tables' own keys else."""
+    """Joins two tables: by foreign key if two functions are given, an extractor and a joiner; by the tables' own keys
+    otherwise."""
     functions = sum(map(callable, arguments)) + len(options.keys() & {"foreign_key_extractor", "joiner"})
     if functions > 1 and join != "outer_join":
         return join_by_foreign_key(join, left, right, *arguments, **options)
@@ -118,7 +119,7 @@ def join_by_foreign_key(
     table_joined: TableJoined[Any, Any] | None = None,
     materialized: Materialized[Any, Any] | None = None,
 ) -> TableSide:
-    """Of the rows of ``left`` and those of ``foreign`` that the extractor names."""
+    """Joins each row of ``left`` with the row of ``foreign`` that the extractor names."""
     for option in options:
         if isinstance(option, TableJoined) and table_joined is None:
             table_joined = option
@@ -137,7 +138,7 @@ def join_by_foreign_key(
 
 
 class _ForeignKeyJoin:
-    """One join in the making."""
+    """Builds one join."""
 
     def __init__(
         self, left: TableSide, foreign: TableSide, table_joined: TableJoined[Any, Any], *, left_join: bool
@@ -180,7 +181,7 @@ class _ForeignKeyJoin:
         return TableSide(Place(graph, result, names.result, store.key_serde, store.value_serde), table)
 
     def _subscriptions(self, extract: Callable[[Any, Any], Any]) -> GraphNode:
-        """The subscriptions where they arrive, among the tasks of the foreign table."""
+        """Adds the nodes that take subscriptions, in the tasks of the foreign table."""
         graph, names, wire, left_join = self._graph, self._names, self._wire, self._left_join
         send = ProcessorGraphNode(names.send, lambda: SendSubscriptions(wire, extract, left_join))
         graph.add(send, self._left.place.node)
@@ -194,7 +195,7 @@ class _ForeignKeyJoin:
         return source
 
     def _responses(self, subscriptions: GraphNode) -> GraphNode:
-        """The responses where they arrive, among the tasks of the left table."""
+        """Adds the nodes that take responses, in the tasks of the left table."""
         graph, names, wire, foreign_rows = self._graph, self._names, self._wire, self._foreign.table.view
         store = StoreBuilder(names.store, TIMESTAMPED_KEY_VALUE, key_serde=Serdes.bytes(), value_serde=Serdes.bytes())
         receive = ProcessorGraphNode(names.receive, _WithStore(store, lambda: ReceiveSubscriptions(wire, store.name)))
@@ -218,12 +219,12 @@ class _ForeignKeyJoin:
 
 
 def _by_key(partitioner: StreamPartitioner | None) -> StreamPartitioner | None:
-    """The user's partitioner, which is given no value: what travels is none of the user's."""
+    """Wraps the user's partitioner, which is given no value: the records that travel do not hold the user's values."""
     if partitioner is None:
         return None
     return lambda topic, key, value, partitions: partitioner(topic, key, None, partitions)
 
 
 def _to_asking_partition(topic: str, key: Any, response: SubscriptionResponse, partitions: int) -> int | None:
-    """Responses go where the subscription came from."""
+    """Sends a response to the partition that the subscription came from."""
     return response.partition

@@ -1,4 +1,4 @@
-"""``GlobalKTable``: a table of which every instance keeps all rows.
+"""``GlobalKTable``: a table whose rows are all on every instance.
 
 User code gets it from ``StreamsBuilder.global_table`` while it builds a program, on its own thread.
 """
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class GlobalKTable(Generic[K, V]):
-    """A topic as a table that is complete on every instance, whatever the partitions of the topic.
+    """A topic as a table that is complete on every instance, whatever the topic's partitions (KIP-99).
 
     Any processor reads it by the name of its store: ``context.get_state_store(table.queryable_store_name)``.
     """
@@ -24,5 +24,5 @@ class GlobalKTable(Generic[K, V]):
 
     @property
     def queryable_store_name(self) -> str:
-        """The name that ``Materialized`` gave, or a generated one."""
+        """The name of the table's store: the one that ``Materialized`` gave, or a generated one."""
         return self._store.name

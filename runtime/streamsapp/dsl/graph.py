@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class GraphNode(ABC):
-    """One call of the DSL; becomes one node of the topology, or several."""
+    """One call of the DSL, which becomes one node of the topology or several."""
 
     changes_key = False
     changes_value = False
@@ -64,18 +64,18 @@ class GraphNode(ABC):
 
     @abstractmethod
     def write(self, topology: Topology) -> None:
-        """Add what this node stands for; all parents have been written."""
+        """Adds the parts of the topology that this node stands for; all parents have been written."""
 
 
 class _Root(GraphNode):
-    """Parent of all sources."""
+    """The parent of all sources."""
 
     def write(self, topology: Topology) -> None:
-        """Stands for nothing."""
+        """Writes nothing: the root is no part of the topology."""
 
 
 class LogicalGraph:
-    """All nodes of one program, and the names given out so far."""
+    """Holds all nodes of one program, and the names given out so far."""
 
     def __init__(self) -> None:
         self.root: GraphNode = _Root("root")
@@ -99,7 +99,8 @@ class LogicalGraph:
         return list(self._nodes)
 
     def copartition(self, *nodes: GraphNode) -> None:
-        """What comes to these nodes is joined by key: all topics that it is read from need equally many partitions."""
+        """Notes that the records of these nodes are joined by key: all topics that they are read from need equally many
+        partitions."""
         self._copartitioned.append(nodes)
 
     def write(self, topology: Topology) -> None:
@@ -122,7 +123,7 @@ class LogicalGraph:
 
 
 def _write(node: GraphNode, topology: Topology) -> None:
-    """What is wrong with a node is told with the line that added it."""
+    """Writes a node; an error in it is told with the line of the user's program that added it."""
     topology.place = node.place
     try:
         node.write(topology)
@@ -133,12 +134,12 @@ def _write(node: GraphNode, topology: Topology) -> None:
 
 
 def _sources_of(node: GraphNode) -> tuple[str, ...]:
-    """The sources whose records come to a node."""
+    """Returns the sources whose records come to a node."""
     return node.sources or tuple(name for parent in node.parents for name in _sources_of(parent))
 
 
 def find_downstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
-    """The first match below ``start``."""
+    """Returns the first match below ``start``."""
     for child in start.children:
         found = child if matches(child) else find_downstream(child, matches)
         if found is not None:
@@ -147,7 +148,8 @@ def find_downstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> G
 
 
 def find_upstream(start: GraphNode, matches: Callable[[GraphNode], bool]) -> GraphNode | None:
-    """The first match among ``start`` and its ancestors, depth first in the order in which parents were added."""
+    """Returns the first match among ``start`` and its ancestors, depth first in the order in which parents were
+    added."""
     if matches(start):
         return start
     for parent in start.parents:

@@ -1,4 +1,4 @@
-"""A grouped stream in the making: its place, its serdes, and the repartition topic in front of its aggregations.
+"""Holds what all aggregations of one grouped stream share: its place, its serdes, and the repartition topic in front.
 
 Shared by ``KGroupedStream`` and its windowed forms; used on the thread that builds the program.
 """
@@ -21,7 +21,7 @@ from streamsapp.serdes.serdes import Serdes
 
 
 class Grouping:
-    """Where a grouped stream stands, and the topic that brings its records to the partition of their key."""
+    """The place of a grouped stream, and the topic that brings its records to the partition of their key."""
 
     def __init__(self, place: Place, grouped: Grouped[Any, Any]) -> None:
         self.place = place
@@ -34,7 +34,7 @@ class Grouping:
 
     @property
     def names(self) -> NameGenerator:
-        """The names of the program that the stream belongs to."""
+        """The name generator of the program that the stream belongs to."""
         return self.place.graph.names
 
     def table(
@@ -46,8 +46,8 @@ class Grouping:
         merge: Merge | None = None,
         closes_after_ms: int | None = None,
     ) -> KTable[Any, Any]:
-        """The aggregated table, behind a repartition topic where the key was changed. ``closes_after_ms`` says how long
-        after their end windows close."""
+        """Returns the aggregated table, behind a repartition topic if the key was changed. ``closes_after_ms`` is the
+        time in milliseconds after its end at which a window closes."""
         place = self.repartitioned(store.name, merge)
         node = ProcessorGraphNode(name, table)
         node.closes_after_ms = closes_after_ms
@@ -55,14 +55,15 @@ class Grouping:
         return KTable(place, table)
 
     def repartitioned(self, default_name: str, merge: Merge | None = None) -> Place:
-        """The place in which every record is in the partition of its key."""
+        """Returns a place in which every record is in the partition of its key."""
         if not self.place.key_changed:
             return self.place
         node = self._repartition_node(default_name, merge)
         return self.place.then(node, self.key_serde, self.value_serde, key_changed=False)
 
     def _repartition_node(self, default_name: str, merge: Merge | None) -> RepartitionNode:
-        """The topic in front of an aggregation. A topic that the user named serves all aggregations of this group."""
+        """Returns the topic in front of an aggregation. A topic that the user named serves all aggregations of this
+        group."""
         names = repartition_names(self.names, self._topic_name or default_name)
         if self._repartition is not None and self._topic_name is not None:
             if merge is not None:

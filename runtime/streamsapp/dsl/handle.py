@@ -1,4 +1,4 @@
-"""What a stream, a table and their grouped forms have in common: a place in the logical graph.
+"""``Place``: the place in the logical graph that a stream, a table and their grouped forms stand for.
 
 Made by the DSL while a program is built, on the user's thread. Immutable: every operator gives a new one.
 """
@@ -13,10 +13,10 @@ from streamsapp.serdes.api import AnySerde
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stream or table stands, and its serdes as far as they are known.
+    """The place of a stream or table in the logical graph, with its serdes as far as they are known.
 
-    A serde is ``None`` where a user's function decides what comes out. ``key_changed`` says that records may be in the
-    wrong partition for their key: what groups them needs a repartition topic.
+    A serde is ``None`` if a user's function decides which types come out. ``key_changed`` says that records may be in
+    the wrong partition for their key: an operator that groups them needs a repartition topic.
     """
 
     graph: LogicalGraph
@@ -30,10 +30,10 @@ class Place:
     def then(
         self, node: GraphNode, key_serde: AnySerde | None, value_serde: AnySerde | None, *, key_changed: bool
     ) -> Place:
-        """Append a node; returns the place behind it."""
+        """Appends a node, and returns the place behind it."""
         self.graph.add(node, self.node)
         return Place(self.graph, node, node.name, key_serde, value_serde, key_changed)
 
     def end(self, node: GraphNode) -> None:
-        """Append a node that nothing comes after."""
+        """Appends a node that no other node follows."""
         self.graph.add(node, self.node)

@@ -1,4 +1,4 @@
-"""What joins add to the logical graph: nodes, and what they need of the streams that they join.
+"""The nodes that joins add to the logical graph.
 
 Made by the DSL's operators, written by ``StreamsBuilder.build``, on the user's thread.
 """
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class StreamJoinNode(GraphNode):
-    """Joins two streams behind the nodes that keep their records: a node for each side and one that merges, or a
-    single one where a stream is joined with itself and the optimisation is on."""
+    """Joins two streams behind the nodes that keep their records. It writes one node for each side and one that merges,
+    or a single node if a stream is joined with itself and the optimisation is on."""
 
     def __init__(
         self,
@@ -29,7 +29,8 @@ class StreamJoinNode(GraphNode):
         *,
         takes_null_keys: bool,
     ) -> None:
-        """``windowed`` and ``sides`` (name and supplier) are left and right; ``itself`` joins a stream with itself."""
+        """Takes ``windowed`` and ``sides`` (name and supplier) as left and right; ``itself`` joins a stream with
+        itself."""
         super().__init__(name)
         self.windowed = windowed
         self._sides = sides

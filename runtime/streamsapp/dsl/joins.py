@@ -1,4 +1,4 @@
-"""What all joins of streams share: one side of a join, and the topic in front of it where one is needed.
+"""``JoinSide``: one side of a join of streams, and the topic in front of it if one is needed.
 
 Used on the thread that builds the program.
 """
@@ -19,9 +19,10 @@ class JoinSide:
         self._shared: RepartitionNode | None = None
 
     def repartitioned(self, name: str | None, key_serde: AnySerde | None, value_serde: AnySerde | None) -> Place:
-        """The place in which every record is in the partition of its key. Serdes that are not given are the stream's.
+        """Returns a place in which every record is in the partition of its key. Serdes that are not given are the
+        stream's.
 
-        ``name`` names the topic; it is used only where the key was changed.
+        ``name`` names the topic; it is used only if the key was changed.
         """
         place = self.place
         key_serde, value_serde = key_serde or place.key_serde, value_serde or place.value_serde

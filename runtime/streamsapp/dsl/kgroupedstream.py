@@ -36,7 +36,7 @@ _REDUCE = "KSTREAM-REDUCE-"
 
 
 class KGroupedStream(JavaNames, Generic[K, V]):
-    """Records grouped by key. Those without key or value count in no group."""
+    """A stream whose records are grouped by key. Records without key or value count in no group."""
 
     def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:
         self.grouping = Grouping(place, grouped)
@@ -48,7 +48,11 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, int] | None = None,
     ) -> KTable[K, int]:
-        """Counts the records of each key."""
+        """Counts the records of each key, and returns the table of counts.
+
+        ``named`` names the node, ``materialized`` the store. Raises ``TopologyError`` for options that contradict each
+        other.
+        """
         name, materialized = table_options("count", options, named, materialized)
         if materialized is not None and materialized.store_name is None:
             self._names.store(_AGGREGATE)  # Kafka Streams uses up one number more here
@@ -67,7 +71,8 @@ class KGroupedStream(JavaNames, Generic[K, V]):
     ) -> KTable[K, V]:
         """Combines the values of each key with ``reducer(aggregate, value)``, beginning with the first value.
 
-        ``None`` deletes the aggregate.
+        A reducer that returns ``None`` deletes the aggregate. Raises ``TopologyError`` for a function that cannot be
+        called with two arguments.
         """
         require_arity("reduce", reducer, "aggregate", "value")
         name, materialized = table_options("reduce", options, named, materialized)
@@ -84,9 +89,10 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]:
-        """Folds the values of each key with ``aggregator(key, value, aggregate)``, starting from ``initializer()``.
+        """Folds the values of each key with ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
 
-        ``None`` deletes the aggregate.
+        An aggregator that returns ``None`` deletes the aggregate. Raises ``TopologyError`` for functions with other
+        arguments.
         """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate", aggregator, "key", "value", "aggregate")
@@ -98,8 +104,8 @@ class KGroupedStream(JavaNames, Generic[K, V]):
         return self._aggregated(name, store, partial(Aggregate, initializer, aggregator))
 
     def cogroup(self, aggregator: Callable[[K, V, VR], VR | None]) -> CogroupedKStream[K, VR]:
-        """The same records, to be aggregated together with those of other grouped streams (KIP-150):
-        ``aggregator(key, value, aggregate)`` folds the values of this one."""
+        """Returns the same records, to be aggregated together with those of other grouped streams (KIP-150).
+        ``aggregator(key, value, aggregate)`` folds the values of this stream."""
         return cogrouped(self.grouping, aggregator)
 
     @overload
@@ -111,7 +117,8 @@ class KGroupedStream(JavaNames, Generic[K, V]):
     def windowed_by(
         self, windows: TimeWindows | SlidingWindows | SessionWindows | UnlimitedWindows
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
-        """The same records, to be aggregated per key and window. ``TopologyError`` for what is no window definition."""
+        """Returns the same records, to be aggregated per key and window. Raises ``TopologyError`` for anything else
+        than a definition of windows."""
         require_windows(windows)
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self.grouping, windows)

@@ -31,7 +31,8 @@ _AGGREGATE = "KTABLE-AGGREGATE-"
 
 
 class KGroupedTable(JavaNames, Generic[K, V]):
-    """Rows grouped by key. An update of a row is subtracted from its old group, then added to its new one."""
+    """A table whose rows are grouped by another key. An update of a row is subtracted from its old group, then added to
+    its new one."""
 
     def __init__(self, place: Place, grouped: Grouped[K, V]) -> None:
         if grouped.combine:
@@ -47,7 +48,7 @@ class KGroupedTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, int] | None = None,
     ) -> KTable[K, int]:
-        """Counts the rows of each group."""
+        """Counts the rows of each group, and returns the table of counts."""
         name, store = self._options("count", options, named, materialized, Serdes.long())
         make = partial(
             AggregateTable,
@@ -67,7 +68,7 @@ class KGroupedTable(JavaNames, Generic[K, V]):
     ) -> KTable[K, V]:
         """Combines the rows of each group with ``adder(aggregate, row)`` and ``subtractor(aggregate, row)``.
 
-        ``None`` deletes the group.
+        A function that returns ``None`` deletes the group. Raises ``TopologyError`` for functions with other arguments.
         """
         require_arity("reduce's adder", adder, "aggregate", "row")
         require_arity("reduce's subtractor", subtractor, "aggregate", "row")
@@ -89,9 +90,10 @@ class KGroupedTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]:
-        """Folds the rows of each group, starting from ``initializer()``.
+        """Folds the rows of each group, beginning with ``initializer()``.
 
-        ``adder`` and ``subtractor`` are given ``(key, row, aggregate)``; ``None`` deletes the group.
+        ``adder`` and ``subtractor`` are given ``(key, row, aggregate)``; one that returns ``None`` deletes the group.
+        Raises ``TopologyError`` for functions with other arguments.
         """
         require_arity("aggregate's initializer", initializer)
         require_arity("aggregate's adder", adder, "key", "row", "aggregate")

@@ -68,7 +68,11 @@ VO = TypeVar("VO")
 
 
 class KStream(JavaNames, Generic[K, V]):
-    """A stream of records."""
+    """A stream of records that are independent of each other.
+
+    Every operator returns a new stream and leaves this one as it is. All of them raise ``TopologyError`` for a function
+    that cannot be called with the arguments named here, and for names that Kafka refuses or that are taken.
+    """
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -78,21 +82,23 @@ class KStream(JavaNames, Generic[K, V]):
     # ---- records in, records out -------------------------------------------------------------------------------
 
     def filter(self, predicate: Callable[[K, V], Any], named: Named | str | None = None) -> KStream[K, V]:
-        """Keeps the records for which the predicate holds."""
+        """Keeps the records for which ``predicate(key, value)`` is true."""
         return self._filter("filter", predicate, named, negate=False)
 
     def filter_not(self, predicate: Callable[[K, V], Any], named: Named | str | None = None) -> KStream[K, V]:
-        """Drops the records for which the predicate holds."""
+        """Drops the records for which ``predicate(key, value)`` is true."""
         return self._filter("filter_not", predicate, named, negate=True)
 
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], named: Named | str | None = None) -> KStream[KR, VR]:
-        """Gives each record the key and value that the mapper returns as a pair."""
+        """Gives each record the key and value that ``mapper(key, value)`` returns as a pair. Grouping or joining the
+        result by key needs a repartition topic."""
         require_arity("map", mapper, "key", "value")
         name = self._names.named(name_of(named), "KSTREAM-MAP-")
         return KStream(self._then_changed_key(KeyChangingNode(name, lambda: Map(mapper))))
 
     def map_values(self, mapper: Callable[..., VR], named: Named | str | None = None) -> KStream[K, VR]:
-        """Gives each record the value that the mapper returns; the key stays, and with it the partition."""
+        """Gives each record the value that ``mapper(value)``, or ``mapper(key, value)``, returns. The key stays, and
+        with it the partition."""
         with_key = takes_key("map_values", mapper)
         name = self._names.named(name_of(named), "KSTREAM-MAPVALUES-")
         return self._then_changed_value(ValueChangingNode(name, lambda: MapValues(mapper, with_key)))
@@ -100,30 +106,33 @@ class KStream(JavaNames, Generic[K, V]):
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], named: Named | str | None = None
     ) -> KStream[KR, VR]:
-        """Turns each record into the records that the mapper returns as pairs of key and value."""
+        """Turns each record into the records that ``mapper(key, value)`` returns as an iterable of pairs of key and
+        value."""
         require_arity("flat_map", mapper, "key", "value")
         name = self._names.named(name_of(named), "KSTREAM-FLATMAP-")
         return KStream(self._then_changed_key(KeyChangingNode(name, lambda: FlatMap(mapper))))
 
     def flat_map_values(self, mapper: Callable[..., Iterable[VR]], named: Named | str | None = None) -> KStream[K, VR]:
-        """Turns each record into one record for each value that the mapper returns; the key stays."""
+        """Turns each record into one record for each value of the iterable that ``mapper(value)``, or
+        ``mapper(key, value)``, returns. The key stays."""
         with_key = takes_key("flat_map_values", mapper)
         name = self._names.named(name_of(named), "KSTREAM-FLATMAPVALUES-")
         return self._then_changed_value(ValueChangingNode(name, lambda: FlatMapValues(mapper, with_key)))
 
     def select_key(self, selector: Callable[[K, V], KR], named: Named | str | None = None) -> KStream[KR, V]:
-        """Gives each record another key."""
+        """Gives each record the key that ``selector(key, value)`` returns. Grouping or joining the result by key needs
+        a repartition topic."""
         node = self._select_key("select_key", selector, name_of(named))
         return KStream(self._place.then(node, None, self._place.value_serde, key_changed=True))
 
     def peek(self, action: Callable[[K, V], object], named: Named | str | None = None) -> KStream[K, V]:
-        """Shows each record to a function and hands it on."""
+        """Calls ``action(key, value)`` for each record and hands the record on."""
         require_arity("peek", action, "key", "value")
         name = self._names.named(name_of(named), "KSTREAM-PEEK-")
         return self._then_same_types(ProcessorGraphNode(name, lambda: Peek(action)))
 
     def merge(self, other: KStream[K, V], named: Named | str | None = None) -> KStream[K, V]:
-        """The records of both streams, in the order in which they are processed."""
+        """Merges this stream with another one: records of both go on in the order in which they are processed."""
         require("merge", other, KStream, "merge(other_stream)")
         mine, others = self._place, other._place
         if others.graph is not mine.graph:
@@ -134,19 +143,19 @@ class KStream(JavaNames, Generic[K, V]):
         return KStream(Place(mine.graph, node, node.name, key_changed=mine.key_changed or others.key_changed))
 
     def split(self, named: Named | str | None = None) -> BranchedKStream[K, V]:
-        """Begins to split the stream: ``split().branch(predicate, ...)...default_branch()``."""
+        """Begins to split the stream into branches: ``split().branch(predicate, ...)...default_branch()`` (KIP-418)."""
         return BranchedKStream(self._place, name_of(named), KStream)
 
     # ---- records out of the program ----------------------------------------------------------------------------
 
     def foreach(self, action: Callable[[K, V], object], named: Named | str | None = None) -> None:
-        """Gives each record to a function."""
+        """Calls ``action(key, value)`` for each record; nothing follows."""
         require_arity("foreach", action, "key", "value")
         name = self._names.named(name_of(named), "KSTREAM-FOREACH-")
         self._place.end(ProcessorGraphNode(name, lambda: ForEach(action)))
 
     def print(self, printed: Printed[K, V] | None = None) -> None:
-        """Writes each record as a line of text."""
+        """Writes each record as a line of text, on standard output or into a file."""
         require("print", printed, Printed, "Printed(label)")
         printed = printed or Printed()
         if printed.mapper is not None:
@@ -156,7 +165,8 @@ class KStream(JavaNames, Generic[K, V]):
         self._place.end(ProcessorGraphNode(name, lambda: Print(label, mapper, path)))
 
     def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
-        """Writes each record to a topic, or to the topic that ``(key, value, metadata)`` is mapped to."""
+        """Writes each record to a topic, or to the topic whose name ``extractor(key, value, metadata)`` returns
+        (KIP-303)."""
         require("to", produced, Produced, "Produced(key_serde, value_serde)")
         if callable(topic):
             require_arity("to", topic, "key", "value", "metadata")
@@ -173,7 +183,8 @@ class KStream(JavaNames, Generic[K, V]):
     # ---- through a topic, a processor, a table -----------------------------------------------------------------
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
-        """Sends the stream through an internal topic, partitioned by its key; records without a key are dropped."""
+        """Sends the stream through an internal topic, partitioned by its key (KIP-221). Records without a key are
+        dropped."""
         require("repartition", repartitioned, Repartitioned, "Repartitioned(key_serde, value_serde)")
         options = repartitioned or Repartitioned[K, V]()
         base = options.name or self._names.processor("KSTREAM-REPARTITION-")
@@ -193,7 +204,7 @@ class KStream(JavaNames, Generic[K, V]):
         *state_stores: str | Named,
         named: Named | str | None = None,
     ) -> KStream[Any, Any]:
-        """Runs a user's processor, with access to the named state stores."""
+        """Runs the processor that ``supplier`` makes for each task, with access to the named state stores (KIP-820)."""
         name, stores = self._processor_options("process", state_stores, named, "KSTREAM-PROCESSOR-")
         return KStream(self._place.then(ProcessorGraphNode(name, supplier, stores), None, None, key_changed=True))
 
@@ -203,9 +214,11 @@ class KStream(JavaNames, Generic[K, V]):
         *state_stores: str | Named,
         named: Named | str | None = None,
     ) -> KStream[K, Any]:
-        """Runs a user's processor that forwards records under the keys they came with, so that groups stay together.
+        """Runs a processor that forwards records under the keys they came with, so that no record leaves its partition
+        (KIP-820).
 
-        What groups by the key later relies on it and uses no repartition topic.
+        An operator that groups by the key afterwards relies on it and uses no repartition topic. The key is not
+        checked: a processor that forwards another one leaves records in the wrong partition.
         """
         name, stores = self._processor_options("process_values", state_stores, named, "KSTREAM-PROCESSVALUES-")
         return self._then_changed_value(ProcessorGraphNode(name, supplier, stores))
@@ -216,7 +229,8 @@ class KStream(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, V] | None = None,
     ) -> KTable[K, V]:
-        """Reads the stream as updates of a table: the last value of each key."""
+        """Reads the stream as updates of a table: the last value of each key is its row, a record without a value
+        deletes it (KIP-523)."""
         wanted_name, materialized = table_options("to_table", options, named, materialized)
         place = self._place
         name = self._names.named(wanted_name, "KSTREAM-TOTABLE-")
@@ -258,16 +272,17 @@ class KStream(JavaNames, Generic[K, V]):
     ) -> KStream[K, VR]: ...
 
     def join(self, other: Any, *arguments: Any, **options: Any) -> KStream[K, Any]:
-        """Joins each record with the row that a table has for its key, or a global table for the key that
-        ``key_selector(key, value)`` gives; or with every record of another stream that has its key and is near in time.
+        """Joins each record with a row of a table, or with records of another stream.
 
-        Two records of streams have one result if their timestamps are as near as ``windows`` say. It is made when the
-        second of them is processed, and has the higher of both timestamps.
+        The row is the one that a table has for the record's key, or a global table for the key that
+        ``key_selector(key, value)`` returns. Records of another stream join if they have the same key and their
+        timestamps are as near as ``windows`` say; each pair has one result. It is made when the second of them is
+        processed, and has the higher of both timestamps.
 
-        ``joiner`` is given ``(value, row)``, or ``(key, value, row)`` where it must be given three arguments. Records
-        without value, without key to look up, and those for which there is no row have no result.
+        ``joiner`` is given ``(value, row)``, or ``(key, value, row)`` if it must be given three arguments. Records
+        without a value, without a key to look up, and those for which there is no row have no result.
 
-        Raises ``TopologyError`` for what cannot be joined.
+        Raises ``TopologyError`` for anything that cannot be joined.
         """
         return self._join("join", other, arguments, options)
 
@@ -295,10 +310,10 @@ class KStream(JavaNames, Generic[K, V]):
     ) -> KStream[K, VR]: ...
 
     def left_join(self, other: Any, *arguments: Any, **options: Any) -> KStream[K, Any]:
-        """Joins as :meth:`join` does; where there is no row, or no key to look up (KIP-962), the row is ``None``.
+        """Joins as :meth:`join` does. Where there is no row, or no key to look up (KIP-962), the row is ``None``.
 
-        A record that finds none of another stream has its result once stream time has passed its window and grace,
-        with a later record, and at most once in 1,000 ms of wall-clock time.
+        A record that finds none of another stream has its result once stream time has passed its window and grace. The
+        result is sent with a later record, and the store is looked through at most once in 1,000 ms of wall-clock time.
         """
         return self._join("left_join", other, arguments, options)
 
@@ -309,7 +324,8 @@ class KStream(JavaNames, Generic[K, V]):
         windows: JoinWindows,
         stream_joined: StreamJoined[K, V, VO] | None = None,
     ) -> KStream[K, VR]:
-        """Joins two streams as :meth:`left_join` does, with results for records of either that find none."""
+        """Joins two streams as :meth:`left_join` does; records of either stream that find no other have a result.
+        Raises ``TopologyError`` for anything else than another stream."""
         if not isinstance(other, KStream):
             raise TopologyError(f"outer_join: a stream is joined with a KStream, not {type(other).__name__}")
         kind = JOIN_KINDS["outer_join"]
@@ -324,8 +340,8 @@ class KStream(JavaNames, Generic[K, V]):
     ) -> KStream[K, VR]:
         """Joins each record of either stream with records of the other one that are older (KIP-28, ``joinPrior``).
 
-        Unlike with :meth:`join`, a record that comes late finds no later ones, nor do records of one time find each
-        other. Kafka Streams has no such operator any more; names are those of a join.
+        Unlike with :meth:`join`, a record that comes late finds no later ones, and records of the same time do not find
+        each other. Kafka Streams no longer has this operator; the names are those of a join.
         """
         if not isinstance(other, KStream):
             raise TopologyError(f"join_prior: a stream is joined with a KStream, not {type(other).__name__}")
@@ -335,12 +351,13 @@ class KStream(JavaNames, Generic[K, V]):
     # ---- groups ------------------------------------------------------------------------------------------------
 
     def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
-        """Groups the records by their key."""
+        """Groups the records by their key. A repartition topic is used only if the key was changed before."""
         require("group_by_key", grouped, Grouped, "Grouped(key_serde, value_serde)")
         return KGroupedStream(self._place, grouped or Grouped())
 
     def group_by(self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None) -> KGroupedStream[KR, V]:
-        """Groups the records by the key that the selector returns; they travel through a repartition topic."""
+        """Groups the records by the key that ``selector(key, value)`` returns; the records travel through a repartition
+        topic."""
         require("group_by", grouped, Grouped, "Grouped(key_serde, value_serde)")
         options = grouped or Grouped[KR, V]()
         node = self._select_key("group_by", selector, options.name)
@@ -373,7 +390,7 @@ class KStream(JavaNames, Generic[K, V]):
     def _processor_options(
         self, operation: str, state_stores: tuple[str | Named, ...], named: Named | str | None, prefix: str
     ) -> tuple[str, tuple[str, ...]]:
-        """The node's name and its stores. As in Kafka Streams, a name that is given here uses up no number."""
+        """Returns the node's name and its stores. As in Kafka Streams, a name that is given here uses up no number."""
         stores = tuple(option for option in state_stores if isinstance(option, str))
         names = [option for option in state_stores if isinstance(option, Named)]
         wanted = name_of(named or (names.pop() if names else None))

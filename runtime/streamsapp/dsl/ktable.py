@@ -1,4 +1,4 @@
-"""``KTable``: a table, that is a stream of updates of rows, and the operators on it.
+"""``KTable``: a table, which is a stream of updates of rows, and the operators on it.
 
 User code calls this while it builds a program, on its own thread; functions given here run on processing threads.
 """
@@ -46,7 +46,12 @@ VO = TypeVar("VO")
 
 
 class KTable(JavaNames, Generic[K, V]):
-    """A table: the last value of each key; an update without a value deletes the row."""
+    """A table: each key has a row, which is its last value. An update without a value deletes the row.
+
+    Every operator returns a new table and leaves this one as it is. A derived table has a store only if one is asked
+    for with ``materialized`` or needed below. All operators raise ``TopologyError`` for a function that cannot be
+    called with the arguments named here, and for names that Kafka refuses or that are taken.
+    """
 
     def __init__(self, place: Place, table: TableSupplier) -> None:
         self._place = place
@@ -60,7 +65,8 @@ class KTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, V] | None = None,
     ) -> KTable[K, V]:
-        """The rows for which the predicate holds; a row that ceases to match is deleted downstream."""
+        """Returns the rows for which ``predicate(key, value)`` is true; a row that ceases to match is deleted
+        downstream."""
         return self._filter("filter", predicate, *table_options("filter", options, named, materialized))
 
     def filter_not(
@@ -70,7 +76,7 @@ class KTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, V] | None = None,
     ) -> KTable[K, V]:
-        """The rows for which the predicate does not hold."""
+        """Returns the rows for which ``predicate(key, value)`` is false."""
         return self._filter("filter_not", predicate, *table_options("filter_not", options, named, materialized))
 
     def map_values(
@@ -80,7 +86,7 @@ class KTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]:
-        """Each row with the value that ``mapper(value)``, or ``mapper(key, value)``, returns."""
+        """Returns each row with the value that ``mapper(value)``, or ``mapper(key, value)``, returns."""
         with_key = takes_key("map_values", mapper)
         name, materialized = table_options("map_values", options, named, materialized)
         store = self._store("KTABLE-MAPVALUES-", materialized, None)
@@ -107,7 +113,8 @@ class KTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, Any] | None = None,
     ) -> KTable[K, Any]:
-        """Each row with the value that a transformer returns, one made per task.
+        """Returns each row with the value that a transformer returns; ``supplier`` makes one transformer per task
+        (KIP-292).
 
         Positional strings name the state stores that the transformer uses.
         """
@@ -131,9 +138,9 @@ class KTable(JavaNames, Generic[K, V]):
         return self._derived(ProcessorGraphNode(name, table, stores), table, store, serde)
 
     def suppress(self, suppressed: Suppressed) -> KTable[K, V]:
-        """Holds updates back: until their window closes, or for a time and as far as the buffer has room (KIP-328).
+        """Holds updates back until their window closes, or for a time and as far as the buffer has room (KIP-328).
 
-        ``TopologyError`` where windows are to close and there is no windowed aggregation above.
+        Raises ``TopologyError`` if updates are to wait for windows and there is no windowed aggregation above.
         """
         table = SuppressedTable(self._place, self._table, suppressed)
         return self._derived(table.node, table, None, self._place.value_serde)
@@ -160,11 +167,12 @@ class KTable(JavaNames, Generic[K, V]):
     ) -> KTable[K, VR]: ...
 
     def join(self, other: Any, *arguments: Any, **options: Any) -> KTable[K, Any]:
-        """The rows that both tables have, with the value that ``joiner(row, other_row)`` returns.
+        """Returns a table of the keys that both tables have, with the value that ``joiner(row, other_row)`` returns.
 
-        With a ``foreign_key_extractor``, of ``(value)`` or ``(key, value)``, each row is joined with the row of the
-        other table that the extractor names, through two internal topics (KIP-213). The join is updated when either
-        table is; a result has the later timestamp of both rows. Raises ``TopologyError`` for what cannot be joined.
+        With a ``foreign_key_extractor``, which is given ``(value)`` or ``(key, value)``, each row is joined with the
+        row of the other table that the extractor names, through two internal topics (KIP-213). The join is updated when
+        either table is; a result has the later timestamp of both rows. Raises ``TopologyError`` for anything that
+        cannot be joined.
         """
         return self._join("join", other, arguments, options)
 
@@ -190,7 +198,8 @@ class KTable(JavaNames, Generic[K, V]):
     ) -> KTable[K, VR]: ...
 
     def left_join(self, other: Any, *arguments: Any, **options: Any) -> KTable[K, Any]:
-        """The rows of this table, joined as by :meth:`join`; where the other has none, the joiner gets ``None``."""
+        """Returns the rows of this table, joined as by :meth:`join`; if the other table has no row, the joiner is given
+        ``None``."""
         return self._join("left_join", other, arguments, options)
 
     def outer_join(
@@ -201,13 +210,15 @@ class KTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]:
-        """The rows of both tables; where one has none, the joiner is given ``None`` for it."""
+        """Returns the rows of both tables, joined as by :meth:`join`; if one table has no row, the joiner is given
+        ``None`` for it."""
         return self._join("outer_join", other, (joiner, *options), {"named": named, "materialized": materialized})
 
     def to_stream(
         self, mapper: Callable[[K, V], KR] | Named | str | None = None, named: Named | str | None = None
     ) -> KStream[Any, V]:
-        """The updates of the table as a stream; with a mapper, under the keys that it returns."""
+        """Returns the updates of the table as a stream; with a mapper, under the keys that ``mapper(key, value)``
+        returns."""
         from streamsapp.dsl.kstream import KStream  # a stream makes tables, a table makes streams
 
         if isinstance(mapper, (Named, str)):
@@ -220,9 +231,10 @@ class KTable(JavaNames, Generic[K, V]):
     def group_by(
         self, selector: Callable[[K, V], tuple[KR, VR] | None], grouped: Grouped[KR, VR] | None = None
     ) -> KGroupedTable[KR, VR]:
-        """Groups the rows: the selector returns the group and the value of a row there, as a pair.
+        """Groups the rows: ``selector(key, value)`` returns the group and the value of the row there, as a pair.
 
-        A row whose pair, group or value is ``None`` belongs to no group.
+        A row belongs to no group if the pair, the group or the value is ``None``. Updates travel through a repartition
+        topic.
         """
         from streamsapp.dsl.kgroupedtable import KGroupedTable  # a table is grouped, and grouped it makes tables
 
@@ -270,7 +282,7 @@ class KTable(JavaNames, Generic[K, V]):
         return self._derived(ProcessorGraphNode(name, table), table, store, self._place.value_serde)
 
     def _store(self, prefix: str, materialized: Materialized[Any, Any] | None, value_serde: Any) -> TableStore | None:
-        """The store that was asked for. Asking uses up a number, even where the table then needs no store."""
+        """Returns the store that was asked for. Asking uses up a number, even if the table then needs no store."""
         if materialized is None:
             return None
         return table_store(self._names, prefix, materialized, self._place.key_serde, value_serde)

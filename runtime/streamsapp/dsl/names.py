@@ -1,4 +1,4 @@
-"""Names of nodes and stores: one counter per builder, consumed exactly as Kafka Streams consumes it.
+"""Names nodes and stores: one counter per builder, consumed exactly as Kafka Streams consumes it.
 
 The number in a generated name depends on everything built before it, and so do the names of changelog and repartition
 topics. A number is therefore used up for an operator even where the user named it: naming one node must not rename the
@@ -21,7 +21,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def validate_name(name: str) -> None:
-    """Names become parts of topic names; refuse what Kafka refuses."""
+    """Raises ``TopologyError`` for a name that Kafka refuses, for names become parts of topic names."""
     if not _LEGAL.fullmatch(name) or name in (".", ".."):
         raise TopologyError(f"the name {name!r} is illegal; use ASCII letters, digits, '.', '_' and '-'")
     if len(name) > _MAX_LENGTH:
@@ -35,17 +35,17 @@ class NameGenerator:
         self._index = 0
 
     def processor(self, prefix: str) -> str:
-        """``PREFIX0000000007``."""
+        """Returns the next name of a processor node, such as ``PREFIX0000000007``."""
         name = f"{prefix}{self._index:010d}"
         self._index += 1
         return name
 
     def store(self, prefix: str) -> str:
-        """``PREFIXSTATE-STORE-0000000007``."""
+        """Returns the next name of a store, such as ``PREFIXSTATE-STORE-0000000007``."""
         return self.processor(f"{prefix}STATE-STORE-")
 
     def named(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """The user's name with the suffix, else a generated one; a number is used up either way."""
+        """Returns the user's name with the suffix, or else a generated one; a number is used up either way."""
         generated = self.processor(prefix)
         if name is None:
             return generated
@@ -56,7 +56,7 @@ class NameGenerator:
 
 @dataclass(frozen=True)
 class RepartitionNames:
-    """Names of the nodes and of the topic that one repartition consists of."""
+    """The names of the nodes and of the topic that one repartition consists of."""
 
     topic: str
     sink: str
@@ -65,7 +65,8 @@ class RepartitionNames:
 
 
 def repartition_names(names: NameGenerator, base: str) -> RepartitionNames:
-    """Derived from a name the user gave (or a store's), generated where that one was generated itself."""
+    """Derives the names from one that the user gave, or from a store's; generates them if that name was generated
+    itself."""
     topic = base if base.endswith(REPARTITION_SUFFIX) else base + REPARTITION_SUFFIX
     generated = RepartitionNames(
         topic,

@@ -1,4 +1,4 @@
-"""The kinds of nodes of the logical graph, and what each writes into the topology.
+"""The kinds of nodes of the logical graph, each with the parts that it writes into the topology.
 
 Made by the DSL's operators, written by ``StreamsBuilder.build``, on the user's thread.
 """
@@ -63,7 +63,7 @@ class ProcessorGraphNode(GraphNode):
 
 
 class KeyChangingNode(ProcessorGraphNode):
-    """Gives records another key: what groups them afterwards needs a repartition topic."""
+    """Gives records another key: an operator that groups them afterwards needs a repartition topic."""
 
     changes_key = True
 

@@ -1,4 +1,5 @@
-"""Rewrites of the logical graph before it is written: duplicate sources always, the rest when asked for.
+"""Rewrites the logical graph before it is written: it always merges duplicate sources, and does the rest when asked
+for.
 
 Called by ``StreamsBuilder.build``, on the user's thread.
 """
@@ -15,7 +16,7 @@ from streamsapp.errors import TopologyError
 
 
 def merge_duplicate_sources(graph: LogicalGraph) -> None:
-    """Streams of the same topics, or of the same pattern, share one source: a topic is read once."""
+    """Makes streams of the same topics, or of the same pattern, share one source, so that a topic is read once."""
     by_subscription: dict[object, StreamSourceNode] = {}
     for node in graph.root.children:
         if not isinstance(node, StreamSourceNode):
@@ -55,7 +56,7 @@ def _merge_source(graph: LogicalGraph, first: StreamSourceNode, other: StreamSou
 
 
 def join_over_one_store(graph: LogicalGraph) -> None:
-    """A stream that is joined with itself keeps its records once."""
+    """Makes a stream that is joined with itself keep its records once."""
     for join in graph.nodes:
         if isinstance(join, StreamJoinNode) and len(join.parents) == 1:
             join.one_store = True
@@ -63,14 +64,14 @@ def join_over_one_store(graph: LogicalGraph) -> None:
 
 
 def reuse_table_source_topics(graph: LogicalGraph, enabled: bool) -> None:
-    """A table's source topic holds what its changelog would: no changelog topic is needed."""
+    """Makes a table's source topic its changelog, for it holds the same records."""
     for node in graph.nodes:
         if isinstance(node, TableSourceNode):
             node.reuse_source_topic = enabled
 
 
 def merge_repartition_topics(graph: LogicalGraph) -> None:
-    """Repartition nodes below the same change of key become one, right below it."""
+    """Makes one node of the repartition nodes below the same change of key, right below it."""
     for key_changer, nodes in _repartitions_by_key_changer(graph).items():
         if nodes:
             _move_up(graph, key_changer, nodes)
@@ -88,7 +89,8 @@ def _repartitions_by_key_changer(graph: LogicalGraph) -> dict[GraphNode, list[Re
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """The change of key this repartition stems from, unless values change in between: it could not move above."""
+    """Returns the change of key that this repartition stems from; none if values change in between, for then it could
+    not move above."""
     changer = find_upstream(node, lambda n: n.changes_key)
     either = find_upstream(node, lambda n: n.changes_key or n.changes_value)
     return changer if changer is either else None
@@ -97,7 +99,7 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
 def _move_to_merges(
     nodes: list[GraphNode], by_key_changer: dict[GraphNode, list[RepartitionNode]]
 ) -> dict[GraphNode, list[RepartitionNode]]:
-    """Below a merge of streams whose keys changed, the merge is where the repartition belongs."""
+    """Moves a repartition below a merge of streams whose keys changed up to the merge."""
     moved: dict[GraphNode, list[RepartitionNode]] = {}
     replaced: set[GraphNode] = set()
     for merge in nodes:
@@ -138,7 +140,7 @@ def _move_up(graph: LogicalGraph, key_changer: GraphNode, nodes: list[Repartitio
 
 
 def _bypass(node: GraphNode) -> None:
-    """Take a node out; its children go to its parents."""
+    """Takes a node out; its children go to its parents."""
     for child in node.children:
         node.remove_child(child)
         for parent in node.parents:

@@ -1,4 +1,4 @@
-"""Options of the DSL's operators: names, serdes, materialisation. Plain immutable data.
+"""The options of the DSL's operators: names, serdes, materialisation. They are plain immutable data.
 
 Built by user code; read once while a program is built, on the user's thread.
 """
@@ -35,7 +35,7 @@ class Named:
 
 
 class _Option:
-    """Checks what all options have in common when one is made."""
+    """Checks the fields that all options have in common."""
 
     def __post_init__(self) -> None:
         for field_name in ("key_serde", "value_serde", "other_value_serde"):
@@ -50,7 +50,12 @@ class _Option:
 
 @dataclass(frozen=True)
 class Consumed(_Option, Generic[K, V]):
-    """How topics are read. ``offset_reset`` is ``"earliest"``, ``"latest"`` or ``None`` for the configured one."""
+    """Says how topics are read.
+
+    Serdes that are not given are the configured default ones. ``timestamp_extractor(record, partition_time)`` returns
+    milliseconds since 1970. ``name`` names the source node. ``offset_reset`` is ``"earliest"``, ``"latest"`` or
+    ``None`` for the configured one. Raises ``TopologyError`` for a serde that is none and a name that Kafka refuses.
+    """
 
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
@@ -61,7 +66,11 @@ class Consumed(_Option, Generic[K, V]):
 
 @dataclass(frozen=True)
 class Produced(_Option, Generic[K, V]):
-    """How a topic is written. Serdes that are not given come from the stream."""
+    """Says how a topic is written.
+
+    Serdes that are not given come from the stream. ``partitioner`` chooses the partition of a record; without
+    one the key's bytes decide, as in Kafka. ``name`` names the sink node.
+    """
 
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
@@ -71,7 +80,7 @@ class Produced(_Option, Generic[K, V]):
 
 @dataclass(frozen=True)
 class Grouped(_Option, Generic[K, V]):
-    """How grouped records travel through a repartition topic, where one is needed.
+    """Says how grouped records travel through a repartition topic, if one is needed.
 
     ``name`` names the node that selects the key and the repartition topic. Serdes that are not given come from the
     stream, except for a key serde where the key was changed.
@@ -90,7 +99,11 @@ class Grouped(_Option, Generic[K, V]):
 
 @dataclass(frozen=True)
 class Repartitioned(_Option, Generic[K, V]):
-    """How ``KStream.repartition`` writes its topic."""
+    """Says how ``KStream.repartition`` writes its topic (KIP-221).
+
+    ``partitions`` is the number of the topic's partitions, by default that of the stream's source topics. ``name`` is
+    part of the topic's name. Raises ``TopologyError`` for a number below 1.
+    """
 
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
@@ -106,13 +119,16 @@ class Repartitioned(_Option, Generic[K, V]):
 
 @dataclass(frozen=True)
 class Materialized(_Option, Generic[K, V]):
-    """How a table is kept. A table that is given a ``store_name`` can be queried by it.
+    """Says how a table is kept. A table that is given a ``store_name`` can be queried by it.
+
+    ``store`` is the engine. ``logging=False`` leaves the changelog topic out: the store is then lost with the instance.
+    ``log_config`` holds settings of the changelog topic.
 
     ``emit="commit"`` sends the last update of each key downstream when the task commits, instead of every update when
     it happens. ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table that is
-    read from a topic or made of a stream keeps the values that its keys had (KIP-914): updates that come out of order
-    do not replace later ones then. ``caching`` changes neither results nor emission, here as in Kafka Streams'
-    semantics: reads and writes of a task always meet in memory first.
+    read from a topic or made of a stream keeps the earlier values of its keys (KIP-914): updates that come out of order
+    do not replace later ones then. Durations are ``timedelta`` or whole milliseconds. ``caching`` changes neither
+    results nor emission, here as in Kafka Streams' semantics: reads and writes of a task always meet in memory first.
     """
 
     store_name: str | None = None
@@ -136,10 +152,11 @@ class Materialized(_Option, Generic[K, V]):
 
 @dataclass(frozen=True)
 class Joined(_Option, Generic[K, V, VO]):
-    """How a stream is joined with a table: the serdes of a repartition topic where one is needed, and its name.
+    """Says how a stream is joined with a table: the serdes of a repartition topic, if one is needed, and its name.
 
-    ``grace`` holds records of the stream back until stream time has passed them by so much, so that a versioned table
-    is joined as of each record's timestamp, late updates of the table included (KIP-923).
+    ``grace`` (a ``timedelta`` or milliseconds) holds records of the stream back until stream time has passed them by so
+    much, so that a versioned table is joined as of each record's timestamp, late updates of the table included
+    (KIP-923).
     """
 
     key_serde: Serde[K] | None = None
@@ -151,7 +168,7 @@ class Joined(_Option, Generic[K, V, VO]):
 
 @dataclass(frozen=True)
 class StreamJoined(_Option, Generic[K, V, VO]):
-    """How two streams are joined: serdes, names, and the window stores that keep both sides.
+    """Says how two streams are joined: serdes, names, and the window stores that keep both sides (KIP-479).
 
     ``name`` names the join's nodes and repartition topics, ``store_name`` the stores and their changelogs.
     """
@@ -173,7 +190,7 @@ class StreamJoined(_Option, Generic[K, V, VO]):
 
 @dataclass(frozen=True)
 class TableJoined(_Option, Generic[K, KO]):
-    """How a table is joined by foreign key: the partitioners of both tables' topics, and a name (KIP-775)."""
+    """Says how a table is joined by foreign key: the partitioners of both tables' topics, and a name (KIP-775)."""
 
     partitioner: StreamPartitioner | None = None
     other_partitioner: StreamPartitioner | None = None
@@ -182,10 +199,10 @@ class TableJoined(_Option, Generic[K, KO]):
 
 @dataclass(frozen=True)
 class Branched(_Option, Generic[K, V]):
-    """Names a branch, and says what becomes of it.
+    """Names a branch, and says what becomes of it (KIP-418).
 
-    ``function`` maps the branch to the stream that is returned under its name (``None`` keeps it out of the result);
-    ``consumer`` takes the branch, nothing is returned for it.
+    ``function`` maps the branch to the stream that is returned under its name (``None`` keeps it out of the result).
+    ``consumer`` takes the branch, and nothing is returned for it. Raises ``TopologyError`` if both are given.
     """
 
     name: str | None = None
@@ -200,9 +217,9 @@ class Branched(_Option, Generic[K, V]):
 
 @dataclass(frozen=True)
 class Printed(_Option, Generic[K, V]):
-    """How ``KStream.print`` writes: ``[label]: key, value`` on standard output, or into ``path``.
+    """Says how ``KStream.print`` writes: ``[label]: key, value`` on standard output, or into the file ``path``.
 
-    The label is the stream's name unless given; ``mapper(key, value)`` gives the text after it.
+    The label is the stream's name unless given; ``mapper(key, value)`` returns the text after it.
     """
 
     label: str | None = None
@@ -212,7 +229,7 @@ class Printed(_Option, Generic[K, V]):
 
 
 def name_of(named: Named | str | None) -> str | None:
-    """The name that was asked for; a plain string is checked as ``Named`` is."""
+    """Returns the name that was asked for; a plain string is checked as ``Named`` is."""
     if isinstance(named, str):
         return Named(named).name
     return None if named is None else named.name
@@ -224,7 +241,7 @@ def table_options(
     named: Named | str | None,
     materialized: Materialized[K, V] | None,
 ) -> tuple[str | None, Materialized[K, V] | None]:
-    """Sort an operator's options by type, so that either may be left out, as Kafka Streams' overloads allow."""
+    """Sorts an operator's options by type, so that either may be left out, as Kafka Streams' overloads allow."""
     for option in positional:
         if isinstance(option, Materialized) and materialized is None:
             materialized = option

@@ -1,4 +1,4 @@
-"""What a ``Materialized`` comes to once an operator has filled in names and serdes.
+"""Makes the store of a table from a ``Materialized`` once an operator has filled in names and serdes.
 
 Used while a program is built, on the user's thread.
 """
@@ -37,7 +37,8 @@ class TableStore:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is a store whatever is built below: it was named, or updates are held back for the commit."""
+        """Says whether there is a store whatever is built below: it is named, or updates are held back for the
+        commit."""
         return self.queryable or self.emit_at_commit
 
     @property
@@ -64,7 +65,7 @@ def table_store(
     *,
     may_be_versioned: bool = False,
 ) -> TableStore:
-    """The store of a table, with a generated name unless it was named.
+    """Returns the store of a table, with a generated name unless it was named.
 
     The serdes given here serve where ``materialized`` has none.
     """
@@ -96,8 +97,8 @@ def window_store(
     windows: TimeWindows | SlidingWindows | UnlimitedWindows,
     emit: EmitStrategy,
 ) -> TableStore:
-    """The store of an aggregation by time window. It keeps a window as long as its results may change, or longer where
-    ``materialized`` says so; ``TopologyError`` for less."""
+    """Returns the store of an aggregation by time window. It keeps a window as long as its results may change, or
+    longer if ``materialized`` says so; raises ``TopologyError`` for less."""
     if isinstance(windows, SlidingWindows):
         size, least, needs = windows.difference_ms, 2 * windows.difference_ms, "twice their time difference"
     else:
@@ -122,7 +123,7 @@ def session_store(
     windows: SessionWindows,
     emit: EmitStrategy,
 ) -> TableStore:
-    """The store of an aggregation by session."""
+    """Returns the store of an aggregation by session."""
     kept = _retention(materialized, windows.gap_ms + windows.grace_ms, "sessions need at least their gap")
     in_memory = materialized is not None and materialized.store == "memory"
     kind = SessionType(kept, by_time=emit is EmitStrategy.WINDOW_CLOSE, in_memory=in_memory)

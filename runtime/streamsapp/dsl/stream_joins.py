@@ -32,7 +32,8 @@ from streamsapp.state.window import JoinWindowType
 
 @dataclass(frozen=True)
 class JoinKind:
-    """Which records without a partner are results, and how it is called where it is asked for."""
+    """A kind of join: the sides whose records are results without a partner, and the name under which it is asked
+    for."""
 
     operation: str
     left: bool = False
@@ -75,7 +76,7 @@ def join_streams(
     windows: JoinWindows,
     stream_joined: StreamJoined[Any, Any, Any] | None = None,
 ) -> Place:
-    """The place behind a join of two streams."""
+    """Returns the place behind a join of two streams."""
     operation = kind.operation
     if not isinstance(windows, JoinWindows):
         raise TopologyError(f"{operation} of two streams needs JoinWindows, not {windows!r}; use JoinWindows.of(...)")
@@ -89,7 +90,7 @@ def join_streams(
 
 
 class _Build:
-    """One join in the making."""
+    """Builds one join."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class _Build:
         self._right_serde: AnySerde | None = options.other_value_serde or right.value_serde
 
     def place(self) -> Place:
-        """Names are given out in Kafka Streams' order."""
+        """Adds the nodes, and returns the place behind them. Names are given out in Kafka Streams' order."""
         kind, name, names = self._kind, self._options.name, self._left.graph.names
         this_suffix = "-outer-this-join" if kind.right else "-this-join"
         other_suffix = "-outer-other-join" if kind.left else "-other-join"

@@ -27,7 +27,7 @@ JoinType: TypeAlias = Literal["join", "left_join"]
 
 
 class _JoinNode(ProcessorGraphNode):
-    """Joins a stream with a table, which is no parent of it."""
+    """Joins a stream with a table; the table is no parent of the node."""
 
     def __init__(self, name: str, joining: _Joining, stores: tuple[str, ...]) -> None:
         super().__init__(name, joining, stores)
@@ -62,7 +62,7 @@ def join_with_table(
     joiner: Callable[..., Any],
     joined: Joined[Any, Any, Any] | None = None,
 ) -> Place:
-    """Of a stream and a table with the same keys."""
+    """Joins a stream with a table of the same keys."""
     require(join, joined, Joined, "Joined(key_serde, value_serde)")
     options = joined or Joined[Any, Any, Any]()
     if table_place.graph is not side.place.graph:
@@ -89,7 +89,7 @@ def join_with_global_table(
     joiner: Callable[..., Any],
     named: Named | str | None = None,
 ) -> Place:
-    """Of a stream and a global table, by the key that the selector gives for each record."""
+    """Joins a stream with a global table, by the key that the selector gives for each record."""
     require_arity(f"{join}'s key_selector", key_selector, "key", "value")
     place = side.place
     name = place.graph.names.named(name_of(named), "KSTREAM-LEFTJOIN-")

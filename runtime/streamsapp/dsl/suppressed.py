@@ -15,10 +15,10 @@ from streamsapp.processor.api import Duration, duration_ms
 
 @dataclass(frozen=True)
 class BufferConfig:
-    """How much a suppression may hold, and what happens when it is full.
+    """Says how much a suppression may hold, and what happens when it is full (KIP-328).
 
-    ``None`` is no bound. A buffer that is full emits its oldest records early, or shuts the application down with an
-    error, as is asked for.
+    ``None`` is no bound. A buffer that is full emits its oldest records early, or ends the application with an error,
+    whichever is asked for. Bounds below 1 raise ``TopologyError``.
     """
 
     records: int | None = None
@@ -29,45 +29,48 @@ class BufferConfig:
 
     @classmethod
     def unbounded(cls) -> BufferConfig:
-        """As much as memory takes."""
+        """Returns a buffer that holds as much as memory takes."""
         return cls()
 
     @classmethod
     def max_records(cls, records: int) -> BufferConfig:
-        """At most so many records; when full the oldest are emitted early."""
+        """Returns a buffer that holds at most so many records; when it is full, the oldest are emitted early."""
         return cls(emits_early=True).with_max_records(records)
 
     @classmethod
     def max_bytes(cls, size: int) -> BufferConfig:
-        """At most so many bytes of keys and values; when full the oldest records are emitted early."""
+        """Returns a buffer that holds at most so many bytes of keys and values; when it is full, the oldest records are
+        emitted early."""
         return cls(emits_early=True).with_max_bytes(size)
 
     def with_max_records(self, records: int) -> BufferConfig:
-        """The same with another bound of records."""
+        """Returns the same with another bound of records."""
         return replace(self, records=_at_least_one("max_records", records))
 
     def with_max_bytes(self, size: int) -> BufferConfig:
-        """The same with another bound of bytes."""
+        """Returns the same with another bound of bytes."""
         return replace(self, bytes=_at_least_one("max_bytes", size))
 
     def with_no_bound(self) -> BufferConfig:
-        """The same without bounds."""
+        """Returns the same without bounds."""
         return replace(self, records=None, bytes=None, emits_early=False)
 
     def emit_early_when_full(self) -> BufferConfig:
-        """The oldest records are emitted early when the buffer is full."""
+        """Returns the same, emitting the oldest records early when the buffer is full."""
         return replace(self, emits_early=True)
 
     def shut_down_when_full(self) -> BufferConfig:
-        """The application ends with an error when the buffer is full: never is a result emitted early."""
+        """Returns the same, ending the application with an error when the buffer is full: no result is ever emitted
+        early."""
         return replace(self, emits_early=False)
 
     def with_logging_disabled(self) -> BufferConfig:
-        """No changelog: what is held is lost when the task moves."""
+        """Returns the same without a changelog: the updates that are held are lost when the task moves."""
         return replace(self, logging=False, log_config={})
 
     def with_logging_enabled(self, config: dict[str, str] | None = None) -> BufferConfig:
-        """A changelog with these topic settings on top of the usual ones. The default."""
+        """Returns the same with a changelog, which is the default; ``config`` holds topic settings on top of the usual
+        ones."""
         return replace(self, logging=True, log_config=dict(config or {}))
 
 
@@ -82,7 +85,7 @@ _Buffer: TypeAlias = BufferConfig
 
 @dataclass(frozen=True)
 class Suppressed:
-    """When updates of a table may go on downstream."""
+    """Says when updates of a table may go on downstream, and how many may wait meanwhile (KIP-328)."""
 
     #: Milliseconds for which an update is held, by stream time; ``None`` until its window closes.
     time_limit_ms: int | None
@@ -100,9 +103,9 @@ class Suppressed:
 
     @classmethod
     def until_window_closes(cls, buffer: _Buffer | None = None) -> Suppressed:
-        """One final result per window, when stream time passes its end and grace.
+        """Sends one final result per window, when stream time passes its end and grace.
 
-        ``TopologyError`` for a buffer that emits early: then a result would not be final.
+        Raises ``TopologyError`` for a buffer that emits early, for then a result would not be final.
         """
         config = buffer or BufferConfig.unbounded()
         if isinstance(config, BufferConfig) and config.emits_early:
@@ -114,7 +117,8 @@ class Suppressed:
 
     @classmethod
     def until_time_limit(cls, time_to_wait: Duration, buffer: _Buffer | None = None) -> Suppressed:
-        """At most one update per key and ``time_to_wait`` of stream time: the latest when the time is over."""
+        """Sends at most one update per key and ``time_to_wait`` of stream time (a ``timedelta`` or milliseconds): the
+        latest one when the time is over. Raises ``TopologyError`` for a negative time."""
         limit = duration_ms(time_to_wait)
         if limit < 0:
             raise TopologyError(f"Suppressed.until_time_limit: time_to_wait must not be negative, got {limit} ms")

@@ -21,10 +21,10 @@ _PREFIX = "KTABLE-SUPPRESS-"
 
 
 class SuppressedTable(TableSupplier):
-    """A table whose updates go on later. Its changes always carry old values: the buffer needs the one before."""
+    """A table whose updates go on later. Its changes always carry old values, for the buffer needs the value before."""
 
     def __init__(self, place: Place, parent: TableSupplier, suppressed: Suppressed) -> None:
-        """Uses up the names that Kafka Streams does."""
+        """Uses up the names that Kafka Streams uses up here."""
         if not isinstance(suppressed, Suppressed):
             raise TopologyError(f"suppress: {suppressed!r} is no Suppressed; write Suppressed.until_window_closes(...)")
         limit, names, config = suppressed.time_limit_ms, place.graph.names, suppressed.buffer
@@ -59,8 +59,8 @@ class SuppressedTable(TableSupplier):
 
 
 def closes_after(node: GraphNode, below: str = "") -> int:
-    """The longest time after their end at which the windows above close, in milliseconds; every way up must lead to
-    windows, else ``TopologyError``."""
+    """Returns the longest time after their end at which the windows above close, in milliseconds. Raises
+    ``TopologyError`` unless every way up leads to windows."""
     if node.closes_after_ms is not None:
         return node.closes_after_ms
     chain = f"{node.name} -> {below}" if below else node.name

@@ -29,14 +29,14 @@ _MERGE = "KTABLE-MERGE-"
 
 
 class TableSide(NamedTuple):
-    """A table that is joined, or that came of a join."""
+    """A table that is joined, or the result of a join."""
 
     place: Place
     table: TableSupplier
 
 
 class JoinedTable(TableSupplier):
-    """A join of two tables. It has a store only when one is wanted, and is looked up in both tables else."""
+    """A join of two tables. It has a store only when one is wanted; otherwise its rows are looked up in both tables."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class JoinedTable(TableSupplier):
         return StoreJoined(self._store.name, self._store.emit_at_commit, self.send_old_values)
 
     def join_left(self) -> Operator:
-        """For changes of the left table."""
+        """Returns the operator for changes of the left table."""
         return JoinTables(
             self._right.view(), self._joiner, self._left_required, self._right_required, self.send_old_values
         )
 
     def join_right(self) -> Operator:
-        """For changes of the right table."""
+        """Returns the operator for changes of the right table."""
         joiner = self._joiner
         return JoinTables(
             self._left.view(),
@@ -125,7 +125,7 @@ def join_by_key(
     named: Named | str | None = None,
     materialized: Materialized[Any, Any] | None = None,
 ) -> TableSide:
-    """Of two tables with the same keys; ``joiner`` is given ``(left row, right row)``."""
+    """Joins two tables with the same keys; ``joiner`` is given ``(left row, right row)``."""
     require_arity(join, joiner, "left", "right")
     base, materialized = table_options(join, options, named, materialized)
     graph, key_serde = left.place.graph, left.place.key_serde

@@ -1,4 +1,4 @@
-"""How each table is computed: makes the table's operator for every task, and knows whether it keeps a store.
+"""Makes each table's operator for every task, and knows whether the table keeps a store.
 
 Whether a table needs a store, and whether its changes must carry old values, depends on what is built below it. So
 these are settled only while the program is built: a table that needs old values asks its parent, which asks its own.
@@ -37,23 +37,23 @@ class TableSupplier(ABC):
 
     @abstractmethod
     def __call__(self) -> Operator:
-        """An operator for one task."""
+        """Makes an operator for one task."""
 
     @abstractmethod
     def stores(self) -> tuple[StoreBuilder, ...]:
-        """The store that the operator keeps the table in, if there is one."""
+        """Returns the store that the operator keeps the table in, if there is one."""
 
     @abstractmethod
     def enable_sending_old_values(self, force: bool) -> bool:
-        """Have changes carry old values; with ``force`` even if that takes a store that is not there yet.
+        """Makes changes carry old values; with ``force`` even if that takes a store that is not there yet.
 
         Returns whether they do from now on.
         """
 
     @abstractmethod
     def view(self) -> TableView:
-        """A new view of the table's rows. Asked for while the program is built, it makes sure that there is a store to
-        look into."""
+        """Returns a new view of the table's rows. It is asked for while the program is built, and makes sure that there
+        is a store to look into."""
 
     @property
     def history_ms(self) -> int | None:
@@ -116,7 +116,7 @@ class AggregatedTable(TableSupplier):
 
 
 class MergedTable(TableSupplier):
-    """Passes on what several operators make of one table; their store is its store."""
+    """Passes on the updates that several operators make to one table; their store is its store."""
 
     def __init__(self, parents: Sequence[AggregatedTable]) -> None:
         self._parents = parents
@@ -175,7 +175,7 @@ class DerivedTable(TableSupplier):
 
 
 class FilteredTable(DerivedTable):
-    """A filtered table. It uses old values where its parent can give them: without, every value that is filtered out
+    """A filtered table. It uses old values if its parent can give them; without them, every value that is filtered out
     would have to be sent as a deletion."""
 
     def __init__(

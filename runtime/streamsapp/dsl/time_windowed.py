@@ -30,7 +30,7 @@ VR = TypeVar("VR")
 
 
 class TimeWindowedKStream(WindowedKStream[K, V, TimeWindows | SlidingWindows | UnlimitedWindows]):
-    """Records grouped by key and time window (KIP-130, KIP-450). Results have
+    """Records grouped by key and time window (KIP-182, KIP-450). Results have
     :class:`~streamsapp.serdes.windowed.Windowed` keys.
 
     A record that comes after its window has closed (stream time has passed the window's end and grace) is dropped for

@@ -94,7 +94,7 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
 
     @property
     def _numbers_unnamed_counts(self) -> bool:
-        """Whether a count with an unnamed store uses up one number more, as Kafka Streams' does."""
+        """Says whether a count with an unnamed store uses up one number more, as it does in Kafka Streams."""
         return True
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Windows: which ranges of time a record belongs to, for aggregations and for joins of two streams.
+"""Windows: the ranges of time that a record belongs to, for aggregations and for joins of two streams.
 
 Plain immutable data. Made by user code while a program is built; ``starts_for`` is called per record on processing
 threads. All durations are ``timedelta`` or whole milliseconds, all timestamps are milliseconds since 1970.
@@ -17,7 +17,8 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 
 
 def _milliseconds(window: str, field: str, duration: object, *, least: int) -> int:
-    """A duration of at least ``least`` milliseconds; ``TopologyError`` names the window and the field otherwise."""
+    """Returns a duration of at least ``least`` milliseconds; for less, ``TopologyError`` names the window and the
+    field."""
     if not isinstance(duration, (timedelta, int)) or isinstance(duration, bool):
         raise TopologyError(f"{window}: {field}={duration!r} is no duration; give a timedelta or whole milliseconds")
     value = duration_ms(duration)
@@ -28,7 +29,7 @@ def _milliseconds(window: str, field: str, duration: object, *, least: int) -> i
 
 @dataclass(frozen=True)
 class TimeWindows:
-    """Windows of a fixed size that begin at multiples of their advance: tumbling, or hopping where they overlap.
+    """Windows of a fixed size that begin at multiples of their advance: they tumble, or hop if they overlap.
 
     A record belongs to every window with ``start <= timestamp < start + size``. ``grace_ms`` is how long after its end
     a window still takes late records, in stream time (KIP-633).
@@ -40,12 +41,14 @@ class TimeWindows:
 
     @classmethod
     def of(cls, size: Duration, grace: Duration = 0) -> TimeWindows:
-        """Tumbling windows: each begins where the one before it ends. ``TopologyError`` for a size below 1 ms."""
+        """Returns tumbling windows: each begins where the one before it ends. Raises ``TopologyError`` for a size below
+        1 ms."""
         size_ms = _milliseconds("TimeWindows", "size", size, least=1)
         return cls(size_ms, size_ms, _milliseconds("TimeWindows", "grace", grace, least=0))
 
     def advance_by(self, advance: Duration) -> TimeWindows:
-        """Hopping windows: a window begins every ``advance``, which is at most the size."""
+        """Returns hopping windows: a window begins every ``advance``. Raises ``TopologyError`` for an advance below 1
+        ms or above the size."""
         advance_ms = _milliseconds("TimeWindows", "advance", advance, least=1)
         if advance_ms > self.size_ms:
             raise TopologyError(
@@ -54,18 +57,18 @@ class TimeWindows:
         return replace(self, advance_ms=advance_ms)
 
     def starts_for(self, timestamp: int) -> Iterable[int]:
-        """The starts of all windows that a record belongs to, the earliest first. No window begins before 0."""
+        """Returns the starts of all windows that a record belongs to, the earliest first. No window begins before 0."""
         first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp + 1, self.advance_ms)
 
     def end_of(self, start: int) -> int:
-        """The end of the window that begins at ``start``; the end itself is outside."""
+        """Returns the end of the window that begins at ``start``; the end itself is outside."""
         return min(start + self.size_ms, MAX_TIMESTAMP)
 
 
 @dataclass(frozen=True)
 class UnlimitedWindows:
-    """One window from a start on, without end: records before the start belong to none."""
+    """One window from a start on, without an end; records before the start belong to no window."""
 
     start_ms: int
     size_ms = MAX_TIMESTAMP
@@ -73,19 +76,19 @@ class UnlimitedWindows:
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
-        """A window from 0 on."""
+        """Returns a window from 0 on."""
         return cls(0)
 
     def start_on(self, start: Duration) -> UnlimitedWindows:
-        """The same from another start, in milliseconds since 1970 (or a ``timedelta`` since then)."""
+        """Returns the same from another start, in milliseconds since 1970 (or a ``timedelta`` since then)."""
         return replace(self, start_ms=_milliseconds("UnlimitedWindows", "start", start, least=0))
 
     def starts_for(self, timestamp: int) -> Iterable[int]:
-        """The one start, for records that are not before it."""
+        """Returns the one start, for records that are not before it."""
         return (self.start_ms,) if timestamp >= self.start_ms else ()
 
     def end_of(self, start: int) -> int:
-        """There is no end."""
+        """Returns the highest timestamp there is, for the window has no end."""
         return MAX_TIMESTAMP
 
 
@@ -99,7 +102,7 @@ class SlidingWindows:
 
     @classmethod
     def of(cls, time_difference: Duration, grace: Duration = 0) -> SlidingWindows:
-        """Windows of ``time_difference``; raises ``TopologyError`` where a duration is negative."""
+        """Returns windows of ``time_difference``. Raises ``TopologyError`` for a negative duration."""
         return cls(
             _milliseconds("SlidingWindows", "time_difference", time_difference, least=0),
             _milliseconds("SlidingWindows", "grace", grace, least=0),
@@ -115,7 +118,7 @@ class SessionWindows:
 
     @classmethod
     def of(cls, inactivity_gap: Duration, grace: Duration = 0) -> SessionWindows:
-        """Sessions that end after ``inactivity_gap``; raises ``TopologyError`` for a gap below 1 ms."""
+        """Returns sessions that end after ``inactivity_gap``. Raises ``TopologyError`` for a gap below 1 ms."""
         return cls(
             _milliseconds("SessionWindows", "inactivity_gap", inactivity_gap, least=1),
             _milliseconds("SessionWindows", "grace", grace, least=0),
@@ -124,8 +127,8 @@ class SessionWindows:
 
 @dataclass(frozen=True)
 class JoinWindows:
-    """How far the timestamps of two records that join may be apart: the other record is at most ``before_ms`` earlier
-    and at most ``after_ms`` later."""
+    """The distance that the timestamps of two records may have that join: the other record is at most ``before_ms``
+    earlier and at most ``after_ms`` later."""
 
     before_ms: int
     after_ms: int
@@ -133,17 +136,17 @@ class JoinWindows:
 
     @classmethod
     def of(cls, time_difference: Duration, grace: Duration = 0) -> JoinWindows:
-        """The other record is at most ``time_difference`` away, in either direction."""
+        """Returns windows in which the other record is at most ``time_difference`` away, in either direction."""
         difference = _milliseconds("JoinWindows", "time_difference", time_difference, least=0)
         return cls(difference, difference, _milliseconds("JoinWindows", "grace", grace, least=0))
 
     def before(self, time_difference: Duration) -> JoinWindows:
-        """Another bound for earlier records; negative where they must be later."""
+        """Returns the same with another bound for earlier records; it is negative if they must be later."""
         least = -self.after_ms
         return replace(self, before_ms=_milliseconds("JoinWindows", "before", time_difference, least=least))
 
     def after(self, time_difference: Duration) -> JoinWindows:
-        """Another bound for later records; negative where they must be earlier."""
+        """Returns the same with another bound for later records; it is negative if they must be earlier."""
         least = -self.before_ms
         return replace(self, after_ms=_milliseconds("JoinWindows", "after", time_difference, least=least))
 
@@ -154,24 +157,24 @@ class JoinWindows:
 
 
 class EmitStrategy(Enum):
-    """When a windowed aggregation sends its results downstream (KIP-825)."""
+    """Says when a windowed aggregation sends its results downstream (KIP-825)."""
 
     WINDOW_UPDATE = "window_update"
     WINDOW_CLOSE = "window_close"
 
     @classmethod
     def on_window_update(cls) -> EmitStrategy:
-        """Every update, as it happens. The default."""
+        """Sends every update as it happens, which is the default."""
         return cls.WINDOW_UPDATE
 
     @classmethod
     def on_window_close(cls) -> EmitStrategy:
-        """Only the final result, once stream time has passed the window's end and grace."""
+        """Sends only the final result, once stream time has passed the window's end and grace."""
         return cls.WINDOW_CLOSE
 
 
 def require_windows(windows: object) -> None:
-    """``TopologyError`` for what is no definition of windows."""
+    """Raises ``TopologyError`` for anything else than a definition of windows."""
     if isinstance(windows, (TimeWindows, SlidingWindows, SessionWindows, UnlimitedWindows)):
         return
     raise TopologyError(

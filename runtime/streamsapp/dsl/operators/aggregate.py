@@ -24,7 +24,7 @@ DELETES = (
 
 
 class _WarnOnce:
-    """Tells of what may be meant, and is probably a slip."""
+    """Warns once of something that may be meant, and is probably a slip."""
 
     def __init__(self, context: NodeContext, text: str) -> None:
         self._context: NodeContext | None = context
@@ -55,7 +55,8 @@ class StoredTableOperator(Operator):
 
     @abstractmethod
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:
-        """The push function; calls ``update`` for each change of the table, after writing it to the store."""
+        """Returns the push function, which calls ``update`` for each change of the table after writing it to the
+        store."""
 
     def emit_held(self, limit: int) -> int:
         return 0 if self._held is None else self._held.emit(limit)
@@ -150,7 +151,7 @@ class Reduce(StoredTableOperator):
 
 
 class Count(StoredTableOperator):
-    """Counts the records of a key. The leanest of the aggregations, for it is the most used."""
+    """Counts the records of a key. It is the leanest of the aggregations, as it is used most."""
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         unread = context.forward is nowhere

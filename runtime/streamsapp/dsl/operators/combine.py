@@ -1,4 +1,5 @@
-"""Aggregates in front of a repartition topic, so that one record per key and commit travels instead of every record.
+"""Aggregates records in front of a repartition topic, so that one record per key and commit travels instead of every
+record.
 
 Stands where otherwise a filter drops null keys, under the same name. Pushed on a processing thread. Partial aggregates
 are held until the commit (``emit_held`` is drained before the task's position is committed, so none is lost and none
@@ -22,7 +23,7 @@ MAX_PARTIALS = 10_000
 
 @dataclass(frozen=True)
 class Merge:
-    """How records of one key become one: with an associative reducer, or by counting them."""
+    """Makes one record of all those of a key: with an associative reducer, or by counting them."""
 
     reducer: Callable[[Any, Any], Any] | None
 

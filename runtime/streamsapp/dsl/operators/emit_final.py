@@ -24,7 +24,7 @@ class TimedStore(Protocol):
 
     @property
     def stream_time(self) -> int:
-        """The latest time of all windows that were ever written, -1 if none was."""
+        """The latest time of all windows that were ever written, in milliseconds; -1 if none was."""
         ...
 
     def expired_at(self, stream_time: int) -> int:
@@ -32,12 +32,13 @@ class TimedStore(Protocol):
         ...
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
-        """All windows of these times, both inclusive, by time and key; with the timestamp of each result."""
+        """Iterates over all windows of these times, both inclusive, by time and key; with the timestamp of each
+        result."""
         ...
 
 
 def later(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-    """An update whose result is sent when its window closes."""
+    """Takes an update and sends nothing: its result is sent when its window closes."""
 
 
 class EmitFinal:
@@ -62,8 +63,9 @@ class EmitFinal:
         self._stream_time = store.stream_time
 
     def before(self, add: Push, *, takes_null: bool = True) -> Push:
-        """``add``, after what a record closes was sent: results go out before the record expires them. A record that is
-        skipped closes nothing: one without key, and unless ``takes_null`` one without value."""
+        """Wraps ``add`` so that the windows which a record closes are sent first: results go out before the record
+        expires them. A record that is skipped closes nothing: one without key, and unless ``takes_null`` one without
+        value."""
         advance = self._advance
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -74,7 +76,7 @@ class EmitFinal:
         return push
 
     def _advance(self, timestamp: int, headers: Headers | None) -> None:
-        """A record is about to be added: send what its time closes."""
+        """Follows the time of a record that is about to be added, and sends the windows that it closes."""
         if timestamp > self._stream_time:
             self._stream_time = timestamp
         closed_until = self._stream_time - self._grace

@@ -28,7 +28,7 @@ _SIZE_BYTES = 4
 
 @dataclass(frozen=True)
 class SubscriptionFormat:
-    """How subscriptions are written. Each serde has a topic name of its own, derived from that of the topic."""
+    """Writes and reads subscriptions. Each serde has a topic name of its own, derived from that of the topic."""
 
     topic: str
     foreign_key: AnySerde
@@ -39,7 +39,7 @@ class SubscriptionFormat:
         return self.foreign_key.bind(f"{self._topic(context)}-fk", is_key=True).serialize
 
     def row_hash(self, context: NodeContext) -> Callable[[Any], bytes | None]:
-        """Of a row's value; ``None`` of none."""
+        """Returns the hash of a row's value, ``None`` if there is no row."""
         serialize = self.value.bind(f"{self._topic(context)}-vh", is_key=False).serialize
         return lambda value: None if value is None else murmur3_128(serialize(value))
 
@@ -54,7 +54,7 @@ class SubscriptionFormat:
 
 
 def _prefix(foreign_key: bytes) -> bytes:
-    """What the keys of all subscriptions to a foreign row begin with."""
+    """Returns the bytes that the keys of all subscriptions to a foreign row begin with."""
     return len(foreign_key).to_bytes(_SIZE_BYTES, "big") + foreign_key
 
 
@@ -90,7 +90,7 @@ class SendSubscriptions(Operator):
         return push
 
     def _instructions(self, context: NodeContext) -> Callable[..., Iterable[tuple[Any, Instruction]]]:
-        """What goes to which foreign keys."""
+        """Yields the instruction for each foreign key that has to hear of a change."""
         to_bytes, dropped = self.wire.foreign_key_bytes(context), context.dropped
 
         def left(old: Any, old_key: Any, new: Any, new_key: Any) -> Iterable[tuple[Any, Instruction]]:
@@ -181,7 +181,7 @@ class AnswerSubscriptions(Operator):
 
 @dataclass
 class AnswerSubscribers(Operator):
-    """Answers all that subscribed to a foreign row when it changes."""
+    """Answers all rows that subscribed to a foreign row when that row changes."""
 
     wire: SubscriptionFormat
     store_name: str

@@ -1,4 +1,4 @@
-"""How a table with a store sends its updates downstream: each when it happens, or the last of each key at the commit.
+"""Sends the updates of a table with a store downstream: each when it happens, or the last of each key at the commit.
 
 Used by the table operators; called on a processing thread.
 """
@@ -22,7 +22,7 @@ HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None]
 
 
 def forward_updates(forward: Push, send_old_values: bool) -> Update:
-    """Every update at once; the old value travels only where a table below needs it."""
+    """Forwards every update at once; the old value travels only if a table below needs it."""
     if forward is nowhere:
         return _unread
 
@@ -33,11 +33,11 @@ def forward_updates(forward: Push, send_old_values: bool) -> Update:
 
 
 def _unread(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-    """Nobody asks for updates: the table is its store."""
+    """Forwards nothing: nobody asks for updates, the table is its store."""
 
 
 class HeldUpdates:
-    """Updates held back for the commit: per key the last new value and the value before the first of them."""
+    """Holds updates back for the commit: per key the last new value and the value before the first of them."""
 
     def __init__(self, forward: Push, send_old_values: bool) -> None:
         self._forward = forward
@@ -46,12 +46,13 @@ class HeldUpdates:
         self._batch = drain(self.entries)
 
     def update(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
-        """The table's value of a key has changed; ``old`` counts for the key's first update since it was emitted."""
+        """Takes the change of a key's value; ``old`` counts for the key's first update since it was emitted."""
         earlier = self.entries.get(identity)
         self.entries[identity] = (key, new, old if earlier is None else earlier[2], timestamp, headers)
 
     def emit(self, limit: int) -> int:
-        """Forward at most ``limit`` keys, in the order in which they were first touched; returns how many remain."""
+        """Forwards at most ``limit`` keys, in the order in which they were first touched, and returns how many
+        remain."""
         forward, send_old_values = self._forward, self._send_old_values
         if not self._batch:
             self._batch = drain(self.entries)
@@ -63,8 +64,9 @@ class HeldUpdates:
 
 
 class HeldKeys:
-    """Keys whose update is held back for the commit, for tables whose old values nobody asks for and whose entries are
-    cells: what is sent is read from the store by then, and a key is noted once, however often it changes."""
+    """Holds back the keys whose update is sent at the commit. It serves tables whose old values nobody asks for and
+    whose entries are cells: the value is read from the store when it is sent, and a key is noted once, however often it
+    changes."""
 
     def __init__(self, forward: Push, read: Callable[[bytes], Entry | Cell]) -> None:
         self._forward = forward
@@ -74,7 +76,7 @@ class HeldKeys:
         self._batch = Batch([])
 
     def emit(self, limit: int) -> int:
-        """Forward at most ``limit`` keys with what the store has for them; returns how many remain."""
+        """Forwards at most ``limit`` keys with the values that the store has for them, and returns how many remain."""
         forward, read, headers = self._forward, self._read, self.headers
         if not self._batch:
             self._batch = Batch(list(self.keys.items()))
@@ -89,7 +91,7 @@ class HeldKeys:
 
 
 class Batch:
-    """Values that are emitted in slices."""
+    """Holds values that are emitted in slices."""
 
     def __init__(self, values: list[Any]) -> None:
         self._values = iter(values)
@@ -105,7 +107,7 @@ class Batch:
 
 
 def drain(held: dict[Any, Any]) -> Batch:
-    """Empty a dictionary into a batch: what is held from now on waits for the next one."""
+    """Empties a dictionary into a batch: whatever is held from now on waits for the next one."""
     values = list(held.values())
     held.clear()
     return Batch(values)

@@ -18,7 +18,7 @@ from streamsapp.state.session import SessionStoreImpl
 
 
 class SessionAggregate(WindowedAggregate[SessionWindows]):
-    """Folds a record into the one session that comes of all those it is near to."""
+    """Folds a record into one session, which takes the place of all sessions that the record is near to."""
 
     def _closes_after(self) -> tuple[int, int]:
         # A session is in its store under its end, which still belongs to it.

@@ -24,7 +24,8 @@ from streamsapp.state.window import WindowStoreImpl
 
 
 class _Touched(NamedTuple):
-    """A window that a record changes: from which aggregate on, and whether the record itself belongs to it."""
+    """A window that a record changes: the aggregate that it starts from, and whether the record itself belongs to
+    it."""
 
     start: int
     base: Entry
@@ -32,7 +33,7 @@ class _Touched(NamedTuple):
 
 
 class SlidingAggregate(WindowedAggregate[SlidingWindows]):
-    """Folds a record into the windows around it, and makes those that it gives rise to."""
+    """Folds a record into the windows around it, and makes the new windows that the record begins."""
 
     takes_null_values = False
 
@@ -90,8 +91,8 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
 
 
 def _around(found: Iterator[tuple[int, Entry]], timestamp: int, difference: int) -> list[_Touched]:
-    """The windows that a record touches, from those of its key that start up to two differences before it, the latest
-    first."""
+    """Returns the windows that a record touches. ``found`` are those of its key that start up to two differences before
+    it, the latest first."""
     touched: list[_Touched] = []
     starts = set()
     left = right = ABSENT
@@ -124,8 +125,8 @@ def _around(found: Iterator[tuple[int, Entry]], timestamp: int, difference: int)
 
 
 def _early(found: Iterator[tuple[int, Entry]], timestamp: int) -> list[_Touched]:
-    """The same for a record whose left window would begin before 0: all of these share the window that begins at 0.
-    Windows come in order of time."""
+    """Returns the same for a record whose left window would begin before 0: all of these share the window that begins
+    at 0. ``found`` comes in order of time."""
     touched: list[_Touched] = []
     starts = set()
     combined = right = ABSENT

@@ -16,14 +16,14 @@ from streamsapp.record import Headers
 
 
 class PassThrough(Operator):
-    """Hands records on: where streams merge, and where a branch begins."""
+    """Hands records on, at a place where streams merge or a branch begins."""
 
     def bind(self, context: NodeContext) -> Push:
         return context.forward
 
 
 class DropNullKeys(Operator):
-    """In front of a repartition topic: a record without a key belongs to no group."""
+    """Drops records without a key in front of a repartition topic: they belong to no group."""
 
     def bind(self, context: NodeContext) -> Push:
         forward = context.forward
@@ -149,7 +149,8 @@ class FlatMap(Operator):
 
 
 def _no_pair(error: Exception, operation: str) -> Exception:
-    """What it means where the mapper returned and its result was none; what the mapper raised stays."""
+    """Explains an error of unpacking if the mapper returned something that is no pair; errors that the mapper raised
+    stay as they are."""
     if place_of_error(error) or not isinstance(error, (TypeError, ValueError)):
         return error
     expected = "a pair (key, value)" if operation == "map" else "pairs (key, value), in a list for example"
@@ -157,7 +158,7 @@ def _no_pair(error: Exception, operation: str) -> Exception:
 
 
 def _listed(values: Any) -> list[Any]:
-    """What a mapper returned for many values."""
+    """Returns the values that a mapper returned, as a list."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(
             f"flat_map_values: the function returned {type(values).__name__}; it must return a list of values, or any "

@@ -24,13 +24,13 @@ Joiner: TypeAlias = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class Reach:
-    """How far the other side's record may be away, seen from this side: milliseconds before and after."""
+    """The distance of the other side's records, seen from this side: milliseconds before and after."""
 
     before_ms: int
     after_ms: int
 
     def range(self, timestamp: int) -> tuple[int, int]:
-        """The first and the last time of partners."""
+        """Returns the first and the last time that partners can have."""
         return max(0, timestamp - self.before_ms), max(0, timestamp + self.after_ms)
 
 
@@ -96,8 +96,8 @@ class InnerJoinSide(Operator):
 
 @dataclass
 class OuterJoinSide(Operator):
-    """One side of a left or outer join. ``sends_unjoined`` says whether records of this side that find no partner are
-    results; there is one side at least of which they are."""
+    """Joins one side of a left or outer join. ``sends_unjoined`` says whether records of this side that find no partner
+    are results; they are on one side at least."""
 
     joiner: Joiner
     reach: Reach
@@ -163,13 +163,13 @@ class OuterJoinSide(Operator):
         return push
 
     def _joined(self, key: Any, value: Any, is_left: bool) -> Any:
-        """The result of a record of either side that found no partner."""
+        """Returns the result of a record of either side that found no partner."""
         return self.joiner(key, value, None) if is_left is self.is_left else self.joiner(key, None, value)
 
 
 @dataclass
 class SelfJoin(Operator):
-    """A stream joined with itself over one store (the optimisation "single store self join"), in Kafka Streams' order:
+    """Joins a stream with itself over one store (the optimisation "single store self join"), in Kafka Streams' order:
     with the records that came before on the right side, then on the left, itself in between by time."""
 
     joiner: Joiner

@@ -19,7 +19,8 @@ NULL_JOIN_KEY_OR_VALUE = "null join key or value"
 
 
 class JoinWithTable(Operator):
-    """Records without value are dropped, and those without the key to look up, unless ``left`` says to keep them."""
+    """Joins records with rows. Records without a value are dropped, and those without a key to look up, unless ``left``
+    says to keep them."""
 
     def __init__(
         self,

@@ -19,10 +19,11 @@ from streamsapp.state.suppression import SuppressionBuffer
 
 
 class Suppress(Operator):
-    """Buffers the last update of each key. One goes on ``wait_ms`` of stream time after its buffer time."""
+    """Buffers the last update of each key. An update goes on ``wait_ms`` of stream time after its buffer time."""
 
     def __init__(self, store_name: str, wait_ms: int, config: BufferConfig, *, final: bool) -> None:
-        """``final``: the buffer time is the end of the key's window, and what was deleted by then is not sent."""
+        """Takes the end of the key's window as buffer time if ``final``, and then does not send a row that was deleted
+        by its end."""
         self._store_name = store_name
         self._wait = wait_ms
         self._config = config
@@ -99,7 +100,8 @@ class Suppress(Operator):
 
 
 class SuppressedView(TableView):
-    """A suppressed table: of a key that waits the value before, which is what went on, without its time."""
+    """Looks up rows of a suppressed table. A key whose update waits has the value before it, which was sent, without
+    its time."""
 
     def __init__(self, store_name: str, parent: TableView) -> None:
         self.store_names = (*parent.store_names, store_name)

@@ -1,4 +1,4 @@
-"""Operators of grouped tables: regroup the changes of a table, aggregate them by adding and subtracting.
+"""The operators of grouped tables: they regroup the changes of a table, and aggregate them by adding and subtracting.
 
 Bound on the polling thread when a task is created; pushed on a processing thread.
 """
@@ -18,9 +18,9 @@ from streamsapp.state.key_value import KeyValueStoreImpl
 
 
 class RegroupTable(Operator):
-    """Maps the old and the new row of a change into groups: subtract the one, add the other.
+    """Maps the old and the new row of a change into groups: one is to subtract, the other to add.
 
-    Rows that stay in their group travel as one record, otherwise the subtraction goes first.
+    Rows that stay in their group travel as one record; otherwise the subtraction goes first.
     """
 
     def __init__(self, selector: Callable[[Any, Any], tuple[Any, Any] | None]) -> None:
@@ -62,8 +62,8 @@ class RegroupTable(Operator):
 class AggregateTable(StoredTableOperator):
     """Subtracts the old row from a group's aggregate, then adds the new one.
 
-    ``add_first(key, row)`` makes an aggregate where there is none; ``add`` and ``subtract`` take ``(key, row,
-    aggregate)``.
+    ``add_first(key, row)`` makes an aggregate where there is none; ``add`` and ``subtract`` take
+    ``(key, row, aggregate)``.
     """
 
     def __init__(

@@ -21,10 +21,10 @@ from streamsapp.state.key_value import KeyValueStoreImpl
 
 @dataclass
 class JoinTables(Operator):
-    """One side of a join: ``joiner(row, other row)`` gives the joined row.
+    """Joins the changes of one side: ``joiner(row, other row)`` gives the joined row.
 
-    A joined row needs a row of this side where ``row_required``, of the other side where ``other_required``, and one of
-    them in any case. The result has the later timestamp of both rows.
+    A joined row needs a row of this side if ``row_required``, one of the other side if ``other_required``, and one of
+    either in any case. The result has the later timestamp of both rows.
     """
 
     other: TableView
@@ -65,7 +65,8 @@ class JoinTables(Operator):
 
 
 class StoreJoined(StoredTableOperator):
-    """Keeps the joined table. Old values come with the changes, for the commit from the store."""
+    """Keeps the joined table. Old values come with the changes; if updates wait for the commit, they are read from the
+    store."""
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
         key_bytes_of, read, write = store.key_bytes, store.read, store.write

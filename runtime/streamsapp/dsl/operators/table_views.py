@@ -1,4 +1,4 @@
-"""How a join looks up a row of a table: in the table's store, or computed from the tables that it is derived of.
+"""Looks up rows of a table for joins: in the table's store, or computed from the tables that it is derived from.
 
 A view is made for one operator of one task, bound with it on the polling thread, and called on a processing thread.
 User code runs in what :meth:`TableView.bind` gives: the operator calls it inside ``try``.
@@ -30,10 +30,11 @@ class TableView(ABC):
 
     @abstractmethod
     def bind(self, context: NodeContext) -> Get:
-        """The look-up, for the operator that is bound to ``context``."""
+        """Returns the look-up for the operator that is bound to ``context``."""
 
     def bind_as_of(self, context: NodeContext) -> GetAsOf | None:
-        """The look-up of what a row was at a time; ``None`` for a table that does not keep versions."""
+        """Returns the look-up of the row that was valid at a time, or ``None`` for a table that does not keep
+        versions."""
         return None
 
     def close(self) -> None:  # noqa: B027 - most views own nothing
@@ -41,7 +42,7 @@ class TableView(ABC):
 
 
 class StoredView(TableView):
-    """A table in a store."""
+    """Looks up rows of a table in a store."""
 
     def __init__(self, store_name: str) -> None:
         self.store_names = (store_name,)
@@ -74,7 +75,7 @@ class StoredView(TableView):
 
 
 class WindowedView(TableView):
-    """A windowed table, whose rows have :class:`Windowed` keys."""
+    """Looks up rows of a windowed table, which have :class:`Windowed` keys."""
 
     def __init__(self, store_name: str) -> None:
         self.store_names = (store_name,)
@@ -91,7 +92,7 @@ class WindowedView(TableView):
 
 
 class SessionView(TableView):
-    """A table by sessions. A row's timestamp is the end of its session."""
+    """Looks up rows of a table by sessions. A row's timestamp is the end of its session."""
 
     def __init__(self, store_name: str) -> None:
         self.store_names = (store_name,)
@@ -108,7 +109,8 @@ class SessionView(TableView):
 
 
 class ComputedView(TableView):
-    """A table derived from another one, row by row: ``compute(key, value)`` gives the row, or ``None`` for none."""
+    """Looks up rows of a table that is derived from another one: ``compute(key, value)`` gives the row, or ``None`` if
+    there is none."""
 
     def __init__(self, parent: TableView, compute: Callable[[Any, Any], Any]) -> None:
         self.store_names = parent.store_names
@@ -142,7 +144,8 @@ class ComputedView(TableView):
 
 
 class JoinedView(TableView):
-    """Two joined tables. A row that is required on a side makes the joined row; without, the other side's does."""
+    """Looks up rows of two joined tables. A row that is required on a side makes the joined row; if none is required,
+    the other side's row does."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Operators of tables: keep a topic as a table, derive one table from another.
+"""The operators of tables: they keep a topic as a table, and derive one table from another.
 
 A table's records are changes, plain tuples ``(new, old)``; ``old`` is ``None`` unless a table below asked for old
 values. Bound on the polling thread when a task is created; pushed on a processing thread.
@@ -27,21 +27,24 @@ OUT_OF_ORDER = "out-of-order update of a versioned table"
 
 
 class LateChange(tuple[Any, Any]):
-    """A change ``(new, old)`` that a later one of a versioned table came before: it changes nothing of what the table
-    says now, so groups and joins of tables leave it out (KIP-914)."""
+    """A change ``(new, old)`` of a versioned table that comes after a later one. It does not change the present rows of
+    the table, so groups and joins of tables leave it out (KIP-914)."""
 
     __slots__ = ()
 
 
 class ValueTransformer(Protocol):
-    """What ``KTable.transform_values`` runs: turns values into others, with access to stores and to the record."""
+    """Turns values into others, with access to stores and to the record; ``KTable.transform_values`` runs it (KIP-292).
+
+    Calls come from the processing thread that holds the task.
+    """
 
     def init(self, context: ProcessorContext) -> None:
         """Called once before the first value."""
         ...
 
     def transform(self, key: Any, value: Any) -> Any:
-        """The new value; unlike a mapper it also sees deletions, as ``None``."""
+        """Returns the new value. Unlike a mapper, it also sees deletions, as ``None``."""
         ...
 
     def close(self) -> None:
@@ -124,7 +127,8 @@ class VersionedTableSource(StoredTableOperator):
 
 
 class UnstoredTableValues(Operator):
-    """Derives a table value by value: ``compute(key, value)`` gives the derived one, of the old value where it travels.
+    """Derives a table value by value: ``compute(key, value)`` gives the derived value, also that of the old value if it
+    travels.
 
     ``skip_absent`` leaves out updates of keys that neither are nor were in the table; it takes effect where old values
     travel, for without them it cannot be told whether a deletion is due.
@@ -230,7 +234,7 @@ class StoredTableTransformValues(StoredTableValues):
 
 
 class TransformedView(ComputedView):
-    """A table whose values are transformed, by a transformer of this view's own."""
+    """Looks up rows of a table whose values are transformed, by a transformer of this view's own."""
 
     def __init__(self, parent: TableView, transformer: ValueTransformer) -> None:
         super().__init__(parent, transformer.transform)

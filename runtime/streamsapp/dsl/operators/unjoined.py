@@ -1,4 +1,5 @@
-"""Records of a left or outer join of two streams that found no partner: kept until their windows close, then sent.
+"""Keeps the records of a left or outer join of two streams that found no partner until their windows close, then sends
+them.
 
 Called by both sides' operators of a join, on the processing thread that holds the task.
 """
@@ -20,7 +21,7 @@ _NEVER = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Outer:
-    """The store of records without partner, and of which sides they are results."""
+    """The store of records without a partner, and the sides whose records are results then."""
 
     store: str
     windows: JoinWindows
@@ -28,18 +29,18 @@ class Outer:
     right: bool
 
     def sends(self, is_left: bool) -> bool:
-        """Whether a record of this side is a result when it finds no partner."""
+        """Says whether a record of this side is a result when it finds no partner."""
         return self.left if is_left else self.right
 
     def closed(self, timestamp: int, is_left: bool, stream_time: int) -> bool:
-        """Whether no partner can come any more."""
+        """Says whether no partner can come any more."""
         after = self.windows.after_ms if is_left else self.windows.before_ms
         return timestamp + after + self.windows.grace_ms < stream_time
 
 
 @dataclass
 class Progress:
-    """What both sides of a join share in a task."""
+    """The state that both sides of a join share in a task."""
 
     #: The highest timestamp of either side.
     stream_time: int
@@ -52,7 +53,7 @@ class Progress:
 
 
 class Unjoined:
-    """Sends what found no partner, once stream time has passed its window and grace."""
+    """Sends the records that found no partner, once stream time has passed their window and grace."""
 
     def __init__(
         self,
@@ -62,8 +63,8 @@ class Unjoined:
         after_ms: int,
         stream_time: int,
     ) -> None:
-        """``joined(key, value, is_left)`` makes a result; ``after_ms`` is how far this side looks ahead;
-        ``stream_time`` that of the store of the other side."""
+        """Takes ``joined(key, value, is_left)``, which makes a result; ``after_ms``, how far this side looks ahead; and
+        ``stream_time``, that of the other side's store."""
         self._context = context
         self._time = context.processor_context
         self._interval_ms = context.emit_interval_ms
@@ -74,19 +75,20 @@ class Unjoined:
         self.progress = _shared(self._store, stream_time)
 
     def found(self, timestamp: int, is_left: bool, key: bytes, now: int) -> None:
-        """Records that may have waited have a partner, of the time ``now``."""
+        """Notes that records which may have waited have found a partner, of the time ``now``."""
         if timestamp >= self.progress.oldest:
             self._store.remove(timestamp, is_left, key, now)
 
     def wait(self, timestamp: int, is_left: bool, key: bytes, value: Any) -> None:
-        """A record has no partner yet. Raises ``ValueError`` for a value that the store cannot have."""
+        """Keeps a record that has no partner yet. Raises ``ValueError`` for a value that the store cannot have."""
         progress = self.progress
         progress.min_time = min(progress.min_time, timestamp)
         self._store.add(timestamp, is_left, key, value)
         progress.oldest = min(progress.oldest, timestamp)
 
     def emit(self, headers: Headers | None) -> None:
-        """Send what is closed, if it is time to look; with the headers of the record that moved stream time."""
+        """Sends the records whose windows are closed, if it is time to look; with the headers of the record that moved
+        stream time."""
         if not self._due():
             return
         store, context, joined, now = self._store, self._context, self._joined, self.progress.stream_time
@@ -115,7 +117,7 @@ class Unjoined:
         return True
 
     def _closed(self) -> list[tuple[int, bool, bytes, Any]]:
-        """All that is to be sent, the oldest first; notes what is left."""
+        """Returns all records that are to be sent, the oldest first, and notes what is left."""
         progress, outer, stream_time = self.progress, self._outer, self.progress.stream_time
         closed = []
         #: Sides of which a record was met whose window is open; all later ones are.
@@ -141,7 +143,8 @@ class Unjoined:
 
 
 def _shared(store: OuterJoinStore, stream_time: int) -> Progress:
-    """The progress that both sides share. After a restart what waits is known; stream time is that of the stores."""
+    """Returns the progress that both sides share. After a restart it is derived from the records that wait and the
+    stores' stream time."""
     if store.progress is None:
         first = next(store.waiting(0), None)
         oldest = _NEVER if first is None else first[0]

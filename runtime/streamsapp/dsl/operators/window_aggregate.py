@@ -19,7 +19,7 @@ from streamsapp.state.window import WindowStoreImpl
 
 
 class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
-    """Folds the values of a key and window into an aggregate that starts from the initializer's."""
+    """Folds a record into every window that its time belongs to."""
 
     def _closes_after(self) -> tuple[int, int]:
         return self._windows.size_ms, self._windows.grace_ms
