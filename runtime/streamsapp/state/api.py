@@ -1,4 +1,4 @@
-"""State stores as users see them, and the builder that names one.
+"""The interfaces of key-value stores for users, and the builder that describes a store.
 
 User code calls these on processing threads. Reads see the writes of the running commit interval.
 """
@@ -20,14 +20,14 @@ V = TypeVar("V")
 
 
 class ValueAndTimestamp(NamedTuple):
-    """What a timestamped store holds for a key."""
+    """The value that a timestamped store holds for a key, and its timestamp in milliseconds since 1970."""
 
     value: Any
     timestamp: int
 
 
 class Engine(Enum):
-    """Where committed entries live."""
+    """The engine that holds committed entries: RocksDB or memory."""
 
     ROCKSDB = "rocksdb"
     MEMORY = "memory"
@@ -35,7 +35,7 @@ class Engine(Enum):
 
 @dataclass(frozen=True)
 class StoreBuilder:
-    """Everything that is decided about a store before a task makes it.
+    """Holds everything that is decided about a store before a task makes it.
 
     ``changelog_topic`` is set when a table's source topic serves as changelog (topology optimisation); otherwise the
     changelog is ``<application id>-<name>-changelog``.
@@ -52,11 +52,12 @@ class StoreBuilder:
     changelog_topic: str | None = None
 
     def with_logging_enabled(self, config: dict[str, str] | None = None) -> StoreBuilder:
-        """Keep a changelog topic, with these topic settings on top of the usual ones. The default."""
+        """Returns the same with a changelog topic, which is the default; ``config`` holds topic settings on top of the
+        usual ones."""
         return replace(self, logging=True, log_config=dict(config or {}))
 
     def with_logging_disabled(self) -> StoreBuilder:
-        """No changelog: the store is lost with the local disk."""
+        """Returns the same without a changelog: the store is lost with the local disk."""
         return replace(self, logging=False, log_config={})
 
     def with_caching_enabled(self) -> StoreBuilder:
@@ -67,7 +68,7 @@ class StoreBuilder:
 
 
 class KeyValueStore(Protocol, Generic[K, V]):
-    """Map of keys to values, iterated in the order of the keys' bytes.
+    """Maps keys to values, and iterates in the order of the keys' bytes.
 
     Iterators see a stable view and should be closed or exhausted before the processor returns.
     """
@@ -80,7 +81,7 @@ class KeyValueStore(Protocol, Generic[K, V]):
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None: ...
     def delete(self, key: K) -> V | None: ...
     def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
-        """Entries with ``from_key <= key <= to_key``; ``None`` is open."""
+        """Iterates over the entries with ``from_key <= key <= to_key``; ``None`` is an open end."""
         ...
 
     def reverse_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]: ...

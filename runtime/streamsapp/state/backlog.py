@@ -1,4 +1,4 @@
-"""Committed entries on their way into RocksDB, which is the dearest part of a commit.
+"""Holds committed entries that RocksDB does not have yet, for writing to it is the dearest part of a commit.
 
 A commit every 100 ms would write each of its keys at once. Kept here until they are many, a key that changes again
 meanwhile is written once, and neighbours are written together. They are committed: reads and queries see them as they
@@ -26,7 +26,7 @@ SLICE_SIZE = 2000
 
 
 class BackloggedStore:
-    """The engine of one persistent store: RocksDB, and what it does not have yet."""
+    """The engine of one persistent store: RocksDB, and the entries that RocksDB does not have yet."""
 
     def __init__(self, store: RocksDBStore, format: EntryFormat) -> None:
         self._store = store
@@ -38,11 +38,11 @@ class BackloggedStore:
 
     @property
     def entries(self) -> int:
-        """Keys that wait, at most: one that was written in several epochs may count for each."""
+        """The number of keys that wait, at most: a key that was written in several epochs may count for each."""
         return sum(map(len, self._waiting))
 
     def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
-        """In one step: it waits as it is."""
+        """Takes an epoch in one step: it waits as it is."""
         newest, older = epoch, self._waiting
         while older and len(newest) * _GROWTH >= len(older[0]):
             newest, older = over(newest, older[0]), older[1:]
@@ -51,29 +51,29 @@ class BackloggedStore:
         return iter(())
 
     def in_order(self) -> Iterator[tuple[bytes, Entry]]:
-        """All that wait, by key: RocksDB takes neighbours faster."""
+        """Returns all entries that wait, by key: RocksDB takes neighbours faster."""
         waiting = _merged(self._waiting)
         return zip(keys := sorted(waiting), map(waiting.__getitem__, keys), strict=True)
 
     @property
     def deleted(self) -> Sequence[Range]:
-        """Ranges to be deleted after all that waits was written."""
+        """The ranges to be deleted after all entries that wait have been written."""
         return [each for epoch in self._waiting for each in epoch.deleted]
 
     def stage(self, batch: DatabaseBatch, writes: Sequence[tuple[bytes, Entry]]) -> None:
-        """Add some of them to a batch."""
+        """Adds some of the entries to a batch."""
         self._store.stage(batch, writes)
 
     def stage_deleted(self, batch: DatabaseBatch) -> None:
-        """Add the deleted ranges to the batch that is written last."""
+        """Adds the deleted ranges to the batch that is written last."""
         self._store.stage_deleted(batch, self.deleted)
 
     def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
-        """In slices, past what waits: nothing does while a store is restored."""
+        """Writes records to RocksDB in slices. No entry waits while a store is restored."""
         self._store.restore(placed, deleted, SLICE_SIZE)
 
     def written(self) -> None:
-        """RocksDB has them all."""
+        """Forgets the entries that waited: RocksDB has them all."""
         self._waiting = ()
         self.records = 0
 
@@ -108,7 +108,7 @@ class BackloggedStore:
         return self._store.count_change(uncommitted)
 
     def statistics(self) -> dict[str, int]:
-        """RocksDB's figures, and how many keys wait."""
+        """Returns RocksDB's figures, and the number of keys that wait."""
         return {**self._store.statistics(), "backlog_entries": self.entries}
 
     def _in_range(self, epoch: Epoch, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
@@ -116,10 +116,10 @@ class BackloggedStore:
         return ((key, seen(epoch[key])) for key in epoch.between(start, end, reverse=reverse))
 
     def _seen(self, entry: Entry) -> Entry:
-        """Cells are not changed any more once their epoch is frozen."""
+        """Returns an entry that waits. Cells are not changed any more once their epoch is frozen."""
         return ABSENT if entry[0] is None else self._readable((entry[0], entry[1]))
 
 
 def _merged(epochs: Sequence[Epoch]) -> Epoch:
-    """The newest come first, and win."""
+    """Merges the layers; the newest come first, and win."""
     return reduce(lambda older, newer: over(newer, older), reversed(epochs), Epoch())

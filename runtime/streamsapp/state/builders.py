@@ -1,4 +1,4 @@
-"""``Stores``: how users name a store before any task makes it. Called on the thread that builds the topology."""
+"""``Stores``: describes stores for users, before any task makes them. Called on the thread that builds the topology."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamsapp.state.window import WindowType
 
 @dataclass(frozen=True)
 class KeyValueStoreSupplier:
-    """A name and where the committed entries live; what ``Stores`` and ``Materialized`` hand around."""
+    """Names a key-value store and its engine; ``Stores`` and ``Materialized`` hand it around."""
 
     name: str
     engine: Engine
@@ -29,7 +29,7 @@ class KeyValueStoreSupplier:
 
 @dataclass(frozen=True)
 class WindowStoreSupplier:
-    """The same of a window store, with how long entries are kept."""
+    """Names a window store, its engine, and how long entries are kept."""
 
     name: str
     engine: Engine
@@ -52,7 +52,7 @@ class WindowStoreSupplier:
             )
 
     def type(self, *, keeps_timestamps: bool) -> StoreType:
-        """The kind of store that keeps entries for so long."""
+        """The store type with this retention."""
         in_memory = self.engine is Engine.MEMORY
         return WindowType(
             self.retention_ms, self.window_size_ms, self.retain_duplicates, keeps_timestamps, in_memory=in_memory
@@ -61,7 +61,7 @@ class WindowStoreSupplier:
 
 @dataclass(frozen=True)
 class SessionStoreSupplier:
-    """The same of a session store."""
+    """Names a session store, its engine, and how long sessions are kept."""
 
     name: str
     engine: Engine
@@ -78,7 +78,7 @@ class SessionStoreSupplier:
 
 @dataclass(frozen=True)
 class VersionedStoreSupplier:
-    """The same of a versioned store, with how long its history is."""
+    """Names a versioned store, and how long its history is."""
 
     name: str
     history_retention_ms: int
@@ -95,10 +95,11 @@ class VersionedStoreSupplier:
 
 
 class Stores:
-    """Suppliers of stores and the builders that add serdes to them.
+    """Makes suppliers of stores, and the builders that add serdes to them (Kafka Streams' ``Stores``). Durations are
+    ``timedelta`` or whole milliseconds.
 
-    Whether entries carry timestamps is decided by the builder, so a plain persistent supplier under a timestamped
-    builder keeps timestamps too.
+    The builder decides whether entries carry timestamps, so a plain persistent supplier under a timestamped builder
+    keeps timestamps too.
     """
 
     @staticmethod
@@ -117,7 +118,8 @@ class Stores:
     def persistent_window_store(
         name: str, retention: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowStoreSupplier:
-        """``retain_duplicates`` appends to a window instead of replacing its value."""
+        """Supplies a window store in RocksDB; ``retain_duplicates`` appends to a window instead of replacing its
+        value."""
         return WindowStoreSupplier(
             name, Engine.ROCKSDB, duration_ms(retention), duration_ms(window_size), retain_duplicates
         )
@@ -134,7 +136,7 @@ class Stores:
     def window_store_builder(
         supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """A store of plain values by key and window start."""
+        """Builds a store of plain values by key and window start."""
         kind = supplier.type(keeps_timestamps=False)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -142,7 +144,7 @@ class Stores:
     def timestamped_window_store_builder(
         supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """A store of :class:`~streamsapp.state.api.ValueAndTimestamp` by key and window start."""
+        """Builds a store of :class:`~streamsapp.state.api.ValueAndTimestamp` by key and window start."""
         kind = supplier.type(keeps_timestamps=True)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -158,7 +160,7 @@ class Stores:
     def session_store_builder(
         supplier: SessionStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """A store of plain values by key and session."""
+        """Builds a store of plain values by key and session."""
         kind = SessionType(supplier.retention_ms, in_memory=supplier.engine is Engine.MEMORY)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -166,8 +168,8 @@ class Stores:
     def persistent_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedStoreSupplier:
-        """A store of the values that keys had (KIP-889). ``segment_interval`` is only checked: versions
-        do not lie in segments here."""
+        """Supplies a store that keeps the values that its keys had (KIP-889). ``segment_interval`` is only checked:
+        versions do not lie in segments here."""
         if segment_interval is not None and duration_ms(segment_interval) < 1:
             raise TopologyError(f"versioned store {name}: the segment interval must be at least 1 ms")
         return VersionedStoreSupplier(name, duration_ms(history_retention))
@@ -176,7 +178,7 @@ class Stores:
     def versioned_key_value_store_builder(
         supplier: VersionedStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """A store of :class:`~streamsapp.state.versioned.VersionedRecord`."""
+        """Builds a store of :class:`~streamsapp.state.versioned.VersionedRecord`."""
         kind = VersionedType(supplier.history_retention_ms)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -184,12 +186,12 @@ class Stores:
     def key_value_store_builder(
         supplier: KeyValueStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """A store of plain values; ``None`` serdes mean the configured defaults."""
+        """Builds a store of plain values; ``None`` serdes stand for the configured defaults."""
         return StoreBuilder(supplier.name, KEY_VALUE, supplier.engine, key_serde, value_serde)
 
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: KeyValueStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """A store of :class:`~streamsapp.state.api.ValueAndTimestamp`."""
+        """Builds a store of :class:`~streamsapp.state.api.ValueAndTimestamp`."""
         return StoreBuilder(supplier.name, TIMESTAMPED_KEY_VALUE, supplier.engine, key_serde, value_serde)

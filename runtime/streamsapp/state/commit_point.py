@@ -1,4 +1,4 @@
-"""The commit that a task's stores stand at, and the moments in which they stand at none.
+"""Holds the commit that a task's stores stand at, and the moments in which they stand at none.
 
 The polling thread moves the stores from one commit to the next in several steps and does other things between them; the
 snapshot thread copies the stores between two moves. Neither may fall into the other: the copy holds the lock until
@@ -21,19 +21,19 @@ Inputs: TypeAlias = Mapping[TopicPartition, tuple[int, str]]
 
 @dataclass(frozen=True)
 class CommitPoint:
-    """What a task's stores stand for."""
+    """The commit that a task's stores stand for: offsets of the inputs and of the changelogs."""
 
     #: The next changelog offset of each store: perhaps lower than it could be, never higher.
     offsets: Mapping[str, int] = field(default_factory=dict)
     inputs: Inputs = field(default_factory=dict)
 
     def moved(self, offsets: Mapping[str, int], inputs: Inputs) -> CommitPoint:
-        """One commit further."""
+        """Returns the point that is one commit further."""
         return CommitPoint({**self.offsets, **offsets}, {**self.inputs, **inputs})
 
 
 class Standing:
-    """Where the stores stand."""
+    """Keeps the commit point of a task's stores, and lets one thread move or copy them at a time."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -41,9 +41,10 @@ class Standing:
         self.point: CommitPoint | None = None
 
     def try_to_leave(self) -> CommitPoint | None:
-        """Begin a move, from the point that is returned; ``None`` if the stores are being copied: try again soon.
+        """Begins a move, and returns the point that it starts from; returns ``None`` if the stores are being copied:
+        try again soon.
 
-        ``rest`` must follow. Polling thread; it does not wait.
+        ``rest`` must follow. The polling thread calls this; it does not wait.
         """
         if not self._lock.acquire(blocking=False):
             return None
@@ -51,18 +52,18 @@ class Standing:
         return left or CommitPoint()
 
     def rest(self) -> None:
-        """The move is over, well or not; only then has ``point`` been set again."""
+        """Ends a move, whether it went well or not. It is the only place in which ``point`` is set again."""
         self._lock.release()
 
     @contextmanager
     def still(self) -> Iterator[CommitPoint | None]:
-        """The stores do not move meanwhile."""
+        """Keeps the stores from moving meanwhile."""
         with self._lock:
             yield self.point
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
-        """What the stores had is no longer what a commit left."""
+        """Notes that the stores are being restored: their entries are no longer those of a commit."""
         with self._lock:
             self.point = None
             yield

@@ -1,4 +1,4 @@
-"""The engine under the layers of a store: where committed entries live.
+"""The protocols of the engines under the layers of a store, which hold committed entries.
 
 Read on processing threads and by queries; written on the polling thread after a commit and on the restoration thread.
 Keys are physical ones (:class:`~streamsapp.state.store_type.Layout`).
@@ -18,36 +18,37 @@ Placed: TypeAlias = tuple[bytes, InputRecord]
 
 
 class Reads(Protocol):
-    """Committed entries of one store."""
+    """Reads the committed entries of one store."""
 
     def get(self, key: bytes) -> Entry:
-        """The entry, or ``ABSENT``."""
+        """Returns the entry, or ``ABSENT``."""
         ...
 
     def get_many(self, keys: Sequence[bytes]) -> list[Entry]: ...
 
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        """Entries with ``start <= key < end``; a stable view but for epochs of this store applied meanwhile."""
+        """Iterates over the entries with ``start <= key < end``: a stable view but for epochs of this store applied
+        meanwhile."""
         ...
 
     def count(self) -> int: ...
 
     def count_change(self, uncommitted: Mapping[bytes, Entry]) -> int:
-        """By how much these writes will change :meth:`count`, as exactly as it can be told."""
+        """Returns by how much these writes will change :meth:`count`, as exactly as it can be told."""
         ...
 
 
 class StoreEngine(Reads, Protocol):
-    """What holds the committed entries of one store."""
+    """Holds the committed entries of one store."""
 
     def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
-        """Have a committed epoch: its writes, then its deleted ranges. At most ``slice_size`` writes per step."""
+        """Takes a committed epoch: its writes, then its deleted ranges. Yields after ``slice_size`` writes at most."""
         ...
 
     def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
-        """Have changelog records, in the order of their keys (of one key's the last wins), then deleted ranges."""
+        """Takes changelog records in the order of their keys (of one key's the last wins), then deleted ranges."""
         ...
 
     def statistics(self) -> dict[str, int]:
-        """Figures for metrics."""
+        """Returns figures for metrics."""
         ...

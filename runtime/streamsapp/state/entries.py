@@ -1,4 +1,5 @@
-"""What stores hold in memory, and its three byte forms: raw (changelog), physical (RocksDB) and stored (memory).
+"""The entries that stores hold in memory, and their three byte forms: raw (changelog), physical (RocksDB) and stored
+(memory).
 
 Used by the write-back layer and the engines below it, on every thread that touches a store.
 
@@ -42,13 +43,13 @@ class Cell(list[Any]):
 
 
 class LoggedEntry(tuple[Any, int]):  # noqa: SLOT001 - a tuple has no room for more
-    """An entry whose changelog record has headers. They are logged with it, and nobody reads them here again."""
+    """An entry whose changelog record has headers. They are logged with it, and are never read here again."""
 
     headers: Headers
 
     @classmethod
     def of(cls, stored: Any, timestamp: int, headers: Headers) -> LoggedEntry:
-        """The entry ``(stored, timestamp)`` with these headers."""
+        """Returns the entry ``(stored, timestamp)`` with these headers."""
         entry = cls((stored, timestamp))
         entry.headers = headers
         return entry
@@ -68,7 +69,7 @@ _unpack = _TIMESTAMP.unpack_from
 
 
 def identity(value: Any) -> Any:
-    """Stored form and value are the same object."""
+    """Returns its argument: the stored form and the value are the same object."""
     return value
 
 
@@ -93,8 +94,9 @@ def _checking(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def storing(store: str, serde: AnySerde, format: EntryFormat) -> Callable[[Any, Any], Any]:
-    """What makes ``(key, value)`` the stored value of a store. For a value that the changelog could not have, it raises
-    where the value is made, so that the processing exception handler decides and no commit fails for it."""
+    """Returns the function that makes ``(key, value)`` the stored value of a store. For a value that the changelog
+    could not have, it raises when the value is made, so that the processing exception handler decides and no commit
+    fails for it."""
     to_stored = format.to_stored
 
     def stored(key: Any, value: Any) -> Any:
@@ -119,7 +121,7 @@ def storing(store: str, serde: AnySerde, format: EntryFormat) -> Callable[[Any, 
 
 
 def checked_timestamp(store: str, key: Any, timestamp: Any) -> int:
-    """Raises for what Kafka takes for no timestamp."""
+    """Raises ``ValueError`` for a number that Kafka does not take for a timestamp."""
     if timestamp.__class__ is int and 0 <= timestamp <= _MAX_TIMESTAMP:
         return timestamp
     raise ValueError(
@@ -138,27 +140,27 @@ class EntryFormat(Protocol):
     from_stored: Callable[[Any], Any]
 
     def raw(self, stored: Any) -> bytes:
-        """The changelog's value of something that is not deleted."""
+        """Returns the changelog's value of something that is not deleted."""
         ...
 
     def physical(self, entry: Entry) -> bytes:
-        """RocksDB's value of an entry that is not deleted."""
+        """Returns RocksDB's value of an entry that is not deleted."""
         ...
 
     def restored(self, record: InputRecord) -> bytes | None:
-        """Physical form of a changelog record; ``None`` for a deletion."""
+        """Returns the physical form of a changelog record; ``None`` for a deletion."""
         ...
 
     def headers(self, entry: Entry) -> Headers | None:
-        """The changelog's headers of an entry or a deletion; asked only where ``has_headers``."""
+        """Returns the changelog's headers of an entry or a deletion; asked only if ``has_headers``."""
         ...
 
     def entry(self, physical: bytes) -> Entry:
-        """What RocksDB holds, as entry."""
+        """Returns the entry of a value that RocksDB holds."""
         ...
 
     def readable(self, entry: Entry) -> Entry:
-        """A written entry as reads see it: the same whether it is still in memory or was read back."""
+        """Returns a written entry as reads see it: the same whether it is still in memory or was read back."""
         ...
 
 

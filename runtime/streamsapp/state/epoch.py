@@ -1,4 +1,4 @@
-"""The writes of one epoch to one store, and layers of entries read as one.
+"""Holds the writes of one epoch to one store, and merges layers of entries into one.
 
 A running epoch is written, and brought into order, by the processing thread that holds the task. From the moment it is
 frozen it is constant: any thread reads it, on its way through the commit and while it waits for RocksDB.
@@ -20,11 +20,11 @@ Range: TypeAlias = tuple[bytes, bytes]
 
 
 class Epoch(dict[bytes, Entry]):
-    """Entries by key, and the ranges that are deleted after they were written: a store type writes nothing to a range
-    that it has expired.
+    """Holds entries by key, and the ranges that are deleted after the entries were written; a store type writes nothing
+    to a range that it has expired.
 
     A dict that only grows keeps its newest keys last, so its keys are brought into order when somebody scans, not when
-    they are written: a scan costs the keys that were written since the last one, and what it reads.
+    they are written: a scan costs the keys that were written since the last one, and those that it reads.
     """
 
     __slots__ = ("_lock", "_ordered", "_seen", "deleted", "facts")
@@ -40,7 +40,8 @@ class Epoch(dict[bytes, Entry]):
         self._lock = Lock()
 
     def between(self, start: bytes, end: bytes | None, *, reverse: bool = False) -> Iterator[bytes]:
-        """Keys with ``start <= key < end``, in order; of a running epoch to be taken before it is written again."""
+        """Returns the keys with ``start <= key < end``, in order; those of a running epoch must be taken before it is
+        written again."""
         with self._lock:
             if self._ordered is None:
                 self._ordered = SortedList()
@@ -52,7 +53,7 @@ class Epoch(dict[bytes, Entry]):
 
 
 def over(newer: Epoch, older: Epoch) -> Epoch:
-    """Two frozen epochs as one, in which the newer wins."""
+    """Returns two frozen epochs as one, in which the newer wins."""
     both = Epoch(older)
     both.update(newer)
     both.deleted = (*older.deleted, *newer.deleted)
@@ -62,8 +63,8 @@ def over(newer: Epoch, older: Epoch) -> Epoch:
 def merged(
     below: Iterator[tuple[bytes, Entry]], above: Iterator[tuple[bytes, Entry]], reverse: bool
 ) -> Iterator[tuple[bytes, Entry]]:
-    """Both in the same order, as they are read; what is above wins, its deletions hide. Free of cost where there is
-    nothing above."""
+    """Merges two iterators in the same order, as they are read; the one above wins, and its deletions hide entries
+    below. It costs nothing if there is nothing above."""
     first = next(above, None)
     return below if first is None else _merged(below, chain((first,), above), reverse)
 

@@ -75,5 +75,5 @@ class SegmentedFacade(SerdeFacade):
 
 
 def directed(segments: range, reverse: bool) -> range:
-    """The segments in the order in which they are read."""
+    """Returns the segments in the order in which they are read."""
     return segments[::-1] if reverse else segments

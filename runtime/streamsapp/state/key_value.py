@@ -1,4 +1,4 @@
-"""Key-value stores as operators and users get them: serdes on top of the write-back layer.
+"""The key-value stores that operators and users get: serdes on top of the write-back layer.
 
 Made with the task; called on the processing thread that holds it. The fast protocol (``key_bytes``, ``read``,
 ``write``, ``prefetch``) is for operators, which call it once or twice per record: its functions have no layer of their
@@ -29,7 +29,7 @@ from streamsapp.state.write_back import WriteBack
 
 
 class KeyValueStoreImpl(SerdeFacade):
-    """A store of plain values. Its changelog carries the timestamp of the record that wrote."""
+    """A store of plain values. Its changelog carries the timestamp of the record that wrote the value."""
 
     def __init__(self, parts: StoreParts) -> None:
         super().__init__(parts)
@@ -52,7 +52,7 @@ class KeyValueStoreImpl(SerdeFacade):
         self._put(key, self._key(key), value)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """The value that was there; only if there was none the new one is put."""
+        """Puts the value if the key has none; returns the value that was there."""
         key_bytes = self._key(key)
         previous = self._value(self.read(key_bytes))
         if previous is None:
@@ -64,7 +64,7 @@ class KeyValueStoreImpl(SerdeFacade):
             self.put(key, value)
 
     def delete(self, key: Any) -> Any:
-        """Remove and return the value that was there."""
+        """Removes a key, and returns the value that was there."""
         key_bytes = self._key(key)
         previous = self._value(self.read(key_bytes))
         self._put(key, key_bytes, None)
@@ -83,7 +83,7 @@ class KeyValueStoreImpl(SerdeFacade):
         return self._scan(b"", None, reverse=True)
 
     def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> Iterator[tuple[Any, Any]]:
-        """Entries whose key's bytes start with the prefix's bytes."""
+        """Iterates over the entries whose key's bytes start with the prefix's bytes."""
         start = self._key(prefix) if prefix_serde is None else prefix_serde.serialize(prefix)
         return self._scan(start, prefix_end(start), reverse=False)
 
@@ -135,7 +135,7 @@ class TimestampedKeyValueStoreImpl(KeyValueStoreImpl):
 
 @dataclass(frozen=True)
 class KeyValueType:
-    """Stores of one value per key."""
+    """The type of stores with one value per key."""
 
     name: str
     keeps_timestamps: bool
@@ -160,6 +160,6 @@ TIMESTAMPED_KEY_VALUE: StoreType = KeyValueType("timestamped_key_value", keeps_t
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """The first key after all that start with the prefix; ``None`` if there is none."""
+    """Returns the first key after all that start with the prefix; ``None`` if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None

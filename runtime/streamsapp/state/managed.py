@@ -37,7 +37,7 @@ class ManagedStore:
         context_timestamp: Callable[[], int],
         readers: Readers,
     ) -> None:
-        """``serdes`` are bound to the store's changelog."""
+        """Takes serdes that are bound to the store's changelog."""
         kind, (key_serde, value_serde) = builder.type, serdes
         self.builder = builder
         self.format = kind.format(value_serde)
@@ -61,23 +61,23 @@ class ManagedStore:
 
     @property
     def family(self) -> str:
-        """RocksDB's column family, named after the type too: a store whose type changed starts over instead of
-        misreading its bytes."""
+        """The name of RocksDB's column family, which contains the type's name: a store whose type changed starts over
+        instead of misreading its bytes."""
         return f"{self.builder.type.name}/{self.builder.name}"
 
     @property
     def persistent(self) -> bool:
-        """Whether it is in RocksDB."""
+        """Says whether the store is in RocksDB."""
         return self.builder.engine is Engine.ROCKSDB
 
     @property
     def logged(self) -> bool:
-        """Whether it has a changelog of its own to write; a table's source topic is written by others."""
+        """Says whether the store has a changelog of its own to write; a table's source topic is written by others."""
         return self.builder.logging and self.builder.changelog_topic is None
 
     @property
     def engine(self) -> StoreEngine:
-        """Of an open store."""
+        """The engine of an open store."""
         if self._engine is None:
             raise StateStoreError(f"state store {self.name!r} is not open; its task was closed meanwhile")
         return self._engine
@@ -87,7 +87,7 @@ class ManagedStore:
         return self._engine is not None
 
     def open(self, engine: StoreEngine, facts: bytes | None) -> None:
-        """Put the store on an engine that stands at these facts."""
+        """Puts the store on an engine that stands at these facts."""
         self._attach(engine)
         self.facts = facts
         self.layout.stand_at(facts)
@@ -95,19 +95,19 @@ class ManagedStore:
         facade.open()
 
     def close(self) -> None:
-        """From here on reads and writes raise; the engine is still to be closed."""
+        """Makes reads and writes raise from here on; the engine is still to be closed."""
         self.facade.close()
         self._attach(None)
 
     def read_only(self, why: str) -> Any:
-        """The same store for others to read, on any thread and past the write-back layer; ``why`` it is refused to
-        be written."""
+        """Returns the same store for others to read, on any thread and past the write-back layer; ``why`` it cannot be
+        written is part of the error's message."""
         layers = ReadOnlyLayers(why)
         self._read_only.append(layers)
         return self.builder.type.facade(replace(self._parts, layers=layers))
 
     def freeze(self) -> Epoch | None:
-        """Close the running epoch and start the next; ``None`` if it wrote nothing."""
+        """Closes the running epoch and starts the next; returns ``None`` if it wrote nothing."""
         epoch = self.layers.freeze()
         if epoch is not None:
             epoch.deleted = self.layout.take_expired()
@@ -115,17 +115,17 @@ class ManagedStore:
         return epoch
 
     def apply(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
-        """Hand a committed epoch to the engine."""
+        """Hands a committed epoch to the engine."""
         yield from self.engine.take_in(epoch, slice_size)
         self.facts = epoch.facts
 
     def revert(self) -> None:
-        """Forget what is not applied."""
+        """Forgets the writes that are not applied."""
         self.layers.revert()
         self.layout.stand_at(self.facts)
 
     def statistics(self) -> dict[str, int]:
-        """Figures, counted where it costs nothing per record."""
+        """Returns figures that cost nothing per record to count."""
         layers = self.layers
         return {
             "read_misses": layers.misses,
@@ -146,7 +146,7 @@ class ManagedStore:
 
 @dataclass(frozen=True, slots=True)
 class StoreChanges:
-    """What one epoch wrote to a logged store."""
+    """The writes of one epoch to a logged store."""
 
     store: ManagedStore
     epoch: Epoch
@@ -155,7 +155,7 @@ class StoreChanges:
         return len(self.epoch)
 
     def records(self, topic: str, partition: int, limit: int) -> Iterator[list[ChangelogRecord]]:
-        """What to produce to the changelog, at most ``limit`` records at a time."""
+        """Yields the records to produce to the changelog, at most ``limit`` at a time."""
         raw, has_headers, headers = self.store.format.raw, self.store.format.has_headers, self.store.format.headers
         entries = iter(self.store.layout.changelog(self.epoch))
         to = (partition, None, None)
@@ -174,7 +174,7 @@ class StoreChanges:
 
 @dataclass(frozen=True)
 class FrozenEpoch:
-    """The writes of one commit interval, last value per key."""
+    """The writes of one commit interval, the last value of each key."""
 
     stores: tuple[StoreChanges, ...]
 
@@ -183,5 +183,5 @@ class FrozenEpoch:
         return sum(map(len, self.stores))
 
     def changelogs(self) -> Iterator[tuple[str, StoreChanges]]:
-        """What to produce before the commit: each logged store and its writes."""
+        """Returns each logged store with the records to produce before the commit."""
         return ((changes.store.name, changes) for changes in self.stores if changes.store.logged)

@@ -1,4 +1,4 @@
-"""Committed entries in a sorted dict.
+"""Holds committed entries in a sorted dict.
 
 Read on processing threads, written by the polling and restoration threads; a lock guards the order of the keys.
 Its offsets live as long as it does: a new instance restores from the beginning.
@@ -57,7 +57,7 @@ class MemoryStore:
         return sum((stored is not None) - (key in entries) for key, (stored, _) in uncommitted.items())
 
     def take_in(self, epoch: Epoch, slice_size: int) -> Iterator[None]:
-        """In slices, as readers wait for the lock meanwhile."""
+        """Takes an epoch in slices, as readers wait for the lock meanwhile."""
         items = iter(epoch.items())
         while chunk := list(islice(items, slice_size)):
             self._write(chunk)
@@ -65,14 +65,14 @@ class MemoryStore:
         self._delete(epoch.deleted)
 
     def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
-        """All at once."""
+        """Writes all records at once."""
         entry, restored = self._format.entry, self._format.restored
         physical = ((key, restored(record)) for key, record in placed)
         self._write((key, ABSENT if value is None else entry(value)) for key, value in physical)
         self._delete(deleted)
 
     def statistics(self) -> dict[str, int]:
-        """None that are not known above."""
+        """Returns no figures beyond those that every store has."""
         return {}
 
     def _write(self, writes: Iterable[tuple[bytes, Entry]]) -> None:

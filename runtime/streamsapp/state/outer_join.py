@@ -24,15 +24,15 @@ _KEY = Struct(">q?")
 
 
 class OuterJoinStore(SerdeFacade):
-    """Records that wait for another one, in the order of their times."""
+    """Keeps records that wait for another one, in the order of their times."""
 
     def __init__(self, parts: StoreParts) -> None:
         super().__init__(parts)
-        #: What a task knows of the join besides its records: put here and read by the operators of both sides.
+        #: The state of the join in a task besides its records: put here and read by the operators of both sides.
         self.progress: Any = None
 
     def add(self, timestamp: int, is_left: bool, key: bytes, value: Any) -> None:
-        """A record has found no other. Raises ``ValueError`` for a value that cannot be written."""
+        """Keeps a record that has found no other. Raises ``ValueError`` for a value that cannot be written."""
         physical = _KEY.pack(timestamp, is_left) + key
         waiting = self._layers.read(physical)[0]
         values = [] if waiting is None else self.from_stored(waiting)
@@ -40,35 +40,35 @@ class OuterJoinStore(SerdeFacade):
         self._write(physical, stored, timestamp)
 
     def remove(self, timestamp: int, is_left: bool, key: bytes, now: int) -> None:
-        """The records of this side, key and time have found another, of the time ``now``."""
+        """Removes the records of this side, key and time: they have found another one, of the time ``now``."""
         physical = _KEY.pack(timestamp, is_left) + key
         if self._layers.read(physical)[0] is not None:
             self._write(physical, None, now)
 
     def delete(self, physical: bytes, now: int) -> None:
-        """What :meth:`waiting` gave under this key was sent, for a record of the time ``now``."""
+        """Deletes the entry that :meth:`waiting` gave under this key: it was sent, for a record of the time ``now``."""
         self._write(physical, None, now)
 
     def waiting(self, from_ms: int) -> Iterator[tuple[int, bool, bytes, Any]]:
-        """``(timestamp, is_left, physical key, stored)`` of all that wait from a time on, the oldest first; to be read
-        before something is written."""
+        """Iterates over ``(timestamp, is_left, physical key, stored)`` of all records that wait from a time on, the
+        oldest first; to be read before something is written."""
         for physical, (stored, _) in self._layers.look(_KEY.pack(from_ms, False), None, reverse=False):
             timestamp, is_left = _KEY.unpack_from(physical)
             yield timestamp, is_left, physical, stored
 
     def newest(self, from_ms: int) -> int:
-        """The time of the newest that waits; ``from_ms`` if it is not later."""
+        """Returns the time of the newest record that waits; ``from_ms`` if it is not later."""
         for physical, _ in self._layers.look(_KEY.pack(from_ms, False), None, reverse=True):
             timestamp: int = _KEY.unpack_from(physical)[0]
             return timestamp
         return from_ms
 
     def count(self, stored: Any) -> int:
-        """How many records :meth:`waiting` gave at once."""
+        """Returns the number of records in one entry of :meth:`waiting`."""
         return len(self.from_stored(stored))
 
     def records(self, physical: bytes, stored: Any) -> tuple[Any, list[Any]]:
-        """Key and values of what :meth:`waiting` gave."""
+        """Returns the key and the values of an entry of :meth:`waiting`."""
         key = self._deserialize_key(physical[_KEY.size :])
         return key, [value for _, value in self.from_stored(stored)]
 
@@ -79,7 +79,8 @@ class OuterJoinStore(SerdeFacade):
 
 @dataclass(frozen=True)
 class OuterJoinType:
-    """Records that wait until they are joined, or sent without; the changelog is compacted."""
+    """The type of stores for records that wait until they are joined, or sent without a partner; the changelog is
+    compacted."""
 
     name = "outer_join"
     window_of = None

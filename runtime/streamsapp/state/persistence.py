@@ -1,4 +1,5 @@
-"""What of a task's stores outlives the process: RocksDB, what waits for it, and the offsets that it stands for.
+"""The part of a task's stores that outlives the process: RocksDB, the entries that wait for it, and the offsets that it
+stands for.
 
 A part of :class:`~streamsapp.state.task_stores.TaskStores`, on whatever thread calls it. RocksDB gets many commits at
 once (docs/decisions/0012-backlog.md); offsets and facts come with the last slice, so that what a crash leaves is
@@ -25,7 +26,7 @@ class Persistence:
     """The open database of one task."""
 
     def __init__(self, directory: Path, stores: Sequence[ManagedStore], resources: StateResources) -> None:
-        """Open or create it for these stores."""
+        """Opens or creates the database for these stores."""
         self._database = TaskDatabase(directory, [store.family for store in stores], resources)
         self._resources = resources
         self._stores = {store.name: store for store in stores}
@@ -47,11 +48,12 @@ class Persistence:
         return self._engines[store]
 
     def layout_facts(self, store: str) -> bytes | None:
-        """What the store's layout knew when the database was opened."""
+        """Returns the facts that the store's layout knew when the database was opened."""
         return self._found.get(_LAYOUT_PREFIX + self._stores[store].family.encode())
 
     def restore(self, store: ManagedStore, placed: Sequence[Placed], next_offset: int) -> None:
-        """In slices; the offset comes after the last, so a crash in between replays what is there already."""
+        """Writes records in slices. The offset comes after the last, so a crash in between replays records that are
+        there already."""
         self.write_now()  # of a task that was active here
         self._engines[store.name].restore(placed, store.layout.take_expired())
         store.facts = store.layout.facts()
@@ -59,14 +61,14 @@ class Persistence:
         self._database.write(self._stand(self._database.batch(), store, next_offset))
 
     def applied(self, changelog_offsets: Mapping[str, int], metadata: Mapping[str, bytes]) -> None:
-        """The engines have an epoch; this is what it stands for."""
+        """Notes the offsets that the stores stand for, after the engines took an epoch."""
         self._behind = True
         self.offsets |= {name: offset for name, offset in changelog_offsets.items() if name in self._engines}
         self.metadata |= metadata
 
     @property
     def due(self) -> bool:
-        """Whether what waits is as much as may be replayed after a crash, or may be kept in memory."""
+        """Says whether as many entries wait as may be replayed after a crash, or may be kept in memory."""
         engines = self._engines
         waiting = sum(engine.entries * self._stores[name].layers.entry_bytes for name, engine in engines.items())
         records = sum(engine.records for engine in engines.values())
@@ -74,7 +76,7 @@ class Persistence:
         return records > share.records or waiting > share.bytes
 
     def write(self, slice_size: int) -> Iterator[None]:
-        """Write what waits, a bounded batch per step."""
+        """Writes the entries that wait, a bounded batch per step."""
         database = self._database
         self._unfinished = True
         batch, room = database.batch(), slice_size
@@ -95,29 +97,29 @@ class Persistence:
         self._behind = self._unfinished = False
 
     def write_now(self) -> None:
-        """The same at one go."""
+        """Writes the entries that wait at one go."""
         if self._behind:
             for _ in self.write(SLICE_SIZE):
                 pass
 
     def flush(self) -> None:
-        """Make durable what has been applied and restored."""
+        """Makes everything durable that has been applied and restored."""
         self.write_now()
         self._database.flush()
 
     def flush_data(self) -> None:
-        """Make most of what has been written durable; writers do not wait."""
+        """Makes most of the written data durable; writers do not wait."""
         self._database.flush_data()
 
     def checkpoint(self, path: Path) -> None:
-        """A flushed copy with what waits, in hard links, at a path that must not exist yet."""
+        """Makes a flushed copy with the entries that wait, in hard links, at a path that must not exist yet."""
         self.write_now()
         # The copy would flush it too, with the interpreter held meanwhile.
         self._database.flush_data()
         self._database.checkpoint(path)
 
     def close(self) -> None:
-        """Write what waits and give the directory back."""
+        """Writes the entries that wait and gives the directory back."""
         try:
             if not self._unfinished:
                 self.write_now()

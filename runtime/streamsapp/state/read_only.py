@@ -1,4 +1,4 @@
-"""A store without layers above its engine: what is committed, for any number of threads to read.
+"""Reads a store without layers above its engine: only committed entries, for any number of threads.
 
 Global stores are given to tasks so. The engine comes and goes with the store's owner; a scan is as stable as the
 engine's.
@@ -20,18 +20,18 @@ class ReadOnlyLayers:
     epoch = 0
 
     def __init__(self, why: str) -> None:
-        """``why`` it cannot be written here, for the message of who tries."""
+        """Takes ``why`` the store cannot be written here, for the message to a caller that tries."""
         self._why = why
         self._committed: Reads | None = None
         self.read: Callable[[bytes], Entry] = self._get
         self.write: Callable[[bytes, Any, int], None] = self._refuse
 
     def attach(self, committed: Reads | None) -> None:
-        """Read here from now on; ``None`` says that the store is closed."""
+        """Makes reads go to this engine from now on; ``None`` says that the store is closed."""
         self._committed = committed
 
     def prefetch(self, keys: Iterable[bytes]) -> None:
-        """There is nowhere to keep them."""
+        """Does nothing: there is no cache to keep the entries in."""
 
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
         return self._engine().scan(start, end, reverse=reverse)

@@ -1,4 +1,4 @@
-"""The memory that all state of one instance shares, made once from one figure.
+"""Divides the memory that all state of one instance shares; made once from one figure.
 
 Made by the runtime when it starts; read on every thread that opens or reads a store.
 """
@@ -29,14 +29,14 @@ _BACKLOG_RECORDS = 400_000
 
 
 class BacklogShare(NamedTuple):
-    """How much of a task's committed writes may wait for RocksDB."""
+    """The bounds on a task's committed writes that may wait for RocksDB."""
 
     records: int
     bytes: int
 
 
 class StateResources:
-    """RocksDB's block cache and memtables, and the read cache of the write-back layers.
+    """Holds RocksDB's block cache and memtables, and the read cache of the write-back layers.
 
     Memtables are charged to the block cache, so ``block_cache_bytes`` bounds both together.
     """
@@ -62,19 +62,19 @@ class StateResources:
         self.options = self._make_options()
 
     def store_opened(self) -> None:
-        """One more store shares the read cache."""
+        """Counts one more store that shares the read cache."""
         self._count_stores(1)
 
     def store_closed(self) -> None:
         self._count_stores(-1)
 
     def backlog_share(self, stores: int) -> BacklogShare:
-        """What the given number of the open stores may keep waiting."""
+        """Returns the share that the given number of the open stores may keep waiting."""
         open_stores = max(1, self._open_stores)
         return BacklogShare(*(whole * stores // open_stores for whole in self._backlog))
 
     def statistics(self) -> dict[str, int]:
-        """Bytes in use, for metrics."""
+        """Returns the bytes in use, for metrics."""
         return {
             "block_cache_usage": self._block_cache.get_usage(),
             "memtable_usage": self._memtables.get_usage(),
@@ -85,7 +85,8 @@ class StateResources:
         self.read_cache_share = self.read_cache_bytes // max(1, self._open_stores)
 
     def _make_options(self) -> Options:
-        """For the database and for each of its column families alike: RocksDB forgets what is not given again."""
+        """Makes options for the database and for each of its column families alike: RocksDB forgets options that are
+        not given again."""
         table = BlockBasedOptions()
         table.set_block_cache(self._block_cache)
         table.set_bloom_filter(10, False)
@@ -109,7 +110,8 @@ class StateResources:
 
 
 def _allow_open_files() -> None:
-    """Every task's database keeps some files open; the usual limit of 1,024 is a default, not a need."""
+    """Raises the limit of open files: every task's database keeps some open, and the usual 1,024 is a default, not a
+    need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""One RocksDB for all persistent stores of a task: a column family per store, and the default one for metadata.
+"""Keeps all persistent stores of a task in one RocksDB: a column family per store, and the default one for metadata.
 
 Opened and restored on the restoration thread, read on processing threads, written on the polling thread after a
 commit. It writes no log of its own: Kafka's changelog is the log, so what is written is durable only once flushed, and
@@ -36,7 +36,7 @@ class TaskDatabase:
     """The RocksDB of one task."""
 
     def __init__(self, directory: Path, families: Sequence[str], resources: StateResources) -> None:
-        """Open or create.
+        """Opens or creates the database.
 
         Families that are not listed belong to stores that the topology no longer has. They are kept, with their
         offsets: a store that returns, as when an upgrade is rolled back, continues from there.
@@ -57,11 +57,11 @@ class TaskDatabase:
             log.info("%s: kept the data of stores that the topology does not have: %s", directory, ", ".join(left))
 
     def batch(self) -> DatabaseBatch:
-        """An empty batch."""
+        """Returns an empty batch."""
         return DatabaseBatch(self._db)
 
     def write(self, batch: DatabaseBatch) -> None:
-        """Apply a batch as a whole. Holds the interpreter for about 1.5 µs an entry: keep batches small."""
+        """Applies a batch as a whole. It holds the interpreter for about 1.5 µs an entry, so batches are kept small."""
         with translated_errors(self._directory), self._write_lock:
             self._db.write(batch.writes, self._unlogged)
 
@@ -73,13 +73,14 @@ class TaskDatabase:
         return value
 
     def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Cheaper per key than :meth:`get`, and other threads run meanwhile."""
+        """Returns several entries. It is cheaper per key than :meth:`get`, and other threads run meanwhile."""
         with translated_errors(self._directory):
             values: list[bytes | None] = self._families[family].get(list(keys))  # type: ignore[assignment]
         return values
 
     def scan(self, family: str, start: bytes, end: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        """Entries with ``start <= key < end`` as they are now; the view is taken before this returns."""
+        """Iterates over the entries with ``start <= key < end`` as they are now; the view is taken before this
+        returns."""
         with translated_errors(self._directory):
             cursor = self._families[family].iter()
             if not reverse:
@@ -93,7 +94,7 @@ class TaskDatabase:
         return entries
 
     def metadata(self) -> dict[bytes, bytes]:
-        """All of it."""
+        """Returns all metadata."""
         with translated_errors(self._directory):
             cursor = self._db.iter()
             cursor.seek_to_first()
@@ -102,8 +103,9 @@ class TaskDatabase:
     def _entries(
         self, cursor: RdictIter, start: bytes, end: bytes | None, reverse: bool
     ) -> Generator[tuple[bytes, bytes], None, None]:
-        """What a cursor meets within the bounds. RocksDB's iterators end at what they cannot read as they end at the
-        last key; their status alone tells, so ``Rdict.items()``, which does not ask for it, is used nowhere."""
+        """Yields the entries that a cursor meets within the bounds. RocksDB's iterators end at a block that they cannot
+        read as they end at the last key. Their status alone tells, so ``Rdict.items()``, which does not ask for it, is
+        used nowhere."""
         # No iterate bounds: in rocksdict 0.3.29 they point at memory that is already freed.
         key_of, value_of, step = cursor.key, cursor.value, cursor.prev if reverse else cursor.next
         with translated_errors(self._directory):
@@ -119,18 +121,18 @@ class TaskDatabase:
                 cursor.status()
 
     def property(self, family: str, name: str) -> int:
-        """One of RocksDB's integer properties; 0 where it has none."""
+        """Returns one of RocksDB's integer properties; 0 if it has none."""
         return self._families[family].property_int_value(f"rocksdb.{name}") or 0
 
     def flush_data(self) -> None:
-        """Make most of what has been written durable; writers do not wait."""
+        """Makes most of the written data durable; writers do not wait."""
         with translated_errors(self._directory):
             for family in self._families.values():
                 family.flush()
 
     def flush(self) -> None:
-        """Make durable what has been written. RocksDB flushes one family at a time when asked from outside, so the
-        metadata comes last; only what came in during the bulk is flushed while writers wait."""
+        """Makes the written data durable. RocksDB flushes one family at a time when asked from outside, so the metadata
+        comes last; only the writes that came in during the bulk are flushed while writers wait."""
         self.flush_data()
         with translated_errors(self._directory), self._write_lock:
             for family in self._families.values():
@@ -138,13 +140,13 @@ class TaskDatabase:
             self._db.flush()
 
     def checkpoint(self, path: Path) -> None:
-        """A copy in hard links; RocksDB flushes all families together for it."""
+        """Makes a copy in hard links; RocksDB flushes all families together for it."""
         with translated_errors(self._directory):
             path.parent.mkdir(parents=True, exist_ok=True)
             Checkpoint(self._db).create_checkpoint(str(path))
 
     def close(self) -> None:
-        """Flush and give the directory back, also where the flush fails; that error is raised at the end."""
+        """Flushes and gives the directory back, also if the flush fails; that error is raised at the end."""
         for scan in list(self._scans):  # they hold the database open
             scan.close()
         try:
@@ -160,7 +162,7 @@ class TaskDatabase:
 
 
 def offset_key(family: str) -> bytes:
-    """Where the offset of a family's changelog is kept."""
+    """Returns the metadata key of the offset of a family's changelog."""
     return b"offset/" + family.encode()
 
 
@@ -172,7 +174,7 @@ class DatabaseBatch:
         self._db = db
 
     def family(self, name: str) -> ColumnFamily:
-        """The handle for :attr:`writes`; not to be kept, it holds the database open."""
+        """Returns the handle for :attr:`writes`; it is not to be kept, for it holds the database open."""
         return self._db.get_column_family_handle(name)
 
     def put_metadata(self, key: bytes, value: bytes) -> None:
@@ -206,11 +208,11 @@ class RocksDBStore:
         return self._database.property(self._family, "estimate-num-keys")
 
     def count_change(self, uncommitted: Mapping[bytes, Entry]) -> int:
-        """As RocksDB counts: a write is a new key, a deletion takes one away."""
+        """Counts as RocksDB does: a write is a new key, a deletion takes one away."""
         return sum(-1 if stored is None else 1 for stored, _ in uncommitted.values())
 
     def statistics(self) -> dict[str, int]:
-        """Figures that RocksDB keeps anyway."""
+        """Returns figures that RocksDB keeps anyway."""
         names = (
             "estimate-num-keys",
             "cur-size-all-mem-tables",
@@ -236,7 +238,7 @@ class RocksDBStore:
             batch.writes.delete_range(start, end, family)
 
     def restore(self, placed: Sequence[Placed], deleted: Sequence[Range], slice_size: int) -> None:
-        """Write changelog records, then deletions; of a key's records the last wins.
+        """Writes changelog records, then deletions; of a key's records the last wins.
 
         RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; records of one key
         stay in their order.
@@ -260,7 +262,7 @@ class RocksDBStore:
 
 
 def remove(directory: Path) -> None:
-    """Delete a directory of state and all below it."""
+    """Deletes a directory of state and everything below it."""
     with translated_errors(directory):
         if directory.exists():
             shutil.rmtree(directory)
@@ -268,7 +270,7 @@ def remove(directory: Path) -> None:
 
 @contextmanager
 def translated_errors(directory: Path) -> Iterator[None]:
-    """Whatever RocksDB or the file system raises becomes an error that names the directory and the remedy."""
+    """Turns whatever RocksDB or the file system raises into an error that names the directory and the remedy."""
     try:
         yield
     except StreamsError:

@@ -1,5 +1,6 @@
-"""Keys of stores whose entries expire: in front of the changelog's key stands the segment that the entry's time falls
-into, so that what has expired is one range, deleted at one go, and what lives is never looked at for it.
+"""Makes the keys of stores whose entries expire. In front of the changelog's key stands the segment that the entry's
+time falls into, so that all expired entries are one range, deleted at one go, and living entries are never looked at
+for it.
 
 One per store of a task. Written to on the processing thread that holds the task, or by the restoration thread.
 """
@@ -25,7 +26,7 @@ class Segments:
     """The :class:`~streamsapp.state.store_type.Layout` of a store with a retention."""
 
     def __init__(self, retention_ms: int, interval_ms: int, time_of: Callable[[bytes], int]) -> None:
-        """``time_of`` reads the time of an entry from the changelog's key."""
+        """Takes ``time_of``, which reads the time of an entry from the changelog's key."""
         self._retention = retention_ms
         self._interval = interval_ms
         self._time_of = time_of
@@ -38,55 +39,57 @@ class Segments:
 
     @staticmethod
     def statistics() -> Mapping[str, int]:
-        """None that are not known above."""
+        """Returns no figures beyond those that every store has."""
         return {}
 
     @property
     def in_order_of_time(self) -> bool:
-        """Whether entries lie in the order of their time."""
+        """Says whether entries lie in the order of their time."""
         return self._interval == 1
 
     @property
     def expired_before(self) -> int:
-        """Entries of an earlier time do not exist any more."""
+        """The time before which entries do not exist any more."""
         return self.expired_at(self.stream_time)
 
     def expired_at(self, stream_time: int) -> int:
-        """The same at another stream time."""
+        """Returns the same at another stream time."""
         return max(0, stream_time - self._retention + 1)
 
     @property
     def deleted_before(self) -> int:
-        """Of an earlier time there is nothing left, or will be nothing after the next commit."""
+        """The time before which nothing is left, or nothing will be left after the next commit."""
         return self.expired_before // self._interval * self._interval
 
     def observe(self, timestamp: int) -> bool:
-        """Something is written at this time; whether it lives."""
+        """Notes that something is written at this time; returns whether it lives."""
         if timestamp > self.stream_time:
             self.stream_time = timestamp
         return timestamp >= self.expired_before
 
     def physical(self, key: bytes, timestamp: int) -> bytes:
-        """The key of an entry, from that of the changelog."""
+        """Returns the physical key of an entry, from that of the changelog."""
         return _SEGMENT.pack(timestamp // self._interval) + key
 
     def between(self, start_ms: int, end_ms: int) -> range:
-        """Segments that hold times from ``start_ms`` to ``end_ms``, both inclusive, as far as anything lives there."""
+        """Returns the segments that hold times from ``start_ms`` to ``end_ms``, both inclusive, as far as any entry
+        lives there."""
         first, last = max(start_ms, self.expired_before), min(end_ms, self.stream_time)
         return range(first // self._interval, last // self._interval + 1) if first <= last else range(0)
 
     @staticmethod
     def prefix(segment: int) -> bytes:
-        """What the physical keys of a segment begin with."""
+        """Returns the bytes that the physical keys of a segment begin with."""
         return _SEGMENT.pack(segment)
 
     @staticmethod
     def logical(physical: bytes) -> bytes:
-        """The changelog's key."""
+        """Returns the changelog's key."""
         return physical[_SEGMENT.size :]
 
     def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
-        """Records that have expired by the newest of them are left out (KAFKA-13499)."""
+        """Returns records with their physical keys, without those that have expired by the newest of them
+        (KAFKA-13499)."""
         time_of = self._time_of
         timed = [(time_of(key), key, record) for record in records if (key := record.key()) is not None]
         self.stream_time = max(self.stream_time, max((each[0] for each in timed), default=NO_TIME))

@@ -36,12 +36,12 @@ _MARK = 8
 
 
 def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
-    """The changelog's key of a session."""
+    """Returns the changelog's key of a session."""
     return key + _BOUNDS.pack(end_ms, start_ms)
 
 
 def _bounds(logical: bytes) -> tuple[int, int]:
-    """The end and the start of a session."""
+    """Returns the end and the start of a session."""
     end, start = _BOUNDS.unpack_from(logical, len(logical) - _BOUNDS.size)
     return end, start
 
@@ -51,13 +51,13 @@ def _end_of(logical: bytes) -> int:
 
 
 class IndexedSegments(Segments):
-    """Keys of sessions that are found by key and by time."""
+    """Makes the keys of sessions that are found by key and by time."""
 
     def physical(self, key: bytes, timestamp: int) -> bytes:
         return self.prefix(timestamp // self._interval) + _BY_KEY + key
 
     def by_time(self, logical: bytes, end_ms: int) -> bytes:
-        """The other key of the same entry."""
+        """Returns the other key of the same entry."""
         at = len(logical) - _BOUNDS.size
         return self.prefix(end_ms // self._interval) + _BY_TIME + logical[at:] + logical[:at]
 
@@ -76,7 +76,7 @@ class IndexedSegments(Segments):
 
 
 class SessionStoreImpl(SegmentedFacade):
-    """Values by key and session."""
+    """Keeps values by key and session."""
 
     def __init__(self, parts: StoreParts, segments: Segments, kind: SessionType) -> None:
         super().__init__(parts, segments)
@@ -85,14 +85,14 @@ class SessionStoreImpl(SegmentedFacade):
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
     def read(self, key: bytes, start_ms: int, end_ms: int) -> Any:
-        """What is stored for a session, ``None`` where there is nothing."""
+        """Returns the stored value of a session, ``None`` if there is none."""
         if end_ms < self._readable_from:
             return None
         logical = session_key(key, start_ms, end_ms)
         return self._layers.read(self._segments.physical(logical, end_ms))[0]
 
     def write(self, key: bytes, start_ms: int, end_ms: int, stored: Any, timestamp: int) -> None:
-        """Put or delete a session."""
+        """Writes or deletes a session."""
         self._segments.observe(end_ms)
         self._place(key, start_ms, end_ms, stored, timestamp)
 
@@ -106,7 +106,7 @@ class SessionStoreImpl(SegmentedFacade):
             self._write(segments.by_time(logical, end_ms), stored, timestamp)
 
     def scan(self, key: bytes, from_end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, int, Any]]:
-        """``(start, end, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
+        """Iterates over ``(start, end, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
         segments, layers = self._segments, self._layers
         first, size = max(from_end_ms, self._readable_from, 0), None
         for segment in directed(segments.between(first, MAX_TIMESTAMP), reverse):
@@ -120,8 +120,8 @@ class SessionStoreImpl(SegmentedFacade):
                     yield start, end, stored
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
-        """All sessions that end between, both inclusive, by end, start and key (in memory by end, key and start
-        backward); each with its end as timestamp. For stores that are indexed by time."""
+        """Iterates over all sessions that end between, both inclusive, by end, start and key (in memory by end, key and
+        start backward); each with its end as timestamp. Only stores that are indexed by time have it."""
         found = self._by_time(from_ms, to_ms)
         if self._type.in_memory:
             found = _sorted(found, lambda each: each[0][0], _memory_order, reverse=False)
@@ -131,26 +131,27 @@ class SessionStoreImpl(SegmentedFacade):
     # ---- for users -----------------------------------------------------------------------------------------------
 
     def put(self, session: Windowed[Any], value: Any) -> None:
-        """The value of a session; ``None`` deletes it."""
+        """Writes the value of a session; ``None`` deletes it."""
         key, start, end = self._checked(session)
         stored = None if value is None else self.to_stored(session.key, value)
         self.write(key, start, end, stored, self._context_timestamp())
 
     def remove(self, session: Windowed[Any]) -> None:
-        """Delete a session."""
+        """Deletes a session."""
         key, start, end = self._checked(session)
         # As in Kafka Streams, this is the one write that does not move the time of a store in memory.
         write = self._place if self._type.in_memory else self.write
         write(key, start, end, None, self._context_timestamp())
 
     def fetch_session(self, key: Any, start_ms: int, end_ms: int) -> Any:
-        """The value of a session with these bounds, ``None`` if there is none."""
+        """Returns the value of a session with these bounds, ``None`` if there is none."""
         return self.from_stored(self.read(self._key(key), start_ms, end_ms))
 
     def find_sessions(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """A key's sessions that end at ``earliest_end_ms`` or later and start at ``latest_start_ms`` or earlier."""
+        """Iterates over a key's sessions that end at ``earliest_end_ms`` or later and start at ``latest_start_ms`` or
+        earlier."""
         return self._found(key, earliest_end_ms, latest_start_ms, reverse=False)
 
     def backward_find_sessions(
@@ -162,7 +163,7 @@ class SessionStoreImpl(SegmentedFacade):
     def find_sessions_range(
         self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is open)."""
+        """Iterates over the same of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is an open end)."""
         return self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=False)
 
     def backward_find_sessions_range(
@@ -172,7 +173,7 @@ class SessionStoreImpl(SegmentedFacade):
         return self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=True)
 
     def fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """All sessions of a key, by end."""
+        """Iterates over all sessions of a key, by end."""
         return self._found(key, 0, MAX_TIMESTAMP, reverse=False)
 
     def backward_fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -180,8 +181,8 @@ class SessionStoreImpl(SegmentedFacade):
         return self._found(key, 0, MAX_TIMESTAMP, reverse=True)
 
     def fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """All sessions of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is open); segment by segment,
-        in a segment by key and end; of a store in memory by end and key."""
+        """Iterates over all sessions of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is an open end).
+        Sessions come segment by segment, in a segment by key and end; those of a store in memory by end and key."""
         return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=False)
 
     def backward_fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -220,7 +221,7 @@ class SessionStoreImpl(SegmentedFacade):
                 yield Windowed(self._deserialize_key(key), start, end), self.from_stored(stored)
 
     def _by_key(self, low: bytes, from_ms: int, reverse: bool) -> Iterator[_Found]:
-        """Sessions of keys from ``low`` on; segment by segment, in a segment by key and end."""
+        """Yields the sessions of keys from ``low`` on, segment by segment, in a segment by key and end."""
         logical_of = self._segments.logical
         for segment in directed(self._segments.between(from_ms, MAX_TIMESTAMP), reverse):
             prefix = self._prefix(segment)
@@ -233,7 +234,7 @@ class SessionStoreImpl(SegmentedFacade):
                 yield (end, logical[: -_BOUNDS.size], start), stored
 
     def _by_time(self, from_ms: int, to_ms: int) -> Iterator[_Found]:
-        """Sessions that end between, by end, start and key."""
+        """Yields the sessions that end between, by end, start and key."""
         for segment in self._segments.between(from_ms, to_ms):
             prefix = self._segments.prefix(segment) + _BY_TIME
             low, high = prefix + _BOUNDS.pack(from_ms, 0), prefix + _BOUNDS.pack(to_ms + 1, 0)
@@ -257,7 +258,7 @@ class SessionStoreImpl(SegmentedFacade):
 
 @dataclass(frozen=True)
 class SessionType:
-    """Stores of sessions."""
+    """The type of stores of sessions."""
 
     retention_ms: int
     #: Sessions are found by their end, too, for whoever asks for all that ended in a range of time.
@@ -271,12 +272,12 @@ class SessionType:
 
     @property
     def interval_ms(self) -> int:
-        """How long a segment is."""
+        """The length of a segment in milliseconds."""
         return segment_interval_ms(self.retention_ms)
 
     @property
     def name(self) -> str:
-        """With the interval, as the keys of another one are different."""
+        """The type's name, with the interval, as the keys of another one are different."""
         return f"session{'_by_time' if self.by_time else ''}-{self.interval_ms}"
 
     @property
@@ -301,7 +302,7 @@ class SessionType:
         return WindowView(layers, layout, format, readers, self, mark=_BY_KEY if self.by_time else b"")
 
     def window_of(self, physical: bytes) -> tuple[bytes, int, int]:
-        """The key, start and end of a session."""
+        """Returns the key, start and end of a session."""
         logical = (IndexedSegments if self.by_time else Segments).logical(physical)
         end, start = _bounds(logical)
         return logical[: -_BOUNDS.size], start, end
@@ -319,6 +320,6 @@ def _memory_order(found: _Found) -> tuple[int, bytes, int]:
 def _sorted(
     found: Iterable[_Found], group: Callable[[_Found], int], order: Callable[[_Found], Any], *, reverse: bool
 ) -> Iterator[_Found]:
-    """In another order within each group; groups follow each other in order of time."""
+    """Sorts sessions within each group; groups follow each other in order of time."""
     for _, each in groupby(found, group):
         yield from sorted(each, key=order, reverse=reverse)

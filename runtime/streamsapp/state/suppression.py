@@ -1,4 +1,4 @@
-"""Buffers of ``suppress``: updates of a table that wait, the one to go on first at the top.
+"""The buffers of ``suppress``: updates of a table that wait, with the next one to go on at the top.
 
 Made with the task; used on the processing thread that holds the task. Kept in memory, as in Kafka Streams; the
 changelog has Kafka Streams' bytes. Entries lie under their key, as in every store, so that commit, revert and restore
@@ -27,7 +27,7 @@ _HEADERS: Headers = [("v", b"\x03")]
 
 
 class BufferOrder(PlainLayout):
-    """Who goes on first: entries by buffer time, then by their key's bytes."""
+    """Orders the updates that wait: by buffer time, then by their key's bytes."""
 
     def __init__(self) -> None:
         #: A heap of ``(buffer time, key)``; ``None`` until it is asked for.
@@ -43,7 +43,7 @@ class BufferOrder(PlainLayout):
         self.waiting = None
 
     def load(self, layers: Layers) -> list[tuple[int, bytes]]:
-        """Derive it from what the store has."""
+        """Derives the order from the entries of the store."""
         entries = [(key, entry[0]) for key, entry in layers.scan(b"", None, reverse=False)]
         self.size = sum(buffered.size(key) for key, buffered in entries)
         self.waiting = [(buffered.time, key) for key, buffered in entries]
@@ -58,7 +58,7 @@ class BufferOrder(PlainLayout):
 
 
 class SuppressionBuffer(Facade):
-    """Updates that wait, the last one of each key."""
+    """Holds the updates that wait, the last one of each key."""
 
     def __init__(self, parts: StoreParts, order: BufferOrder) -> None:
         super().__init__(parts)
@@ -70,12 +70,12 @@ class SuppressionBuffer(Facade):
 
     @property
     def count(self) -> int:
-        """How many updates wait."""
+        """The number of updates that wait."""
         return len(self._waiting())
 
     @property
     def size(self) -> int:
-        """Their bytes."""
+        """The bytes of all updates that wait."""
         self._waiting()
         return self._order.size
 
@@ -86,12 +86,12 @@ class SuppressionBuffer(Facade):
         return waiting[0][0] if waiting else None
 
     def get(self, key: bytes) -> Buffered | None:
-        """The update of a key that waits."""
+        """Returns the update of a key that waits, ``None`` if none does."""
         found: Buffered | None = self._layers.read(key)[0]
         return found
 
     def put(self, key: bytes, update: Buffered) -> None:
-        """A newer update of a key takes the place of the one that waits, and keeps its time and prior value."""
+        """Puts a newer update of a key in the place of the one that waits; it keeps that one's time and prior value."""
         waiting, order = self._waiting(), self._order
         before = self.get(key)
         if before is None:
@@ -104,12 +104,12 @@ class SuppressionBuffer(Facade):
         self._write(key, update, NO_TIMESTAMP)
 
     def first(self) -> tuple[bytes, Buffered]:
-        """The update that goes on first; there is one."""
+        """Returns the update that goes on first; there must be one."""
         key = self._waiting()[0][1]
         return key, self._layers.read(key)[0]
 
     def remove_first(self) -> None:
-        """It has gone on."""
+        """Removes the update that has gone on."""
         key, update = self.first()
         heappop(self._waiting())
         self._order.size -= update.size(key)
@@ -122,7 +122,7 @@ class SuppressionBuffer(Facade):
 
 @dataclass(frozen=True)
 class SuppressionType:
-    """The buffer of one ``suppress``."""
+    """The type of the buffer of one ``suppress``."""
 
     name = "suppression"
     window_of = None

@@ -1,4 +1,4 @@
-"""All stores of one task, and their way through a commit.
+"""Holds all stores of one task, and takes them through commits.
 
 A task's owner calls it: the restoration thread opens and restores, a processing thread reads and writes through
 :attr:`TaskStores.stores` and freezes the running epoch between two records, and the polling thread applies and closes.
@@ -48,7 +48,7 @@ class TaskStores:
         context_timestamp: Callable[[], int],
         topics: Mapping[str, str] | None = None,
     ) -> None:
-        """``topics`` has the changelog topic of each store, for serdes that depend on it (schema registries)."""
+        """Takes in ``topics`` the changelog topic of each store, for serdes that depend on it (schema registries)."""
         self._task_id = task_id
         self._directory = directory / "rocksdb"
         self._resources = resources
@@ -78,16 +78,17 @@ class TaskStores:
 
     @property
     def families(self) -> dict[str, str]:
-        """RocksDB's column family of each persistent store."""
+        """The RocksDB column family of each persistent store."""
         return {name: store.family for name, store in self._managed.items() if store.persistent}
 
     @property
     def commit_point(self) -> CommitPoint | None:
-        """The commit that the stores stand at; ``None`` while they stand at none. Any thread."""
+        """The commit that the stores stand at; ``None`` while they stand at none. Any thread may read it."""
         return self._standing.point
 
     def open(self) -> None:
-        """Open what is on disk, or create it. ``TaskCorruptedError`` asks for :meth:`wipe` before another try."""
+        """Opens the database on disk, or creates it. ``TaskCorruptedError`` asks for :meth:`wipe` before another
+        try."""
         self._offsets, self._metadata = {}, {}  # of a database that may have been wiped since
         persistent = [store for store in self._managed.values() if store.persistent]
         if persistent:
@@ -103,11 +104,11 @@ class TaskStores:
         self._readers.open()
 
     def changelog_offset(self, store: str) -> int | None:
-        """The offset to restore from, ``None`` if nothing is there. In-memory stores start over when opened."""
+        """Returns the offset to restore from, ``None`` if nothing is there. In-memory stores start over when opened."""
         return self._offsets.get(store)
 
     def restore(self, store: str, records: Sequence[InputRecord], next_offset: int) -> None:
-        """Apply raw changelog records, and remember where to go on."""
+        """Applies raw changelog records, and remembers the offset to go on from."""
         managed = self._managed[store]
         with self._standing.restoring():
             placed = managed.layout.placed(records)
@@ -120,11 +121,12 @@ class TaskStores:
             self._offsets[store] = next_offset
 
     def restored(self, changelog_offsets: Mapping[str, int], inputs: Inputs) -> None:
-        """All stores are restored: they stand at the commit that these were committed with."""
+        """Notes that all stores are restored: they stand at the commit that these offsets were committed with."""
         self._standing.point = CommitPoint({**changelog_offsets, **self._offsets}, inputs)
 
     def freeze(self) -> FrozenEpoch | None:
-        """Close the running epoch, in constant time; ``None`` if it wrote nothing. One at a time may be frozen."""
+        """Closes the running epoch in constant time; returns ``None`` if it wrote nothing. Only one epoch at a time may
+        be frozen."""
         frozen = tuple(
             StoreChanges(store, epoch) for store in self._managed.values() if (epoch := store.freeze()) is not None
         )
@@ -138,8 +140,8 @@ class TaskStores:
         *,
         slice_size: int = SLICE_SIZE,
     ) -> Iterator[None]:
-        """Hand a committed epoch to the engines. What waits for RocksDB is written when it is much, a bounded write per
-        step; offsets (the next ones to restore from) and staged metadata come with the last.
+        """Hands a committed epoch to the engines. Entries that wait for RocksDB are written when they are many, a
+        bounded write per step; offsets (the next ones to restore from) and staged metadata come with the last.
 
         ``inputs`` are the input offsets that were committed with it. No checkpoint falls between two steps.
         """
@@ -153,7 +155,7 @@ class TaskStores:
         yield
 
     def committed(self, inputs: Inputs) -> None:
-        """Input offsets were committed, and the stores had not changed."""
+        """Notes that input offsets were committed, while the stores had not changed."""
         if (point := self._standing.point) is not None:
             self._standing.point = point.moved({}, inputs)
 
@@ -173,38 +175,38 @@ class TaskStores:
                 yield from self._persistence.write(slice_size)
 
     def revert(self) -> None:
-        """Forget all that is not applied, staged metadata included: reads see the last commit again."""
+        """Forgets all writes that are not applied, staged metadata included: reads see the last commit again."""
         self._staged_metadata.clear()
         for store in self._managed.values():
             store.revert()
 
     def get_metadata(self, key: str) -> bytes | None:
-        """A small fact about the task, as of the last commit."""
+        """Returns a small fact about the task, as of the last commit."""
         return self._metadata.get(key)
 
     def put_metadata(self, key: str, value: bytes) -> None:
-        """Stage a fact; the next :meth:`apply` writes it together with the offsets."""
+        """Stages a fact; the next :meth:`apply` writes it together with the offsets."""
         self._staged_metadata[key] = value
 
     @property
     def dirty_entries(self) -> int:
-        """Keys written in the running epoch."""
+        """The number of keys written in the running epoch."""
         return sum(store.layers.dirty_entries for store in self._managed.values())
 
     @property
     def uncommitted_bytes(self) -> int:
-        """An estimate of what the running and the frozen epoch occupy."""
+        """An estimate of the bytes that the running and the frozen epoch occupy."""
         return sum(store.layers.uncommitted_bytes for store in self._managed.values())
 
     def flush(self) -> None:
-        """Make durable what has been applied and restored."""
+        """Makes everything durable that has been applied and restored."""
         if self._persistence is not None:
             self._persistence.flush()
 
     def checkpoint(self, path: Path) -> CommitPoint | None:
-        """A flushed copy of the database in hard links, at a path that must not exist yet; safe while in use.
+        """Copies the flushed database in hard links to a path that must not exist yet; this is safe while it is in use.
 
-        Returns the commit that the copy stands at exactly; ``None`` if there is none, and no copy either.
+        Returns the commit that the copy stands at exactly; returns ``None``, and makes no copy, if there is none.
         """
         with self._copying:
             if self._persistence is None:
@@ -217,12 +219,13 @@ class TaskStores:
                 return point
 
     def statistics(self) -> dict[str, dict[str, int]]:
-        """Figures per store, for the metrics thread. Counted where it costs nothing per record: reads that missed,
+        """Returns figures per store, for the metrics thread. They cost nothing per record to count: reads that missed,
         keys per epoch, scans."""
         return {name: store.statistics() for name, store in self._managed.items() if store.is_open}
 
     def close(self) -> None:
-        """Flush what was applied and give the directory back; what was not applied is dropped. Queries end first."""
+        """Flushes the applied writes and gives the directory back; writes that were not applied are dropped. Queries
+        end first."""
         self._readers.close()
         for store in self._managed.values():
             if store.is_open:
@@ -235,10 +238,11 @@ class TaskStores:
                 persistence.close()
 
     def read_only(self, store: str, why: str) -> Any:
-        """A store for others to read, on any thread, while this task writes it; ``why`` they cannot write it."""
+        """Returns a store for others to read, on any thread, while this task writes it; ``why`` they cannot write it is
+        part of the error's message."""
         return self._managed[store].read_only(why)
 
     def wipe(self) -> None:
-        """Close, and delete everything on disk."""
+        """Closes the stores, and deletes everything on disk."""
         self.close()
         remove(self._directory)

@@ -1,4 +1,4 @@
-"""Whether RocksDB's files are whole: RocksDB itself reads them through, block by block, with their checksums.
+"""Checks that RocksDB's files are whole: RocksDB itself reads them through, block by block, with their checksums.
 
 Called on the snapshot threads for files that are about to be published; other threads run meanwhile.
 """
@@ -20,7 +20,7 @@ _LOST = "lost"
 
 
 def verify(files: Collection[Path], scratch: Path) -> None:
-    """Raise ``TaskCorruptedError`` that names the tables among ``files`` with a damaged block.
+    """Raises a ``TaskCorruptedError`` that names the tables among ``files`` with a damaged block.
 
     Repairing a database of nothing but these files reads every block of theirs, and no other file. A damaged Bloom
     filter is not found: RocksDB reads such a table without its filter. ``scratch`` is a directory on their disk that
@@ -44,7 +44,7 @@ def verify(files: Collection[Path], scratch: Path) -> None:
 
 
 def _reading_the_disk() -> Options:
-    """Blocks that the cache has are as they were when they were read."""
+    """Returns options that read the disk: blocks that the cache has are as they were when they were read."""
     table = BlockBasedOptions()
     table.disable_cache()
     options = Options(raw_mode=True)

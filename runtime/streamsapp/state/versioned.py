@@ -1,4 +1,4 @@
-"""Versioned key-value stores (KIP-889): of each key the values it had, and from when to when.
+"""Versioned key-value stores (KIP-889): they keep the values that each key had, and from when to when.
 
 Made with the task; called on the processing thread that holds it. In the engine every version is an entry of its own,
 ``length of key (4 bytes) ‖ key ‖ timestamp (8 bytes)``, so that a key's versions lie in order of time; the value
@@ -24,22 +24,23 @@ from streamsapp.state.store_type import Layout, PlainLayout, StoreParts
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
 
-#: What a put gives where the value is the key's latest: it is valid without end.
+#: A put returns this if the value is the key's latest: it is valid without end.
 PUT_RETURN_CODE_VALID_TO_UNDEFINED = -1
-#: What a put gives that came too late for the history, and was not made.
+#: A put returns this if it came too late for the history, and was not made.
 PUT_RETURN_CODE_NOT_PUT = -(1 << 63)
 
 _LENGTH = Struct(">I")
 _TIME = Struct(">q")
 _DELETION, _VALUE = b"\x00", b"\x01"
-#: What is stored for a version that is a deletion.
+#: The stored value of a version that is a deletion.
 _DELETED = object()
-#: How much longer the changelog keeps old versions: a day, as in Kafka Streams.
+#: The changelog keeps old versions a day longer, as in Kafka Streams.
 _ADDITIONAL_LAG_MS = 24 * 60 * 60 * 1000
 
 
 class VersionedRecord(NamedTuple):
-    """A value of a versioned store, since when it is valid, and until when; ``None`` if it is the latest."""
+    """A value of a versioned store, the time since when it is valid, and the time until when (``None`` for the latest),
+    in milliseconds since 1970."""
 
     value: Any
     timestamp: int
@@ -60,7 +61,7 @@ def _prefix(key: bytes) -> bytes:
 
 
 class VersionedLayout(PlainLayout):
-    """A key for each version. Knows the highest timestamp of all that were written or restored."""
+    """Gives each version a key. It knows the highest timestamp of all versions that were written or restored."""
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
@@ -87,7 +88,7 @@ class VersionedLayout(PlainLayout):
 
 
 class VersionFormat(PlainFormat):
-    """Values with a byte before them, as a deletion is a version too."""
+    """Writes a byte before each value, as a deletion is a version too."""
 
     def physical(self, entry: Entry) -> bytes:
         return _DELETION if entry[0] is _DELETED else _VALUE + self._serialize(entry[0])
@@ -101,7 +102,7 @@ class VersionFormat(PlainFormat):
 
 
 class VersionedStoreImpl(SerdeFacade):
-    """Values by key and time."""
+    """Keeps values by key and time."""
 
     def __init__(self, parts: StoreParts, layout: VersionedLayout, kind: VersionedType) -> None:
         super().__init__(parts)
@@ -111,18 +112,21 @@ class VersionedStoreImpl(SerdeFacade):
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
     def read(self, key: bytes) -> Entry:
-        """``(stored, timestamp)`` of the latest version, ``(None, -1)`` where there is none or it is a deletion."""
+        """Returns ``(stored, timestamp)`` of the latest version, ``(None, -1)`` if there is none or it is a
+        deletion."""
         return _readable(self._latest(key))
 
     def read_as_of(self, key: bytes, timestamp: int) -> Entry:
-        """The same of the version that was valid at a time. Of a time before the history only the latest is known."""
+        """Returns the same of the version that was valid at a time. Of a time before the history only the latest is
+        known."""
         if timestamp < self._layout.stream_time - self._history:
             stored, since = self.read(key)
             return (stored, since) if since <= timestamp else ABSENT
         return ABSENT if timestamp < 0 else _readable(next(self._versions(key, 0, timestamp, reverse=True), None))
 
     def write(self, key: bytes, stored: Any, timestamp: int) -> int:
-        """Put a version, a deletion if ``stored`` is ``None``. Returns until when it is valid (see the codes above)."""
+        """Writes a version, a deletion if ``stored`` is ``None``. Returns the time until when it is valid (see the
+        codes above)."""
         layout = self._layout
         if timestamp < layout.stream_time - self._history:
             return PUT_RETURN_CODE_NOT_PUT
@@ -135,17 +139,19 @@ class VersionedStoreImpl(SerdeFacade):
     # ---- for users -----------------------------------------------------------------------------------------------
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
-        """The value of a key from ``timestamp`` on (milliseconds since 1970), until its next version; ``None`` deletes.
+        """Writes the value of a key from ``timestamp`` on (milliseconds since 1970), until its next version; ``None``
+        deletes.
 
-        Returns until when it is valid, ``PUT_RETURN_CODE_VALID_TO_UNDEFINED`` where it is the latest, or
-        ``PUT_RETURN_CODE_NOT_PUT`` where it is older than the history. Raises ``ValueError`` for what is no timestamp.
+        Returns the time until when the value is valid: ``PUT_RETURN_CODE_VALID_TO_UNDEFINED`` if it is the latest,
+        ``PUT_RETURN_CODE_NOT_PUT`` if it is older than the history. Raises ``ValueError`` for a number that is no
+        timestamp.
         """
         stored = None if value is None else self.to_stored(key, value)
         return self.write(self._key(key), stored, checked_timestamp(self._name, key, timestamp))
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
-        """The latest version of a key, or the one that was valid at ``as_of``, inclusive. Of a time before the history
-        only what is still the latest is known."""
+        """Returns the latest version of a key, or the one that was valid at ``as_of``, inclusive. Of a time before the
+        history only a version that is still the latest is known."""
         key_bytes = self._key(key)
         stored, since = self.read(key_bytes) if as_of is None else self.read_as_of(key_bytes, as_of)
         if stored is None:
@@ -154,7 +160,7 @@ class VersionedStoreImpl(SerdeFacade):
         return VersionedRecord(self.from_stored(stored), since, None if later is None else later[0])
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord | None:
-        """Delete a key from ``timestamp`` on; returns the version that was valid then."""
+        """Deletes a key from ``timestamp`` on; returns the version that was valid then."""
         if timestamp < self._layout.stream_time - self._history:
             return None
         existing = self.get(key, timestamp)
@@ -165,14 +171,14 @@ class VersionedStoreImpl(SerdeFacade):
         return next(self._versions(key, 0, MAX_TIMESTAMP, reverse=True), None)
 
     def _versions(self, key: bytes, from_ms: int, to_ms: int, *, reverse: bool) -> Iterator[tuple[int, Any]]:
-        """``(timestamp, stored)`` of the versions since ``from_ms`` until ``to_ms``, both inclusive."""
+        """Iterates over ``(timestamp, stored)`` of the versions from ``from_ms`` to ``to_ms``, both inclusive."""
         prefix = _prefix(key)
         end = prefix + _TIME.pack(to_ms) + b"\x00"
         for physical, (stored, _) in self._layers.scan(prefix + _TIME.pack(from_ms), end, reverse=reverse):
             yield _time_of(physical), stored
 
     def _forget(self, key: bytes, horizon_ms: int) -> None:
-        """Delete what came before the version that is valid at the horizon, and that one if it is a deletion."""
+        """Deletes the versions before the one that is valid at the horizon, and that one if it is a deletion."""
         if horizon_ms < 0:
             return
         dead = list(self._versions(key, 0, horizon_ms, reverse=True))
@@ -182,7 +188,7 @@ class VersionedStoreImpl(SerdeFacade):
 
 @dataclass(frozen=True)
 class VersionedType:
-    """Stores that keep the versions of so long."""
+    """The type of stores that keep versions for the time of a history."""
 
     history_retention_ms: int
 

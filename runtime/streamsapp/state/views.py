@@ -1,4 +1,4 @@
-"""Stores as interactive queries see them: read from outside of the task, while it processes, commits and closes.
+"""Reads stores for interactive queries: from outside of the task, while it processes, commits and closes.
 
 The task's owner opens and closes the lease; queries read on threads of their own. What they read is the engine below
 the write-back layer, which holds committed entries only, or also what the layer holds, where nothing is lost by
@@ -22,8 +22,8 @@ _CHUNK = 256
 
 
 class Readers:
-    """Who reads the stores of one task. Closing waits for them: RocksDB must not be closed under a reader, and its
-    directory is not free while one holds it."""
+    """Counts the readers of the stores of one task. Closing waits for them: RocksDB must not be closed under a reader,
+    and its directory is not free while one holds it."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -31,19 +31,19 @@ class Readers:
         self._open = False
 
     def open(self) -> None:
-        """Let readers in."""
+        """Lets readers in."""
         with self._changed:
             self._open = True
 
     def close(self) -> None:
-        """Let nobody in and wait for those who read: for one key, or a few hundred entries of a range."""
+        """Lets nobody in, and waits for those who read: for one key, or a few hundred entries of a range."""
         with self._changed:
             self._open = False
             self._changed.wait_for(lambda: not self._reading)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Keep the stores open meanwhile. Must not wait for whoever closes them."""
+        """Keeps the stores open meanwhile. The caller must not wait for the thread that closes them."""
         with self._changed:
             self.check()
             self._reading += 1
@@ -55,13 +55,13 @@ class Readers:
                 self._changed.notify_all()
 
     def check(self) -> None:
-        """Raise when somebody wants to close."""
+        """Raises when somebody wants to close."""
         if not self._open:
             raise StoreNotAvailableError("the store is closed here; its task is moving or starting again")
 
 
 class StoreView:
-    """One store of one task. Keys are serialised; an entry becomes a value by :meth:`value`."""
+    """Reads one store of one task. Keys are serialised; an entry becomes a value by :meth:`value`."""
 
     def __init__(self, layers: WriteBack, format: EntryFormat, readers: Readers) -> None:
         self._layers = layers
@@ -70,18 +70,18 @@ class StoreView:
         self.readers = readers
 
     def get(self, key: bytes, *, committed: bool) -> Entry:
-        """The entry of a key; ``committed`` leaves out what may be reverted."""
+        """Returns the entry of a key; ``committed`` leaves out writes that may be reverted."""
         return self._layers.peek(key, committed=committed)
 
     def range(self, start: bytes, end: bytes | None, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
-        """The entries with ``start <= key < end``, of one moment as far as they are committed."""
+        """Iterates over the entries with ``start <= key < end``, of one moment as far as they are committed."""
         for number, found in enumerate(self._layers.peek_range(start, end, committed=committed)):
             if not number % _CHUNK:
                 self.readers.check()
             yield found
 
     def value(self, entry: Entry) -> Any:
-        """What ``KeyValueStore.get`` gives: the value, with its timestamp where the store keeps one."""
+        """Returns the value as ``KeyValueStore.get`` does, with its timestamp if the store keeps one."""
         stored, timestamp = entry
         if stored is None:
             return None
@@ -89,5 +89,5 @@ class StoreView:
         return value if timestamp == NO_TIMESTAMP else ValueAndTimestamp(value, timestamp)
 
     def raw(self, entry: Entry) -> bytes | None:
-        """The serialised value without its timestamp."""
+        """Returns the serialised value without its timestamp."""
         return None if entry[0] is None else self._format.raw(entry[0])

@@ -34,14 +34,14 @@ from streamsapp.state.write_back import WriteBack
 
 _SUFFIX = Struct(">qi")
 _MAX_SEQUENCE = (1 << 31) - 1
-#: How much longer the changelog keeps entries: a day, as ``windowstore.changelog.additional.retention.ms`` says.
+#: The changelog keeps entries a day longer, as ``windowstore.changelog.additional.retention.ms`` says.
 _ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
 #: The shortest segment, as in Kafka Streams.
 _MIN_INTERVAL_MS = 60_000
 
 
 def window_key(key: bytes, start_ms: int, sequence: int = 0) -> bytes:
-    """The changelog's key of a window."""
+    """Returns the changelog's key of a window."""
     return key + _SUFFIX.pack(start_ms, sequence)
 
 
@@ -51,17 +51,17 @@ def _start_of(logical: bytes) -> int:
 
 
 def segment_interval_ms(retention_ms: int) -> int:
-    """How long the segments of a store are, as in Kafka Streams."""
+    """Returns the length of the segments of a store, as in Kafka Streams."""
     return max(retention_ms // 2, _MIN_INTERVAL_MS)
 
 
 def windowed_changelog_settings(retention_ms: int) -> Mapping[str, str]:
-    """How the changelog topics of stores with a retention differ from compacted ones."""
+    """Returns the settings in which the changelog topics of stores with a retention differ from compacted ones."""
     return {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + _ADDITIONAL_RETENTION_MS)}
 
 
 class WindowStoreImpl(SegmentedFacade):
-    """Values by key and window start."""
+    """Keeps values by key and window start."""
 
     def __init__(self, parts: StoreParts, segments: Segments, kind: WindowType) -> None:
         super().__init__(parts, segments)
@@ -71,13 +71,13 @@ class WindowStoreImpl(SegmentedFacade):
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
     def read(self, key: bytes, start_ms: int) -> Entry:
-        """``(stored, timestamp)`` of a window, ``(None, -1)`` where there is nothing."""
+        """Returns ``(stored, timestamp)`` of a window, ``(None, -1)`` if there is none."""
         if start_ms < self._segments.expired_before:
             return None, -1
         return self._layers.read(self._segments.physical(window_key(key, start_ms), start_ms))
 
     def write(self, key: bytes, start_ms: int, stored: Any, timestamp: int) -> bool:
-        """Put or delete a window, or append to it where the store retains duplicates, which costs no read. Returns
+        """Writes or deletes a window, or appends to it if the store retains duplicates, which costs no read. Returns
         whether the window is still kept."""
         segments = self._segments
         if self._type.retain_duplicates:
@@ -91,12 +91,13 @@ class WindowStoreImpl(SegmentedFacade):
         return kept
 
     def append(self, key: bytes, stored: Any, start_ms: int, headers: Headers | None) -> None:
-        """Append to a window, with the headers of the record that does. Of stores that retain duplicates."""
+        """Appends to a window, with the headers of the record. Only stores that retain duplicates have it."""
         entry = (stored, start_ms) if headers is None else LoggedEntry.of(stored, start_ms, headers)
         self._append(self._appended_key(key, stored, start_ms), entry)
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
-        """``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both inclusive, by time."""
+        """Iterates over ``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both
+        inclusive, by time."""
         segments, layers, size = self._segments, self._layers, len(key) + 8 + _SUFFIX.size
         first, last = max(start_ms, segments.expired_before, 0), min(end_ms, segments.stream_time)
         if self._type.time_ordered:
@@ -112,19 +113,20 @@ class WindowStoreImpl(SegmentedFacade):
                     yield _start_of(physical), entry
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
-        """All windows that start between, both inclusive; by start and key where the store is in order of time."""
+        """Iterates over all windows that start between, both inclusive; by start and key if the store is in order of
+        time."""
         return self._windows(b"", None, from_ms, to_ms, reverse=False)
 
     # ---- for users -----------------------------------------------------------------------------------------------
 
     def put(self, key: Any, value: Any, window_start_ms: int) -> None:
-        """The value of a key in the window that starts then; ``None`` deletes it."""
+        """Writes the value of a key in the window that starts then; ``None`` deletes it."""
         stored, timestamp = self._stored(key, value)
         self.write(self._key(key), window_start_ms, stored, timestamp)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
-        """Of the window that starts at ``from_ms``, its value; with ``to_ms`` an iterator over ``(start, value)`` of
-        the windows that start between, both inclusive."""
+        """Returns the value of the window that starts at ``from_ms``; with ``to_ms`` an iterator over
+        ``(start, value)`` of the windows that start between, both inclusive."""
         if to_ms is None:
             return self._value(self.read(self._key(key), from_ms))
         return self._fetched(key, from_ms, to_ms, reverse=False)
@@ -134,7 +136,8 @@ class WindowStoreImpl(SegmentedFacade):
         return self._fetched(key, from_ms, to_ms, reverse=True)
 
     def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is open) the windows that start between."""
+        """Iterates over the windows that start between, of keys from ``from_key`` to ``to_key`` (by their bytes,
+        ``None`` is an open end)."""
         return self._ranged(from_key, to_key, from_ms, to_ms, reverse=False)
 
     def backward_fetch_range(
@@ -144,7 +147,8 @@ class WindowStoreImpl(SegmentedFacade):
         return self._ranged(from_key, to_key, from_ms, to_ms, reverse=True)
 
     def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Every window; segment by segment, in a segment by key; those of a store in memory by start and key."""
+        """Iterates over every window: segment by segment, in a segment by key; those of a store in memory by start and
+        key."""
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=False)
 
     def backward_all(self) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -185,13 +189,13 @@ class WindowStoreImpl(SegmentedFacade):
                     yield Windowed(self._deserialize_key(key), start, min(start + size, MAX_TIMESTAMP)), entry
 
     def _ordered(self, found: Iterator[tuple[bytes, Entry]], reverse: bool) -> Iterable[tuple[bytes, Entry]]:
-        """A segment's windows by key; of a store in memory by time and key, as Kafka Streams has them."""
+        """Orders a segment's windows by key; those of a store in memory by time and key, as Kafka Streams has them."""
         if not self._type.in_memory:
             return found
         return sorted(found, key=lambda each: (_start_of(each[0]), each[0]), reverse=reverse)
 
     def _spans(self, from_ms: int, to_ms: int, low: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        """Ranges of physical keys that hold these times and keys from ``low`` on."""
+        """Returns ranges of physical keys that hold these times and keys from ``low`` on."""
         segments = self._segments
         alive = segments.between(from_ms, to_ms)
         if self._type.time_ordered:
@@ -211,8 +215,8 @@ class WindowStoreImpl(SegmentedFacade):
         return ValueAndTimestamp(self.from_stored(stored), timestamp)
 
     def _appended_key(self, key: bytes, stored: Any, start_ms: int) -> bytes:
-        """As in Kafka Streams, records without a value and those that come too late are numbered and logged too; those
-        without a value move no stream time."""
+        """Returns the key of an appended record. As in Kafka Streams, records without a value and those that come too
+        late are numbered and logged too; those without a value move no stream time."""
         segments = self._segments
         segments.appended += 1
         if stored is not None:
@@ -225,7 +229,7 @@ class WindowStoreImpl(SegmentedFacade):
 
 @dataclass(frozen=True)
 class WindowType:
-    """Stores of windows of one size."""
+    """The type of stores of windows of one size."""
 
     retention_ms: int
     window_size_ms: int
@@ -241,12 +245,12 @@ class WindowType:
 
     @property
     def interval_ms(self) -> int:
-        """How long a segment is."""
+        """The length of a segment in milliseconds."""
         return 1 if self.time_ordered else segment_interval_ms(self.retention_ms)
 
     @property
     def name(self) -> str:
-        """With the interval, as the keys of another one are different."""
+        """The type's name, with the interval, as the keys of another one are different."""
         return f"{'timestamped_' if self.keeps_timestamps else ''}window-{self.interval_ms}"
 
     @property
@@ -268,7 +272,7 @@ class WindowType:
         return WindowView(layers, layout, format, readers, self)
 
     def window_of(self, physical: bytes) -> tuple[bytes, int, int]:
-        """The key, start and end of a window."""
+        """Returns the key, start and end of a window."""
         start = _start_of(physical)
         key = Segments.logical(physical)[: -_SUFFIX.size]
         return key, start, min(start + self.window_size_ms, MAX_TIMESTAMP)
@@ -276,7 +280,7 @@ class WindowType:
 
 @dataclass(frozen=True)
 class JoinWindowType(WindowType):
-    """The records of one side of a join of two streams. Keys are never written again, so the changelog is not
+    """The type of stores of one side of a join of two streams. Keys are never written again, so the changelog is not
     compacted."""
 
     retain_duplicates: bool = True

@@ -1,4 +1,4 @@
-"""Stores of windows as interactive queries see them: the windows of a key, or of a range of keys, in a range of time.
+"""Reads stores of windows for interactive queries: the windows of a key, or of a range of keys, in a range of time.
 
 Read on threads that query, beside the thread that writes the store (:mod:`.views`). Entries come in the order in which
 they lie, so that a page can go on where the one before it ended.
@@ -21,18 +21,18 @@ WindowOf: TypeAlias = Callable[[bytes], tuple[bytes, int, int]]
 
 
 class WindowKind(Protocol):
-    """What is asked of a kind of store with windows."""
+    """The part of a store type that queries of windows need."""
 
     @property
     def retention_ms(self) -> int: ...
 
     @property
     def by_end(self) -> bool:
-        """Whether entries are kept by the end of their window."""
+        """Says whether entries are kept by the end of their window."""
         ...
 
     def window_of(self, physical: bytes) -> tuple[bytes, int, int]:
-        """The key, start and end of a window."""
+        """Returns the key, start and end of a window."""
         ...
 
 
@@ -42,8 +42,8 @@ _BEHIND = b"\xff" * 9
 
 
 class WindowRange(NamedTuple):
-    """Windows of the serialised keys ``low`` to ``high`` that start from ``from_ms`` to ``to_ms``, all inclusive. Of
-    sessions those that end at ``from_ms`` or later, and start at ``to_ms`` or earlier."""
+    """A range of windows: of the serialised keys ``low`` to ``high`` those that start from ``from_ms`` to ``to_ms``,
+    all inclusive. Of sessions it has those that end at ``from_ms`` or later, and start at ``to_ms`` or earlier."""
 
     #: The physical key to begin at: of the first page empty.
     start: bytes
@@ -53,13 +53,13 @@ class WindowRange(NamedTuple):
     to_ms: int = MAX_TIMESTAMP
 
     def entries(self, view: StoreView, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
-        """What a store has of it."""
+        """Iterates over the entries of the range that a store has."""
         assert isinstance(view, WindowView)
         return view.windows(self, committed=committed)
 
 
 class WindowView(StoreView):
-    """One store of windows of one task."""
+    """Reads one store of windows of one task."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class WindowView(StoreView):
         *,
         mark: bytes = b"",
     ) -> None:
-        """``mark`` stands between segment and key where entries have other keys, too, which are greater."""
+        """Takes ``mark``, which stands between segment and key if entries have other keys, too, which are greater."""
         super().__init__(layers, format, readers)
         self._segments = segments
         self._kind = kind
         self._mark = mark
 
     def windows(self, wanted: WindowRange, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
-        """The entries of a range by physical key. Windows that have expired are not among them."""
+        """Iterates over the entries of a range by physical key, without windows that have expired."""
         window_of, by_end, high = self._kind.window_of, self._kind.by_end, wanted.high
         first = max(wanted.from_ms, self._segments.stream_time - self._kind.retention_ms + 1)
         for begin, end in self._spans(wanted, first):
@@ -89,7 +89,8 @@ class WindowView(StoreView):
                     yield physical, entry
 
     def _spans(self, wanted: WindowRange, first: int) -> Iterator[tuple[bytes, bytes]]:
-        """Ranges of physical keys that may hold some. Where there is a segment for each millisecond they are one."""
+        """Returns ranges of physical keys that may hold some entries. If there is a segment for each millisecond, they
+        are one range."""
         segments, low, high = self._segments, wanted.low, wanted.high
         alive = segments.between(first, MAX_TIMESTAMP if self._kind.by_end else wanted.to_ms)
         if not alive:
@@ -106,7 +107,7 @@ class WindowView(StoreView):
                 yield prefix + low + time, end
 
     def _end(self, segment: int) -> bytes:
-        """What comes behind all keys of a segment."""
+        """Returns the first key behind all keys of a segment."""
         if not self._mark:
             return self._segments.prefix(segment + 1)
         return self._segments.prefix(segment) + bytes([self._mark[0] + 1])

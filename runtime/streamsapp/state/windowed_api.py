@@ -1,4 +1,4 @@
-"""Window, session and versioned stores as users see them, for annotations.
+"""The interfaces of window, session and versioned stores for users' annotations.
 
 User code gets these from ``context.get_state_store(name)`` and calls them on processing threads. Reads see the writes
 of the running commit interval. Timestamps are milliseconds since 1970. Bounds of ranges are inclusive; ``None`` is
@@ -20,7 +20,7 @@ V_contra = TypeVar("V_contra", contravariant=True)
 
 
 class WindowStore(Protocol, Generic[K, V]):
-    """Values by key and window start, kept for as long as the store's retention says.
+    """Keeps values by key and window start, for as long as the store's retention says.
 
     A persistent store iterates several keys segment by segment and by key within one; a store in memory by time, then
     by key.
@@ -30,24 +30,24 @@ class WindowStore(Protocol, Generic[K, V]):
     def name(self) -> str: ...
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
-        """Write a window's value; ``None`` deletes it."""
+        """Writes a window's value; ``None`` deletes it."""
         ...
 
     @overload
     def fetch(self, key: K, from_ms: int) -> V | None:
-        """The value of the window that starts then."""
+        """Returns the value of the window that starts then, ``None`` if there is none."""
         ...
 
     @overload
     def fetch(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
-        """``(start, value)`` of the key's windows that start between, by time."""
+        """Iterates over ``(start, value)`` of the key's windows that start between, by time."""
         ...
 
     def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]: ...
     def fetch_range(
         self, from_key: K | None, to_key: K | None, from_ms: int, to_ms: int
     ) -> Iterator[tuple[Windowed[K], V]]:
-        """The windows of a range of keys that start between."""
+        """Iterates over the windows of a range of keys that start between."""
         ...
 
     def backward_fetch_range(
@@ -58,45 +58,46 @@ class WindowStore(Protocol, Generic[K, V]):
 
 
 class SessionStore(Protocol, Generic[K, V]):
-    """Values by session: a key with the times of its first and last record."""
+    """Keeps values by session: a key with the times of its first and last record (KIP-94)."""
 
     @property
     def name(self) -> str: ...
 
     def put(self, session: Windowed[K], value: V | None) -> None:
-        """Write a session's value; ``None`` deletes it."""
+        """Writes a session's value; ``None`` deletes it."""
         ...
 
     def remove(self, session: Windowed[K]) -> None: ...
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
-        """The value of exactly this session."""
+        """Returns the value of exactly this session, ``None`` if there is none."""
         ...
 
     def find_sessions(self, key: K, earliest_end_ms: int, latest_start_ms: int) -> Iterator[tuple[Windowed[K], V]]:
-        """The key's sessions that end at ``earliest_end_ms`` or later and start at ``latest_start_ms`` or earlier."""
+        """Iterates over the key's sessions that end at ``earliest_end_ms`` or later and start at ``latest_start_ms`` or
+        earlier."""
         ...
 
     def fetch(self, key: K) -> Iterator[tuple[Windowed[K], V]]:
-        """All sessions of a key, by time."""
+        """Iterates over all sessions of a key, by time."""
         ...
 
     def fetch_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[Windowed[K], V]]: ...
 
 
 class VersionedKeyValueStore(Protocol, Generic[K_contra, V_contra]):
-    """Values by key and time: a key has the value it had at any moment of the history that is kept (KIP-889)."""
+    """Keeps values by key and time: a key has the value it had at any moment of the history that is kept (KIP-889)."""
 
     @property
     def name(self) -> str: ...
 
     def put(self, key: K_contra, value: V_contra | None, timestamp: int) -> int:
-        """Write the value of a key from ``timestamp`` on; ``None`` deletes. Returns its ``valid_to`` (KIP-889)."""
+        """Writes the value of a key from ``timestamp`` on; ``None`` deletes it. Returns its ``valid_to`` (KIP-889)."""
         ...
 
     def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord | None:
-        """The latest version, or the one that was valid at ``as_of``."""
+        """Returns the latest version, or the one that was valid at ``as_of``; ``None`` if there is none."""
         ...
 
     def delete(self, key: K_contra, timestamp: int) -> VersionedRecord | None:
-        """End the validity of the version at that time; returns it."""
+        """Ends the validity of the version at that time, and returns that version."""
         ...

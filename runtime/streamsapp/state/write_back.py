@@ -1,4 +1,4 @@
-"""The write-back layer of one store: what was written since the last commit, and what was read or written lately.
+"""The write-back layer of one store: writes since the last commit, and entries that were read or written lately.
 
 Reads and writes run on the processing thread that holds the task, and so does ``freeze``, between two records. The
 polling thread drains and drops the frozen epoch while processing goes on: it never touches ``live`` or
@@ -34,7 +34,7 @@ _SAMPLED_ENTRIES = 8
 
 
 class _ReadCache(dict[bytes, Entry]):
-    """A dict that asks for what it misses, so that a hot read is one lookup in C."""
+    """A dict that asks for keys it misses, so that a hot read is one lookup in C."""
 
     __slots__ = ("_load",)
 
@@ -47,7 +47,8 @@ class _ReadCache(dict[bytes, Entry]):
 
 
 class WriteBack:
-    """The layers above one store's engine. ``read`` and ``write`` may be held on to: they stay valid for its life."""
+    """Holds the layers above one store's engine. ``read`` and ``write`` may be held on to: they stay valid for its
+    life."""
 
     def __init__(self, format: EntryFormat, resources: StateResources, *, keeps_timestamps: bool) -> None:
         self._readable = format.readable
@@ -69,7 +70,7 @@ class WriteBack:
         )
 
     def attach(self, committed: Reads | None) -> None:
-        """Put the layers on an engine; ``None`` takes it away, and reads that miss raise."""
+        """Puts the layers on an engine; ``None`` takes it away, and reads that miss raise."""
         self.revert()
         self._committed = committed
 
@@ -82,16 +83,16 @@ class WriteBack:
         self._live[key] = (stored, -1)
 
     def append(self, key: bytes, entry: Entry) -> None:
-        """Write an entry that is never read by its key, only in scans."""
+        """Writes an entry that is never read by its key, only in scans."""
         self._dirty[key] = entry
 
     def write_cell(self, key: bytes, stored: object, timestamp: int) -> Cell:
-        """Write an entry that may be changed in place while the epoch lasts; for stores that keep timestamps."""
+        """Writes an entry that may be changed in place while the epoch lasts; for stores that keep timestamps."""
         self._dirty[key] = self._live[key] = cell = Cell(stored, timestamp, self.epoch)  # type: ignore[assignment]
         return cell
 
     def prefetch(self, keys: Iterable[bytes]) -> None:
-        """Bring keys that will be read soon into memory with one call to the engine."""
+        """Brings keys that will be read soon into memory with one call to the engine."""
         live = self._live
         wanted = [key for key in dict.fromkeys(keys) if key not in live]
         if not wanted:
@@ -111,7 +112,8 @@ class WriteBack:
         self._evict_if_full()
 
     def scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        """Entries with ``start <= key < end`` in byte order, as they are now whatever is written later."""
+        """Iterates over the entries with ``start <= key < end`` in byte order, as they are now whatever is written
+        later."""
         self.scans += 1
         # First the uncommitted layers, then the engine's view: an epoch applied in between is then seen in both,
         # the other way round it could be seen in neither.
@@ -122,15 +124,16 @@ class WriteBack:
         return merged(found, iter(running), reverse) if running else found
 
     def look(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, Entry]]:
-        """The same for as long as nothing is written: costs no more than what is taken of it."""
+        """Scans for as long as nothing is written: it costs no more than the entries that are taken of it."""
         self.scans += 1
         return merged(
             self._below(self._frozen, start, end, reverse), self._in_range(self._dirty, start, end, reverse), reverse
         )
 
     def peek(self, key: bytes, *, committed: bool) -> Entry:
-        """An entry for a thread that does not hold the task; leaves no trace in the caches. ``committed`` reads the
-        engine alone. Of a cell that is being changed, value and timestamp may be those of two records in a row."""
+        """Returns an entry for a thread that does not hold the task, and leaves no trace in the caches. ``committed``
+        reads the engine alone. Of a cell that is being changed, value and timestamp may be those of two records in a
+        row."""
         if not committed:
             # Newest first, as epochs move: what is missed in one layer was then seen in the one it comes from.
             entry = self._dirty.get(key)
@@ -141,7 +144,8 @@ class WriteBack:
         return self._engine().get(key)
 
     def peek_range(self, start: bytes, end: bytes | None, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
-        """Entries with ``start <= key < end`` in byte order, for a thread that does not hold the task."""
+        """Iterates over the entries with ``start <= key < end`` in byte order, for a thread that does not hold the
+        task."""
         overlay = [] if committed else self._peek_overlay(start, end)
         found = self._engine().scan(start, end, reverse=False)
         return merged(found, iter(overlay), False)
@@ -160,13 +164,13 @@ class WriteBack:
         return [(key, readable((entries[key][0], entries[key][1]))) for key in sorted(entries)]
 
     def count(self) -> int:
-        """Number of entries, estimated where the engine estimates; exact where it is exact."""
+        """Returns the number of entries, estimated or exact as the engine counts."""
         engine = self._engine()
         uncommitted = {**(self._frozen or {}), **self._dirty}
         return max(0, engine.count() + engine.count_change(uncommitted))
 
     def freeze(self) -> Epoch | None:
-        """Close the running epoch and start the next."""
+        """Closes the running epoch and starts the next."""
         if self._frozen is not None:
             raise StateStoreError("an epoch is still being committed; apply or revert it before freezing the next")
         if not self._dirty:
@@ -179,18 +183,18 @@ class WriteBack:
         return self._frozen
 
     def drop_frozen(self) -> None:
-        """The engine holds the frozen epoch now."""
+        """Drops the frozen epoch: the engine holds it now."""
         self._frozen = None
 
     def revert(self) -> None:
-        """Forget what was written since the last applied epoch, and all caches."""
+        """Forgets the writes since the last applied epoch, and all caches."""
         self._dirty = Epoch()
         self.epoch += 1
         self._frozen = None
         self.forget_cached()
 
     def forget_cached(self) -> None:
-        """Somebody wrote below this layer."""
+        """Empties the caches, after somebody wrote below this layer."""
         self._live.clear()
         self._old = {}
 
@@ -204,7 +208,7 @@ class WriteBack:
 
     @property
     def uncommitted_bytes(self) -> int:
-        """An estimate, from the sizes of the newest writes."""
+        """An estimate of the bytes, from the sizes of the newest writes."""
         if not self._dirty:
             return len(self._frozen or ()) * self._entry_bytes
         self._sample_sizes()
@@ -212,7 +216,7 @@ class WriteBack:
 
     @property
     def entry_bytes(self) -> int:
-        """An estimate of what an entry occupies."""
+        """Returns an estimate of the bytes that an entry occupies."""
         return self._entry_bytes
 
     @property
