@@ -27,22 +27,22 @@ class Deadline:
         self._at = math.inf
 
     def set(self, at: float) -> None:
-        """Wait no longer than until ``at`` (monotonic seconds); a deadline that was set may become earlier only."""
+        """Sets the deadline to ``at`` (monotonic seconds), unless there is an earlier one."""
         self._at = min(self._at, at)
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is to be waited for any more."""
+        """Says whether nothing is to be waited for any more."""
         return self._clock.monotonic() >= self._at
 
     def left(self, most: float, part: float = 1.0) -> float:
-        """Seconds that a wait may take: ``most`` of them, and no more than this ``part`` of what is left until the
-        deadline, so that what comes after it has time, too."""
+        """Returns the seconds that a wait may take: at most ``most``, and no more than this ``part`` of the time that
+        is left until the deadline, so that later waits have time, too."""
         return max(0.0, min(most, part * (self._at - self._clock.monotonic())))
 
     def wait(self, once: Callable[[float], bool], most: float) -> bool:
-        """Whether ``once``, which waits for as many seconds as it is told, is true within ``most`` seconds and before
-        the deadline, also if that is set meanwhile."""
+        """Says whether ``once``, which waits for as many seconds as it is told, is true within ``most`` seconds and
+        before the deadline, also if that is set meanwhile."""
         give_up = time.monotonic() + most  # whoever is waited for lives in the machine's time
         while True:
             step = self.left(min(LOOK, give_up - time.monotonic()))
@@ -53,7 +53,7 @@ class Deadline:
 
 
 class ClosingTime:
-    """The deadline of closing, and the earlier one of all that other machines are waited for."""
+    """The deadline of closing, and the earlier one of every wait for another machine."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -63,12 +63,12 @@ class ClosingTime:
         self.end = Deadline(clock)
 
     def begin(self, within: float) -> None:
-        """The instance has to end within so many seconds."""
+        """Sets the deadlines of an instance that has to end within so many seconds."""
         at = self._clock.monotonic() + within
         self.end.set(at)
         self.remote.set(at - reserve(within))
 
 
 def reserve(within: float) -> float:
-    """How many of the seconds for closing are kept for what comes after the last commit."""
+    """Returns how many of the seconds for closing are kept for the work after the last commit."""
     return min(RESERVE, RESERVE_SHARE * within)

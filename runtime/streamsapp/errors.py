@@ -1,4 +1,4 @@
-"""Every error the library raises, in one tree.
+"""The errors that the library raises, in one tree. Raised and caught on every thread.
 
     StreamsAppError
     ├── UserInputError            the user's input is wrong: exit 2, message names field and remedy
@@ -62,7 +62,8 @@ class ManifestError(UserInputError):
 
 
 def _one_line(text: str) -> str:
-    """What others wrote may be part of it: nothing that a terminal would obey, or could not show, is left."""
+    """Makes one line of a message, of which others may have written a part: nothing that a terminal would obey, or
+    could not show, is left."""
     if text.isprintable():
         return text
     line = " ".join(text.split())
@@ -70,7 +71,7 @@ def _one_line(text: str) -> str:
 
 
 class StreamsError(StreamsAppError):
-    """Something failed while the application ran; the command line exits with 1."""
+    """Raised if something fails while the application runs; the command line exits with 1."""
 
 
 class TopicError(StreamsError):
@@ -146,7 +147,7 @@ _written_at: ContextVar[str] = ContextVar("written_at", default="")
 
 @contextmanager
 def written_at(field: str) -> Iterator[None]:
-    """What is added meanwhile was written in a field of a manifest."""
+    """Notes that nodes added meanwhile were written in a field of a manifest."""
     token = _written_at.set(field)
     try:
         yield

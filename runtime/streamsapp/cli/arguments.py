@@ -34,7 +34,7 @@ def add_manifest(parser: argparse.ArgumentParser, *, required: bool = True) -> N
 
 
 def add_instance_options(parser: argparse.ArgumentParser, *, http_port: int) -> None:
-    """What ``run`` and ``local`` let one override."""
+    """Adds the options by which ``run`` and ``local`` override the manifest."""
     parser.add_argument(
         "--state-dir", type=Path, metavar="DIR", help="where state stores live; default: a folder for temporary files"
     )
@@ -59,8 +59,8 @@ def add_data_dir(parser: argparse.ArgumentParser, help: str) -> None:
 
 
 def snapshots_of(app: StreamsApp, manifest: Path, data_dir: Path | None) -> RemoteStateConfig | None:
-    """Where the application's snapshots are: where the manifest says, or what ``streamsapp local`` has left in
-    ``data_dir``, which is its usual one if the manifest says nothing."""
+    """Returns the place of the application's snapshots: the one that the manifest names, or the one that
+    ``streamsapp local`` has left in the folder of its state."""
     if data_dir is None and app.spec.remote_state is not None:
         return to_remote_state(app)
     folder = LocalFolder(manifest, app.application_id, data_dir).snapshots
@@ -68,7 +68,7 @@ def snapshots_of(app: StreamsApp, manifest: Path, data_dir: Path | None) -> Remo
 
 
 def with_remote_state(app: StreamsApp, url: str | None) -> StreamsApp:
-    """With its snapshots there, whatever the manifest says; ``None`` leaves it as it is."""
+    """Returns the manifest with its snapshots in that place; ``None`` leaves it as it is."""
     if url is None:
         return app
     return msgspec.structs.replace(app, spec=msgspec.structs.replace(app.spec, remote_state=RemoteStateSpec(url=url)))

@@ -22,7 +22,7 @@ _READ = (
 
 
 def banner(name: str, *, servers: str, topics: TopologyTopics, stores: Sequence[str], url: str, folder: Path) -> str:
-    """Where everything is, and how to write a record and read the results."""
+    """Returns the text that tells where everything is, and how to write a record and read the results."""
     rows = [
         ("broker", servers),
         ("reads", _listed(topics.sources, "topics that match a pattern")),
@@ -49,5 +49,5 @@ def _table(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _quoted(code: str) -> str:
-    """For a shell. The code has single quotes only, and names of topics have no other."""
+    """Quotes a text for a shell. The code has single quotes only, and names of topics have no other."""
     return f'"{code}"'

@@ -71,7 +71,7 @@ def _bootstrap(options: argparse.Namespace) -> int:
 
 
 def _reported(app: StreamsApp, options: argparse.Namespace) -> int:
-    """For a Job: whatever may be wrong, pods can start where the state has been made before."""
+    """Reports an error for a Job: whatever may be wrong, pods can start if the state has been made before."""
     try:
         return _in_spark(options)
     except StreamsAppError as error:

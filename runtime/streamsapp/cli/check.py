@@ -59,7 +59,8 @@ def _checked_topology(path: Path) -> Topology:
 
 
 def shape_of(topology: Topology) -> dict[str, Any]:
-    """What old and new pods must agree on to work side by side; internal topics without the application's prefix."""
+    """Returns the facts that old and new pods must agree on to work side by side; internal topics without the
+    application's prefix."""
     parts = topology.sub_topologies()
     return {
         "sources": {
@@ -88,7 +89,7 @@ def shape_report(shape: dict[str, Any]) -> bytes:
 
 
 def fault_report(faults: Sequence[str]) -> bytes:
-    """As many as there is room for, and how many more there are."""
+    """Returns as many faults as there is room for, and the number of the others."""
     lines = [fault if len(fault) <= _MAX_FAULT else f"{fault[:_MAX_FAULT]}..." for fault in faults]
     shown = len(lines)
     while len(report := _encoded({"faults": [*lines[:shown], *_rest(len(lines) - shown)]})) > MAX_BYTES:

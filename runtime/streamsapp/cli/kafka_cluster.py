@@ -36,7 +36,7 @@ class KafkaCluster:
         self._servers = config.bootstrap_servers
 
     def partitions(self) -> dict[str, int]:
-        """How many partitions every topic has."""
+        """Returns the number of partitions of every topic."""
         try:
             listed = self._admin.list_topics(timeout=_CONNECT_SECONDS)
         except KafkaException as error:

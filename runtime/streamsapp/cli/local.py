@@ -169,7 +169,7 @@ def _create_missing(config: StreamsConfig, topics: TopologyTopics, partitions: i
 
 
 def _forget(folder: LocalFolder, state_dir: Path | None, application_id: str) -> None:
-    """What earlier runs left here; state in a folder of the user's, too."""
+    """Deletes everything that earlier runs left here; state in a folder of the user's, too."""
     folder.forget()
     if state_dir is not None and (state_dir / application_id).exists():
         shutil.rmtree(state_dir / application_id)

@@ -26,7 +26,7 @@ _FIRST_PORT, _PORTS = 20_000, 10_000
 
 
 class LocalFolder:
-    """One application's. Looking at it makes nothing; :meth:`in_use` makes it."""
+    """The folder of one application. Looking at it makes nothing; :meth:`in_use` makes it."""
 
     def __init__(self, manifest: Path, application_id: str, given: Path | None = None) -> None:
         """``given`` is the folder that the user names."""

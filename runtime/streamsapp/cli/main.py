@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return FAILED
     except ImmediateExit:
-        # What is committed is safe: the state is that of a crash, and a crash is recovered from.
+        # Everything committed is safe: the state is that of a crash, and a crash is recovered from.
         logging.shutdown()
         os._exit(FAILED)
     else:

@@ -31,7 +31,7 @@ ALL_INTERFACES = "0.0.0.0"  # noqa: S104 - the kubelet and Prometheus come from 
 
 @dataclass(frozen=True)
 class InstanceIdentity:
-    """What tells one instance of a pod from the others."""
+    """The identity that tells one instance of a pod from the others."""
 
     name: str
     #: Instances of one host are lost together: an active task's standbys are kept off its host.
@@ -40,7 +40,7 @@ class InstanceIdentity:
 
 @dataclass(frozen=True)
 class PodSettings:
-    """What is decided for a pod before its instances start."""
+    """The settings that are decided for a pod before its instances start."""
 
     application_id: str
     name: str
@@ -58,7 +58,7 @@ class PodSettings:
 
 
 def add_member_options(parser: argparse.ArgumentParser) -> None:
-    """What the supervisor gives its instances, and nobody else needs."""
+    """Adds the options that the supervisor gives its instances, and nobody else needs."""
     hidden = argparse.SUPPRESS
     parser.add_argument("--lifeline", type=int, help=hidden)
     parser.add_argument("--http-host", default=ALL_INTERFACES, help=hidden)

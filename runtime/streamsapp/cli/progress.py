@@ -106,7 +106,7 @@ class RestoreProgress:
             log.info("%s", self.text())
 
     def _finish(self) -> None:
-        """All that was begun has ended; what is restored later starts a new bar."""
+        """Ends the bar: all restores that were begun have ended, and a later one starts a new bar."""
         seconds = self._clock.monotonic() - self._began
         if self._draws:
             self._stream.write("\r\x1b[K")
@@ -137,7 +137,7 @@ class VerifyProgress:
             self._stream.flush()
 
     def __call__(self, count: int) -> None:
-        """So many bytes more were read."""
+        """Counts bytes that were read."""
         with self._lock:
             self._done += count
             now = self._clock.monotonic()

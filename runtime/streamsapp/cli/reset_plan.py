@@ -23,7 +23,7 @@ _INTERNAL_SUFFIXES = (
 
 
 class ResetTarget(Enum):
-    """Where input topics are read from again."""
+    """The place from which input topics are read again."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -34,7 +34,8 @@ class ResetTarget(Enum):
 
 @dataclass(frozen=True)
 class InputOffsets:
-    """What is known of one input partition; ``at_time`` is the first offset at or after the wanted time."""
+    """The offsets that are known of one input partition; ``at_time`` is the first offset at or after the wanted
+    time."""
 
     earliest: int
     latest: int
@@ -44,7 +45,7 @@ class InputOffsets:
 
 @dataclass(frozen=True)
 class SnapshotsToDelete:
-    """All that remote state holds of the application."""
+    """Everything that remote state holds of the application."""
 
     where: str
     keys: tuple[str, ...]
@@ -65,7 +66,7 @@ class ResetPlan:
     unsure: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """What will be done, for the user to read."""
+        """Returns the lines that tell the user what will be done."""
         if self.snapshots is not None:
             count = f"{len(self.snapshots.keys)} objects of {self.snapshots.tasks} tasks"
             yield f"delete snapshots in {self.snapshots.where}: {count}"
@@ -100,7 +101,7 @@ def internal_topics(
 
 
 def new_offset(target: ResetTarget, bounds: InputOffsets, amount: int = 0) -> int:
-    """Where a partition is read from; never outside of what it holds."""
+    """Returns the offset from which a partition is read; never outside of what it holds."""
     match target:
         case ResetTarget.EARLIEST:
             wanted = bounds.earliest

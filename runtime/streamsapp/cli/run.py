@@ -114,7 +114,8 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
     gone = threading.Event()
 
     def leave() -> None:
-        # Who is in no generation of the group, such as one that still looks for a broker, has nothing to hand over.
+        # An instance in no generation of the group, such as one that still looks for a broker, has nothing to hand
+        # over.
         if runtime.state is not ClientState.CREATED and runtime.status()["generation"] is not None:
             runtime.drain(shutdown_timeout)
         else:

@@ -63,7 +63,7 @@ def closing_on_signals(
 
 
 class _Signals:
-    """What came so far."""
+    """The signals that came so far."""
 
     def __init__(
         self, close: Callable[[], object], one_press: float, within: float | None, heard: socket.socket
@@ -78,7 +78,7 @@ class _Signals:
         self.over = threading.Event()
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """On the main thread, some time after each signal."""
+        """Interrupts the main thread, some time after each signal."""
         if self._impatient and not self.over.is_set():
             self.over.set()
             raise ImmediateExit
@@ -103,14 +103,15 @@ class _Signals:
             threading.Thread(target=self._insist, args=(number,), name="insist", daemon=True).start()
 
     def _expire(self, number: signal.Signals) -> None:
-        """One deadline for all that closing waits for: group, producer, transaction, snapshots, threads."""
+        """Expires the one deadline for everything that closing waits for: group, producer, transaction, snapshots,
+        threads."""
         if not self.over.wait(self._within) and not self._impatient:
             log.warning("closing did not end within %.0f s: leaving; what is not committed is done again", self._within)
             self._impatient = True
             self._insist(number)
 
     def _insist(self, number: signal.Signals) -> None:
-        """Until the main thread has taken note."""
+        """Repeats the interrupt until the main thread has taken note."""
         while not self.over.is_set():
             signal.pthread_kill(threading.main_thread().ident or 0, number)
             self.over.wait(_INSIST)

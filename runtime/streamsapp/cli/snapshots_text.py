@@ -45,7 +45,7 @@ def _cells(row: Row, now_ms: int) -> tuple[str, ...]:
 
 
 def summary(task_id: TaskId, number: int, snapshot: Snapshot | None, now_ms: int) -> dict[str, Any]:
-    """The same line as data; what is not known is null."""
+    """Returns the same line as data; a fact that is not known is null."""
     row: dict[str, Any] = {"task": str(task_id), "newestNumber": number}
     if snapshot is None:
         return row | dict.fromkeys(("epoch", "number", "offsets", "bytes", "newBytes", "ageSeconds", "instance"))
@@ -68,7 +68,7 @@ def as_data(snapshot: Snapshot, now_ms: int) -> dict[str, Any]:
 
 
 def in_detail(snapshot: Snapshot, now_ms: int) -> Iterator[str]:
-    """All that a snapshot says, for people."""
+    """Returns everything that a snapshot says, for people."""
     yield f"task {snapshot.task}, snapshot {snapshot.number}"
     yield f"  epoch        {snapshot.epoch} (writer {snapshot.writer} on {snapshot.instance})"
     yield f"  created      {snapshot.created_at}, {duration_text(_age_seconds(snapshot, now_ms))} ago"

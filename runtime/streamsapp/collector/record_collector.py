@@ -43,7 +43,8 @@ class RecordCollector:
             self._buffered += len(records)
 
     def wait_for_room(self, timeout: float) -> bool:
-        """Whether there is room, waiting up to ``timeout`` seconds: a slow broker slows processing, not memory."""
+        """Waits up to ``timeout`` seconds for room and says whether there is any: a slow broker slows processing, not
+        memory."""
         if self._buffered < self._capacity:
             return True
         with self._room:
@@ -53,7 +54,7 @@ class RecordCollector:
 
     @property
     def drained(self) -> bool:
-        """Whether everything of the current epoch was sent."""
+        """Says whether everything of the current epoch was sent."""
         return not self._current
 
     def drain(self, send: Send, limit: int) -> int:

@@ -35,24 +35,28 @@ _ALIASES = {
 
 
 def main_consumer(config: StreamsConfig) -> ClientProperties:
-    """Reads the sources; carries the group id under which offsets are committed."""
+    """The properties of the consumer that reads the sources; they carry the group id under which offsets are
+    committed."""
     return _client(config, "main consumer", _consumer_defaults(), _consumer_owned(config, "consumer"))
 
 
 def restore_consumer(config: StreamsConfig) -> ClientProperties:
-    """Reads changelogs. It never commits; librdkafka asks for a group id all the same."""
+    """The properties of the consumer that reads changelogs. It never commits; librdkafka asks for a group id all the
+    same."""
     return _client(config, "restore consumer", _consumer_defaults(), _consumer_owned(config, "restore-consumer"))
 
 
 def global_consumer(config: StreamsConfig) -> ClientProperties:
-    """Reads the topics of global stores, all partitions of them, outside the group."""
+    """The properties of the consumer that reads the topics of global stores, all partitions of them, outside the
+    group."""
     return _client(config, "global consumer", _consumer_defaults(), _consumer_owned(config, "global-consumer"))
 
 
 def producer(
     config: StreamsConfig, transactional_id: str | None = None, delivery_timeout: float | None = None
 ) -> ClientProperties:
-    """Writes sinks and changelogs; transactional when an id is given, idempotent always.
+    """The properties of the producer that writes sinks and changelogs; transactional if an id is given, idempotent
+    always.
 
     ``delivery_timeout`` (seconds) is when a record that waits to be written is given up, unless the user set it.
     """
@@ -77,13 +81,14 @@ def producer(
 
 
 def admin(config: StreamsConfig) -> ClientProperties:
-    """Creates internal topics, deletes consumed records of repartition topics."""
+    """The properties of the client that creates internal topics, and deletes consumed records of repartition topics."""
     # Or asking for a topic that is missing would create it, where brokers do so.
     return _client(config, "admin", {}, {**_identity(config, "admin"), "allow.auto.create.topics": False})
 
 
 def client_error(error: Exception) -> ConfigError | None:
-    """What the user can do about a property a client refused; ``None`` when the error is about something else."""
+    """Returns what the user can do about a property that a client refused; ``None`` if the error is about something
+    else."""
     text = str(error)
     if "_INVALID_ARG" not in text:
         return None
@@ -124,7 +129,7 @@ def _identity(config: StreamsConfig, role: str) -> ClientProperties:
 
 
 def _client(config: StreamsConfig, kind: str, defaults: ClientProperties, owned: ClientProperties) -> ClientProperties:
-    """Our defaults, then the user's properties from general to specific, then what the runtime owns."""
+    """Merges our defaults, then the user's properties from general to specific, then those that the runtime owns."""
     result = dict(defaults)
     for wanted in ("", *PREFIXES_OF[kind]):
         for key, value in config.kafka.items():

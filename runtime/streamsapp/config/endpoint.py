@@ -1,4 +1,5 @@
-"""The form of an endpoint, ``host:port``, by which instances reach each other. Pure; used by whoever reads one.
+"""Checks the form of an endpoint, ``host:port``, by which instances reach each other. Pure; called wherever one is
+read.
 
 An endpoint becomes part of requests and of ``Location`` headers, and most of them come from other members: what is not
 exactly a host and a port is none.
@@ -15,5 +16,5 @@ ENDPOINT = rf"{_HOST}:{_PORT}"
 
 
 def is_endpoint(text: str) -> bool:
-    """Whether a text is ``host:port`` and nothing else."""
+    """Says whether a text is ``host:port`` and nothing else."""
     return re.fullmatch(ENDPOINT, text) is not None

@@ -1,4 +1,4 @@
-"""One figure for memory, and what is made of it.
+"""Divides one figure for memory among the parts of an instance.
 
 Called once per instance, when its configuration is used; pure but for the two functions that read the machine's
 limits.
@@ -37,7 +37,7 @@ _MAX_PRODUCER_QUEUE = 256 * MIB
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """How many bytes each part of an instance may use; shared by all its tasks."""
+    """The number of bytes that each part of an instance may use; shared by all its tasks."""
 
     total: int
     #: RocksDB: blocks of committed data.
@@ -59,7 +59,7 @@ class MemoryBudget:
 
     @classmethod
     def divide(cls, total: int) -> MemoryBudget:
-        """Give every part its documented share of ``total`` bytes."""
+        """Gives every part its documented share of ``total`` bytes."""
         per_cent = total // 100
         return cls(
             total=total,
@@ -75,14 +75,14 @@ class MemoryBudget:
 
 
 def available_memory(root: Path = Path("/")) -> int:
-    """The control group's limit, or 75 % of the machine's memory where there is none."""
+    """Returns the control group's limit in bytes, or 75 % of the machine's memory if there is none."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = cgroup_limit(root)
     return machine * 3 // 4 if limit is None or limit >= machine else limit
 
 
 def cgroup_limit(root: Path = Path("/")) -> int | None:
-    """The lowest memory limit of this process's control group and its parents (v2, then v1), or ``None``."""
+    """Returns the lowest memory limit of this process's control group and its parents (v2, then v1), or ``None``."""
     folders = control_group_folders(root, "memory")
     files = [folder / name for folder in folders for name in ("memory.max", "memory.limit_in_bytes")]
     limits = [limit for limit in map(_read_limit, files) if limit is not None]
@@ -90,7 +90,7 @@ def cgroup_limit(root: Path = Path("/")) -> int | None:
 
 
 def control_group_folders(root: Path, controller: str) -> list[Path]:
-    """Where the limits of this process's control group and of its parents may be read."""
+    """Yields the folders in which the limits of this process's control group and of its parents may be read."""
     groups = _groups_of_this_process(root)
     top = root / "sys/fs/cgroup"
     # Version 1 mounts a controller alone or together with others: ``cpu,cpuacct``.
@@ -105,7 +105,8 @@ def control_group_folders(root: Path, controller: str) -> list[Path]:
 
 
 def _groups_of_this_process(root: Path) -> dict[str, str]:
-    """Controller to path; version 2 has the empty name. Lines look like ``4:memory:/a/b`` and ``0::/a/b``."""
+    """Returns the path of each controller; version 2 has the empty name. Lines look like ``4:memory:/a/b`` and
+    ``0::/a/b``."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:

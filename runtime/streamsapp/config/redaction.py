@@ -11,10 +11,10 @@ _SECRET = re.compile(r"password|secret|token|credential|(^|\.)sasl\.|(^|\.)ssl\.
 
 
 def redact(properties: Mapping[str, object]) -> dict[str, object]:
-    """A copy in which the values of secret keys are hidden."""
+    """Returns a copy in which the values of secret keys are hidden."""
     return {key: REDACTED if is_secret(key) else value for key, value in properties.items()}
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of this client property must not be shown."""
+    """Says whether the value of this client property must not be shown."""
     return bool(_SECRET.search(key))

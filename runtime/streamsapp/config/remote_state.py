@@ -1,4 +1,4 @@
-"""``RemoteStateConfig``: where snapshots of the stores are kept, and how that place is reached.
+"""``RemoteStateConfig``: the place of the stores' snapshots, and the way to reach it.
 
 Made by the user or from the manifest, as ``StreamsConfig.remote_state``; read by ``remote.open_store`` and by the
 snapshot threads. It names files that hold credentials and never holds a credential itself, so it may be shown.
@@ -23,7 +23,7 @@ SERVER_SIDE_ENCRYPTIONS = ("AES256", "aws:kms")
 
 
 class Bucket(NamedTuple):
-    """What ``s3://bucket/prefix`` names."""
+    """The bucket and the prefix that ``s3://bucket/prefix`` names."""
 
     name: str
     #: Empty, or without a slash at either end.
@@ -32,7 +32,8 @@ class Bucket(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteStateConfig:
-    """Only ``url`` must be given: ``s3://bucket/prefix``, or ``file:///folder`` that all instances share."""
+    """Names the object store with the snapshots. Only ``url`` must be given: ``s3://bucket/prefix``, or
+    ``file:///folder`` that all instances share. Raises ``ConfigError`` for anything else."""
 
     url: str
     #: Of a server other than Amazon's, such as ``https://minio.example:9000``.
@@ -70,7 +71,7 @@ class RemoteStateConfig:
 
     @cached_property
     def location(self) -> Bucket | Path:
-        """What ``url`` names: a bucket with a prefix, or a folder."""
+        """The place that ``url`` names: a bucket with a prefix, or a folder."""
         parts = _split("url", self.url) if isinstance(self.url, str) else urlsplit("")
         if "@" in parts.netloc:
             raise _fault("url", "must not carry credentials; put them into the secret's files")

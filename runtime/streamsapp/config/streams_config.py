@@ -1,4 +1,4 @@
-"""``StreamsConfig``: everything an application can set, typed, and validated when it is made.
+"""``StreamsConfig``: everything that an application can set, typed, and validated when it is made.
 
 Made by the user, the command line or the manifest; read by every thread. Names are Kafka Streams' in snake_case.
 """
@@ -42,10 +42,13 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, kw_only=True)
 class StreamsConfig:
-    """The configuration of an application. Only ``application_id`` and ``bootstrap_servers`` must be given.
+    """The configuration of an application, named as in Kafka Streams' ``StreamsConfig``. Only ``application_id`` and
+    ``bootstrap_servers`` must be given.
 
-    ``commit_interval_ms`` and ``memory_bytes`` are chosen by the runtime unless set; reading them gives the choice.
-    Exception handlers are functions or one of the names ``fail``, ``continue`` and ``dead_letter``.
+    Times are milliseconds where a name ends in ``_ms``, sizes are bytes. ``commit_interval_ms`` and ``memory_bytes``
+    are chosen by the runtime unless set; reading them gives the choice. Exception handlers are functions or one of the
+    names ``fail``, ``continue`` and ``dead_letter``. Raises ``ConfigError``, which names the field and the remedy, for
+    a value that cannot be used.
     """
 
     application_id: str
@@ -118,8 +121,9 @@ class StreamsConfig:
 
     @cached_property
     def session_timeout_ms(self) -> int:
-        """When an instance that gives no sign of life is replaced by others: ``session.timeout.ms`` of the clients'
-        properties, 6 s unless set, which is the shortest that brokers allow as they come."""
+        """The time in milliseconds after which an instance that gives no sign of life is replaced by others:
+        ``session.timeout.ms`` of the clients' properties, 6 s unless set, which is the shortest that brokers allow as
+        they come."""
         for key in ("main.consumer.session.timeout.ms", "consumer.session.timeout.ms", "session.timeout.ms"):
             if key in self.kafka:
                 if not str(self.kafka[key]).isdecimal() or int(self.kafka[key]) < 2000:
@@ -129,7 +133,7 @@ class StreamsConfig:
 
     @cached_property
     def memory(self) -> MemoryBudget:
-        """What each part of the instance may use of ``memory_bytes``."""
+        """The bytes of ``memory_bytes`` that each part of the instance may use."""
         return MemoryBudget.divide(self.memory_bytes)
 
     @cached_property
@@ -150,7 +154,8 @@ class StreamsConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> StreamsConfig:
-        """From Kafka's dotted names: ``application.id`` and the like; keys that are not ours go to the clients."""
+        """Makes a configuration from Kafka's dotted names: ``application.id`` and the like; keys that are not ours go
+        to the clients."""
         own = {name.replace("_", "."): name for name in (f.name for f in fields(cls))} | _KAFKA_STREAMS_NAMES
         topic = {k.removeprefix("topic."): str(v) for k, v in properties.items() if k.startswith("topic.")}
         known = {own[key]: _coerce(own[key], value) for key, value in properties.items() if key in own}
@@ -248,7 +253,8 @@ def _check_serdes(config: StreamsConfig) -> None:
 
 
 def bootstrap_servers_fault(servers: object) -> str | None:
-    """Whether somebody can be asked at such an address is found by asking."""
+    """Returns the fault in ``bootstrap.servers``, ``None`` if there is none. Only asking tells whether a broker answers
+    at an address."""
     if not isinstance(servers, str) or not servers.strip():
         return "must not be empty; give one or more host:port, separated by commas"
     if "@" in servers:
@@ -268,7 +274,7 @@ def _check_numbers(config: StreamsConfig) -> None:
 
 
 def _resolve(config: StreamsConfig) -> None:
-    """Fill in what the runtime chooses, and freeze what came in as a mutable mapping."""
+    """Fills in the values that the runtime chooses, and freezes mappings that came in mutable."""
     chosen: dict[str, Any] = {
         "state_dir": Path(config.state_dir).expanduser(),
         "topic_properties": MappingProxyType(dict(config.topic_properties)),
@@ -301,7 +307,7 @@ def _handler(handler: str | ExceptionHandler) -> ExceptionHandler:
 
 
 def _coerce(name: str, value: Any) -> Any:
-    """Properties files hold text only: numbers and paths arrive as strings."""
+    """Turns text into a field's type: properties files hold text only, so numbers and paths arrive as strings."""
     if not isinstance(value, str):
         return value
     if name in _INTEGERS:

@@ -23,7 +23,7 @@ _CREDENTIALS = re.compile(r"//[^/@\s]*@")
 
 
 def faults_of(document: object, structure: type, path: str = "") -> list[str]:
-    """One line per fault: ``spec.processing.threads: expected an integer ≥ 1, got 'two'``.
+    """Returns one line per fault: ``spec.processing.threads: expected an integer ≥ 1, got 'two'``.
 
     A type annotated with ``Meta(extra={"check": function})`` is checked by that function alone, which returns the
     fault of a value or ``None``.

@@ -30,7 +30,7 @@ class _Written:
 
 @dataclass(frozen=True)
 class _Source:
-    """What a step works on. The kind is ``None`` after a fault: whatever follows may be right."""
+    """The source of a step. Its kind is ``None`` after a fault: whatever follows may be right."""
 
     name: str
     kind: Kind | None
@@ -77,7 +77,7 @@ class Flow:
             self._let_pass(item)
 
     def _let_pass(self, item: object) -> None:
-        """What a step with faults would have named is not missed by later ones."""
+        """Notes the name that a step with faults would have given, so that later steps do not miss it."""
         for name in _texts_under("as", item):
             self._named.setdefault(name, None)
         for store in _texts_under("store", item):
@@ -118,7 +118,7 @@ class Flow:
         return self._current
 
     def _kind_of(self, name: object, path: str) -> Kind | None:
-        """What an earlier step gave under a name."""
+        """Returns the kind of the result that an earlier step gave under a name."""
         if isinstance(name, str) and name in self._named:
             return self._named[name]
         known = list(self._named)

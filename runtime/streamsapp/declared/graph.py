@@ -121,7 +121,8 @@ def read_graph(document: object) -> Graph:
 
 
 def parents_first(processors: list[Processor]) -> list[Processor]:
-    """As they are listed, but each after those among its parents; what is left out at the end waits for itself."""
+    """Returns the processors as they are listed, but each after its parents among them; those left out at the end wait
+    for themselves."""
     waiting = {processor.name: processor for processor in processors}
     ordered: list[Processor] = []
     while True:

@@ -1,4 +1,5 @@
-"""Names in steps that must be there, or must not be there twice: of stores and of nodes. Pure."""
+"""Checks the names in steps, of stores and of nodes: some must be there, and none may be there twice. Pure; called
+wherever a manifest is checked."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ class StepNames:
         self._global: set[str] = set()
 
     def faults_of(self, step: Step) -> Iterator[str]:
-        """What is wrong with the names of one more step."""
+        """Returns the faults in the names of one more step."""
         name = getattr(step.options, "name", None)
         if name is not None and step.name not in _NAME_TOPICS:
             yield from _faults_of_new(self._nodes, "node", name, f"{step.path}.name")

@@ -1,4 +1,5 @@
-"""Every operation that a step can be: what it takes, what it gives, what it is told. One entry each.
+"""Lists every operation that a step can be: the sources it takes, the result it gives and its fields. Each has one
+entry.
 
 An operation is a method of ``StreamsBuilder``, ``KStream``, ``KTable`` or a grouped form, under its name in camelCase.
 An entry is all it needs to be declared: the structure that its faults are found against, the lookup of the code that it
@@ -58,7 +59,7 @@ from streamsapp.declared.roles import (
 
 
 class Kind(Enum):
-    """What an operation works on, and what it gives."""
+    """The kinds of things that an operation works on, and gives."""
 
     BUILDER = "the topology"
     STREAM = "a stream"
@@ -72,7 +73,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Operation:
-    """One entry. The first of the ``arguments`` may be written alone: ``filter: "app:big"``."""
+    """One operation. The first of the ``arguments`` may be written alone: ``filter: "app:big"``."""
 
     gives: Kind | None
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -86,13 +87,13 @@ class Operation:
     others: tuple[Kind, ...] = (Kind.STREAM,)
 
     def gives_for(self, given: object) -> Kind | None:
-        """What it gives with these fields."""
+        """Returns the kind that the operation gives with these fields."""
         fields = given if isinstance(given, dict) else {}
         return next((kind for name, kind in self.gives_with.items() if self.written[name] in fields), self.gives)
 
     @cached_property
     def structure(self) -> type[Struct]:
-        """What a step's fields are checked against."""
+        """Returns the structure that a step's fields are checked against."""
         fields: dict[str, Any] = {name: type_ | None for group in self.options for name, type_ in group.fields.items()}
         fields |= self.arguments
         return msgspec.defstruct(
@@ -119,7 +120,7 @@ class Operation:
         return [self.written[name] for name in self.one_of]
 
     def is_reference(self, given: Mapping[str, Any]) -> bool:
-        """Whether a mapping is no mapping of fields but the first field's value: ``flatMapValues: {split: ","}``."""
+        """Says whether a mapping holds no fields but is the first field's value: ``flatMapValues: {split: ","}``."""
         role = next((role_of(type_) for type_ in self.arguments.values()), None)
         return role is not None and len(given) == 1 and not role.made_from.keys().isdisjoint(given)
 
@@ -137,7 +138,7 @@ class Step:
 
     @property
     def reads(self) -> bool:
-        """Whether it reads a topic."""
+        """Says whether the operation reads a topic."""
         return self.name in OPERATIONS[Kind.BUILDER] and self.name != "addStateStore"
 
     def branches(self) -> Iterator[tuple[str, Branch | DefaultBranch]]:
@@ -298,5 +299,5 @@ WAY_TO = {
 
 
 def kinds_of(operation: str) -> list[Kind]:
-    """What has an operation of that name."""
+    """Returns the kinds that have an operation of that name."""
     return [kind for kind, operations in OPERATIONS.items() if operation in operations]

@@ -148,7 +148,7 @@ def suppressed_of(
     log_config: dict[str, str] | None = None,
     name: str | None = None,
 ) -> Suppressed:
-    """When a table's updates go on, and how many may wait."""
+    """Returns when a table's updates go on, and how many may wait."""
     config = BufferConfig.unbounded()
     config = config if max_records is None else config.with_max_records(max_records)
     config = config if max_bytes is None else config.with_max_bytes(max_bytes)

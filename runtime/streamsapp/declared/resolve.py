@@ -34,11 +34,11 @@ class Code(Protocol):
     """The user's code. What is wrong with it is a ``ManifestError`` that begins with ``field``."""
 
     def find(self, name: str, field: str) -> Any:
-        """What ``module:attribute`` names."""
+        """Returns the object that ``module:attribute`` names."""
         ...
 
     def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
-        """What the user's function returns; what it raises is told with its own line."""
+        """Returns what the user's function returns; an error that it raises is told with the user's own line."""
         ...
 
 
@@ -87,7 +87,7 @@ def _resolved(path: str, role: Role, reference: Reference, code: Code) -> Any:
 
 
 def _function_fault(role: Role, value: Any, name: str) -> str | None:
-    """Why it cannot be called as the role's functions are."""
+    """Returns why the function cannot be called as the role's functions are; ``None`` if it can."""
     try:
         if role is PROCESSOR:
             check_supplier(name, value)
@@ -111,7 +111,7 @@ def _serde(value: Any, name: str, path: str, code: Code) -> Serde[Any]:
 
 
 def built(function: Callable[[], T], path: str, code: Code) -> T:
-    """What a function returns that builds; what cannot be built is told with a path.
+    """Returns what a building function returns; a value that cannot be built is told with its path in the manifest.
 
     The user's code may run meanwhile: a supplier is asked which stores it brings.
     """

@@ -1,4 +1,5 @@
-"""What a text of a declaration stands for: a serde, a predicate, a processor...; the user's code or built in.
+"""Resolves the texts of a declaration to what they stand for: a serde, a predicate, a processor and so on, built in or
+in the user's code.
 
 ``module:attribute`` names the user's code. A name without a colon is built in: ``string``, ``words``; one that needs a
 text is a mapping: ``{split: ","}``. There are no expressions: nothing in a manifest is ever evaluated. Pure.
@@ -28,7 +29,7 @@ Reference: TypeAlias = str | dict[str, str]
 
 @dataclass(frozen=True)
 class Role:
-    """What a reference must be good for."""
+    """The role of a reference: what it must be good for."""
 
     what: str
     #: What the function is called with; ``None`` where other rules apply.
@@ -38,7 +39,8 @@ class Role:
     made_from: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
 
     def fault(self, given: object) -> str | None:
-        """What is wrong with a reference, as far as can be told without looking at any code."""
+        """Returns the fault in a reference, as far as it can be told without looking at any code; ``None`` if there is
+        none."""
         match given:
             case str() if ":" in given:
                 return None if CODE_NAME.fullmatch(given) else f"expected module:attribute, got {given!r}"
@@ -55,7 +57,7 @@ class Role:
                 return f"expected {self._expected}, got {shown(given)}"
 
     def built(self, reference: Reference) -> Any:
-        """What a reference stands for that names no code."""
+        """Returns what a reference that names no code stands for."""
         if isinstance(reference, str):
             return self.built_in[reference]
         ((name, text),) = reference.items()
@@ -71,7 +73,7 @@ class Role:
 
 
 def names_code(reference: Reference) -> bool:
-    """Whether a reference is to the user's code."""
+    """Says whether a reference is to the user's code."""
     return isinstance(reference, str) and ":" in reference
 
 
@@ -153,7 +155,7 @@ TRANSFORMER = Role("a class of transformers, or a function that makes one,", ())
 
 
 def role_meta(role: Role) -> Meta:
-    """What makes a field one that holds a reference: its faults are the role's, and its code is looked up."""
+    """Returns the metadata of a field that holds a reference: its faults are the role's, and its code is looked up."""
     return Meta(extra={"check": role.fault, "role": role})
 
 

@@ -17,7 +17,7 @@ from streamsapp.query.tokens import PEER, TokenFile
 
 
 class Authorization:
-    """Of one port; ``endpoint`` is what peers know it by."""
+    """Authorizes the callers of one port; ``endpoint`` is the address by which peers know it."""
 
     def __init__(self, file: TokenFile | None, clock: Clock) -> None:
         self._file = file
@@ -26,11 +26,11 @@ class Authorization:
 
     @property
     def closed(self) -> bool:
-        """Whether callers have to show a token."""
+        """Says whether callers have to show a token."""
         return self._file is not None and self._file.mounted
 
     def admits(self, method: str, target: str, headers: Message) -> bool:
-        """Whether a caller may ask."""
+        """Says whether a caller may ask."""
         if self._file is None or not self._file.mounted:
             return self._same_site(headers)
         scheme, _, given = headers.get("Authorization", "").partition(" ")
@@ -49,14 +49,15 @@ class Authorization:
         return host is None or self._is_mine(_name_of(host))
 
     def _is_mine(self, name: str) -> bool:
-        """Whether nobody else can have given this name to our address: one that has dots is somebody's in the DNS."""
+        """Says whether nobody else can have given this name to our address: one that has dots is somebody's in the
+        DNS."""
         if "." not in name or name in (_name_of(self.endpoint), socket.gethostname().lower()):
             return True
         return _is_address(name)
 
 
 def _name_of(host: str) -> str:
-    """Without the port."""
+    """Returns the host without the port."""
     return re.sub(r":[0-9]*\Z", "", host).lower()
 
 

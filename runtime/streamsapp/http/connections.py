@@ -29,8 +29,8 @@ class HeadTooLargeError(Exception):
 
 
 class Connections:
-    """Those that are open. When there are too many, the one that has waited longest for its client makes room, so that
-    idle and slow ones keep nobody out; one whose answer is being made is left alone."""
+    """The open connections of a port. When there are too many, the one that has waited longest for its client makes
+    room, so that idle and slow ones keep nobody out; one whose answer is being made is left alone."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -40,7 +40,7 @@ class Connections:
         self._busy: set[socket.socket] = set()
 
     def admit(self, connection: socket.socket) -> bool:
-        """Whether there is room for one more."""
+        """Says whether there is room for one more."""
         with self._lock:
             if len(self._waiting) + len(self._busy) >= self._most:
                 if not self._waiting:
@@ -53,7 +53,7 @@ class Connections:
         return True
 
     def leave(self, connection: socket.socket) -> None:
-        """It is closed."""
+        """Notes that a connection is closed."""
         with self._lock:
             self._waiting.pop(connection, None)
 

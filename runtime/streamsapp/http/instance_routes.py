@@ -46,7 +46,7 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
 
 
 def probe(verdict: tuple[bool, str]) -> HttpResponse:
-    """What ``/healthz`` and ``/readyz`` answer."""
+    """Returns the answer of ``/healthz`` and ``/readyz``."""
     good, reason = verdict
     status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
     return json_response({"ok": good, "reason": reason}, status)

@@ -21,11 +21,11 @@ class InstanceView(Protocol):
         ...
 
     def healthy(self) -> tuple[bool, str]:
-        """Whether every thread lives and none hangs, and if not why: unhealthy instances are killed."""
+        """Says whether every thread lives and none hangs, and if not why: unhealthy instances are killed."""
         ...
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the instance has come back since it started, and if not which task it waits for."""
+        """Says whether the instance has come back since it started, and if not which task it waits for."""
         ...
 
     def snapshot(self, timeout: float) -> bool:
@@ -34,7 +34,7 @@ class InstanceView(Protocol):
         ...
 
     def describe(self) -> TopologyDescription:
-        """What the topology consists of."""
+        """Returns the parts that the topology consists of."""
         ...
 
     def samples(self) -> Iterable[Sample]:

@@ -17,7 +17,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """What is asked, undecoded."""
+    """A request, undecoded."""
 
     method: str
     #: Path and query as they came.
@@ -34,7 +34,7 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """What is answered."""
+    """A response."""
 
     status: HTTPStatus
     body: bytes
@@ -44,7 +44,7 @@ class HttpResponse:
 
 @dataclass(frozen=True)
 class Route:
-    """Who answers a path."""
+    """The function that answers a path."""
 
     answer: Callable[[HttpRequest], HttpResponse]
     method: str = "GET"
@@ -57,7 +57,7 @@ class Route:
         return "GET, HEAD" if self.method == "GET" else self.method
 
     def takes(self, method: str) -> bool:
-        """Whether a method may be used."""
+        """Says whether a method may be used."""
         return method in self.allowed.split(", ")
 
 

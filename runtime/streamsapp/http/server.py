@@ -133,7 +133,7 @@ class _Pending:
 
 
 class _Service:
-    """What all connections of a port share."""
+    """The state that all connections of a port share."""
 
     def __init__(self, routes: Routes, guard: Authorization, posts: _Pending, connections: Connections) -> None:
         self._routes = routes
@@ -142,7 +142,7 @@ class _Service:
         self.connections = connections
 
     def answer(self, request: HttpRequest, headers: Message) -> HttpResponse:
-        """To anything that is asked."""
+        """Answers any request."""
         if not _TARGET.fullmatch(request.target):
             error = {"error": "the path has to begin with / and to be percent-encoded"}
             return json_response(error, HTTPStatus.BAD_REQUEST)

@@ -161,7 +161,7 @@ class StateRoute:
     def _elsewhere(
         self, error: StoreNotAvailableError, parameters: QueryParameters, request: HttpRequest
     ) -> HttpResponse:
-        """It is not here, and whoever asks is to go there himself."""
+        """Sends the caller to the instance that has it, for it is not here."""
         if parameters.local:
             return json_response({"error": str(error), "owner": error.owner}, HTTPStatus.MISDIRECTED_REQUEST)
         if error.owner is None or error.owner == self._queries.host.endpoint:
@@ -172,7 +172,8 @@ class StateRoute:
 
 
 def parse_parameters(query: str) -> QueryParameters:
-    """What the part behind the question mark says; what is not known is refused, as it may be a bound misspelt."""
+    """Parses the part behind the question mark. A parameter that is not known is refused, as it may be a bound
+    misspelt."""
     given = dict(parse_qsl(query, keep_blank_values=True, errors="strict"))
     settings: dict[str, Any] = {}
     bounds: dict[str, Any] = {}

@@ -71,7 +71,7 @@ _DEFAULTS = {
 
 
 class EmbeddedBroker:
-    """One Kafka broker on this machine. As a context manager it is started on entry and stopped on exit."""
+    """Runs one Kafka broker on this machine. As a context manager it is started on entry and stopped on exit."""
 
     def __init__(
         self,
@@ -96,12 +96,12 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client's ``bootstrap.servers`` wants."""
+        """The value of a client's ``bootstrap.servers``."""
         return f"{_HOST}:{self.port}"
 
     @property
     def log_file(self) -> Path:
-        """What the broker wrote, over all its starts."""
+        """The file that the broker wrote its log to, over all its starts."""
         return self.data_dir / "broker.log"
 
     @property
@@ -293,7 +293,7 @@ class _Guard:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on a port of this machine's loopback."""
+    """Says whether a server could listen on a port of this machine's loopback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -53,8 +53,8 @@ CACHE_VARIABLE = "STREAMSAPP_CACHE"
 
 
 def cache_dir() -> Path:
-    """Where downloads are kept between runs and between clones: ``$STREAMSAPP_CACHE``, or ``streamsapp`` below
-    ``$XDG_CACHE_HOME`` or ``~/.cache``."""
+    """Returns the folder in which downloads are kept between runs and between clones: ``$STREAMSAPP_CACHE``, or
+    ``streamsapp`` below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     if named := os.environ.get(CACHE_VARIABLE):
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -62,7 +62,7 @@ def cache_dir() -> Path:
 
 
 def is_fetched() -> bool:
-    """Whether :func:`kafka_jars` answers at once."""
+    """Says whether :func:`kafka_jars` answers at once."""
     return _target().is_dir()
 
 

@@ -72,12 +72,12 @@ def topology_field(app: StreamsApp) -> str:
 
 
 def load_entrypoint(entrypoint: str, code: UserCode, field: str, *, optimize: bool = False) -> Topology:
-    """What ``module:attribute`` gives; ``field`` opens every message."""
+    """Loads the object that ``module:attribute`` names; ``field`` opens every message."""
     return _as_topology(code.find(entrypoint, field), entrypoint, code, field, optimize)
 
 
 class UserCode:
-    """What a manifest names of the user's code."""
+    """The user's code that a manifest names."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
@@ -102,7 +102,7 @@ class UserCode:
             ) from error
 
     def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
-        """What the function returns; what it raises is told with the user's line."""
+        """Returns what the function returns; an error that it raises is told with the user's line."""
         try:
             return function()
         except ManifestError:

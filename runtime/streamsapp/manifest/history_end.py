@@ -19,7 +19,7 @@ _PARTITION = re.compile(r"[0-9]{1,9}")
 
 
 def until_fault(until: object) -> str | None:
-    """What is wrong with it; which partitions there are is the broker's to say."""
+    """Returns the fault in an end of history; only the broker knows which partitions there are."""
     if until == LATEST:
         return None
     if not isinstance(until, dict) or not all(_is_topic(*each) for each in until.items()):
@@ -45,7 +45,7 @@ Until: TypeAlias = Annotated[Literal["latest"] | dict[str, dict[str | int, int]]
 
 
 def until_text(until: Literal["latest"] | dict[str, dict[str | int, int]]) -> str:
-    """For the command line."""
+    """Returns the end of history as the command line writes it."""
     if isinstance(until, str):
         return until
     offsets = {topic: {str(partition): offset for partition, offset in each.items()} for topic, each in until.items()}

@@ -71,7 +71,8 @@ def decode(document: object) -> StreamsApp:
 
 
 def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]:
-    """What the type of no single field shows, in the sections of ``spec`` that are free of ``faults``."""
+    """Returns the faults that the type of no single field shows, in the sections of ``spec`` that are free of
+    ``faults``."""
     spec = document.get("spec") if isinstance(document, dict) else None
     for name, (structure, check) in _SECTIONS.items():
         if isinstance(spec, dict) and name in spec and not any(line.startswith(f"spec.{name}") for line in faults):

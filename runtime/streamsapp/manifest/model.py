@@ -65,7 +65,7 @@ class AutoscalingSpec(_Fields, frozen=True, kw_only=True):
 
 
 class TopologySource(_Fields, frozen=True, kw_only=True):
-    """Where the topology comes from: exactly one field is set."""
+    """The source of the topology: exactly one field is set."""
 
     entrypoint: str | None = None
     graph: dict[str, Any] | None = None
@@ -108,7 +108,7 @@ class ProcessingSpec(_Fields, frozen=True, kw_only=True):
 
 
 class ErrorsSpec(_Fields, frozen=True, kw_only=True):
-    """What becomes of a record that cannot be read, processed or written."""
+    """Says what becomes of a record that cannot be read, processed or written."""
 
     deserialization: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
     processing: Annotated[str, role_meta(EXCEPTION_HANDLER)] = "fail"
@@ -117,7 +117,7 @@ class ErrorsSpec(_Fields, frozen=True, kw_only=True):
 
 
 class TopicsSpec(_Fields, frozen=True, kw_only=True):
-    """Of the application's internal topics."""
+    """The settings of the application's internal topics."""
 
     replication_factor: Annotated[int, Meta(ge=1, le=(1 << 15) - 1)] | None = None
     properties: dict[str, Property] = {}
@@ -143,7 +143,8 @@ Weekday: TypeAlias = Literal["Monday", "Tuesday", "Wednesday", "Thursday", "Frid
 
 
 class MaintenanceWindow(_Fields, frozen=True, kw_only=True):
-    """When pods may be restarted: from ``start`` until ``end``, which is on the next day where it is not later."""
+    """The time in which pods may be restarted: from ``start`` until ``end``, which is on the next day if it is not
+    later."""
 
     #: On which days it begins; none: on every day.
     days: list[Weekday] = []
@@ -207,7 +208,7 @@ class Spec(_Fields, frozen=True, kw_only=True):
 
 
 class StreamsApp(_Fields, frozen=True, kw_only=True):
-    """One application."""
+    """A StreamsApp: one application."""
 
     api_version: Literal["streamsapp.dev/v1alpha1"]
     kind: Literal["StreamsApp"]

@@ -74,7 +74,7 @@ def settings_of(app: StreamsApp, code: Code | None, *, in_place: bool) -> dict[s
 
 
 def as_in_the_manifest(fault: str) -> str:
-    """What is said of a field of ``StreamsConfig``, said of the manifest's, also where it is the remedy."""
+    """Turns a message about fields of ``StreamsConfig`` into one about the manifest's fields, also in its remedy."""
     return re.sub(r"[a-z]+(?:_[a-z]+)+", lambda name: _path_of(name[0]), fault)
 
 
@@ -109,7 +109,7 @@ def _tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 class _NoCode:
-    """For who has only the manifest: a reference to code is a fault, never left out."""
+    """Serves callers that have only the manifest: a reference to code is a fault, never left out."""
 
     def find(self, name: str, field: str) -> Any:
         raise ManifestError([f"{field}: {name} is code, which cannot be looked up here; run it with its manifest"])

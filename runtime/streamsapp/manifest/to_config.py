@@ -1,4 +1,5 @@
-"""Manifest to ``StreamsConfig``. Called by the command line before the runtime starts."""
+"""Turns a manifest into a ``StreamsConfig``. Called by the command line, on the main thread, before the runtime
+starts."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def _client_properties(app: StreamsApp, secret_dir: Path | None) -> dict[str, st
 
 
 def to_remote_state(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR) -> RemoteStateConfig | None:
-    """Where the application's snapshots are: neither a broker nor Kafka's secret is needed to know that."""
+    """Returns the place of the application's snapshots: neither a broker nor Kafka's secret is needed to know that."""
     state = app.spec.remote_state
     if state is None:
         return None
@@ -87,7 +88,7 @@ def to_remote_state(app: StreamsApp, *, secret_dir: Path | None = SECRETS_DIR) -
 
 
 def remote_state_config(state: RemoteStateSpec, files: dict[str, Path]) -> RemoteStateConfig:
-    """With the files of its secret; a ``ManifestError`` names the field."""
+    """Returns the configuration with the files of its secret; a ``ManifestError`` names the field."""
     settings: dict[str, Any] = msgspec.structs.asdict(state) | files
     settings["snapshot_interval"] = float(settings.pop("snapshot_interval_seconds"))
     del settings["secret_ref"]

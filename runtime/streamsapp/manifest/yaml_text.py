@@ -128,7 +128,7 @@ def _key(event: Any, value: Any, mapping: Mapping[str, Any]) -> Any:
 
 
 def _mappings(event: Any, value: Any) -> list[Mapping[str, Any]]:
-    """Of ``<<``: one mapping, or a list of them."""
+    """Returns the mappings of ``<<``: one mapping, or a list of them."""
     given = value if isinstance(value, list) else [value]
     for each in given:
         if not isinstance(each, dict):
@@ -137,7 +137,7 @@ def _mappings(event: Any, value: Any) -> list[Mapping[str, Any]]:
 
 
 def _merge(mapping: dict[str, Any], merged: list[Mapping[str, Any]]) -> None:
-    """What is written in the mapping wins, then the first that was merged."""
+    """Merges mappings: keys that are written in the mapping win, then those of the first that was merged."""
     for other in merged:
         for key, value in other.items():
             mapping.setdefault(key, value)

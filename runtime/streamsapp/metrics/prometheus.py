@@ -35,7 +35,7 @@ class _Samples(Collector):
         self._samples = samples
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing in advance: without this, registering would ask a runtime that has not started."""
+        """Describes nothing in advance: without this, registering would ask a runtime that has not started."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

@@ -28,7 +28,7 @@ class MetricType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One value. ``suffix`` is what a histogram's parts append to the name of their family."""
+    """One value. The parts of a histogram append ``suffix`` to the name of their family."""
 
     name: str
     labels: Mapping[str, str]
@@ -38,7 +38,7 @@ class Sample:
 
 
 class HasSamples(Protocol):
-    """Whatever can be measured."""
+    """Anything that can be measured."""
 
     def samples(self) -> Iterable[Sample]: ...
 
@@ -52,17 +52,17 @@ def metric_name(group: str, metric: str) -> str:
 
 
 def counter(group: str, metric: str, value: float, **tags: str) -> Sample:
-    """Something that only grows; ``metric`` is named without ``-total``, as in ``process``."""
+    """Returns the samples of a number that only grows; ``metric`` is named without ``-total``, as in ``process``."""
     return Sample(metric_name(group, f"{metric}-total"), tags, value, MetricType.COUNTER)
 
 
 def gauge(group: str, metric: str, value: float, **tags: str) -> Sample:
-    """Something that goes up and down."""
+    """Returns the samples of a number that goes up and down."""
     return Sample(metric_name(group, metric), tags, value, MetricType.GAUGE)
 
 
 class Histogram:
-    """How long something took, in seconds. Written by one thread; a reader may see a count one behind the sum."""
+    """Counts durations in seconds. One thread writes it; a reader may see a count one behind the sum."""
 
     __slots__ = ("_counts", "sum")
 
@@ -77,7 +77,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many durations there were."""
+        """The number of durations."""
         return sum(self._counts)
 
     def samples(self, group: str, metric: str, **tags: str) -> Iterator[Sample]:

@@ -19,7 +19,8 @@ Duration: TypeAlias = timedelta | int
 
 
 def duration_ms(duration: Duration) -> int:
-    """A duration in whole milliseconds."""
+    """Returns a duration in whole milliseconds; a whole number is one already. Raises ``TopologyError`` for anything
+    else."""
     if isinstance(duration, timedelta):
         return duration // timedelta(milliseconds=1)
     if isinstance(duration, bool) or not isinstance(duration, int):
@@ -30,22 +31,23 @@ def duration_ms(duration: Duration) -> int:
 
 
 class PunctuationType(Enum):
-    """What drives a scheduled callback."""
+    """The kind of time that drives a scheduled callback (KIP-138)."""
 
     STREAM_TIME = "stream_time"
     WALL_CLOCK_TIME = "wall_clock_time"
 
 
 class Cancellable(Protocol):
-    """Handle of a scheduled callback."""
+    """The handle of a scheduled callback."""
 
     def cancel(self) -> None:
-        """No further calls."""
+        """Ends the schedule: there are no further calls."""
         ...
 
 
 class ProcessorContext(Protocol):
-    """What a processor can ask of the task it runs in."""
+    """The part of a task that a processor may use (KIP-478). Its methods must be called on the processing thread,
+    inside a call of the processor."""
 
     @property
     def application_id(self) -> str: ...
@@ -53,36 +55,37 @@ class ProcessorContext(Protocol):
     def task_id(self) -> TaskId: ...
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Topic, partition and offset of the record being processed; ``None`` in punctuators."""
+        """The topic, partition and offset of the record being processed; ``None`` in punctuators."""
         ...
 
     @property
     def current_stream_time_ms(self) -> int:
-        """Highest timestamp this task has processed; -1 before the first record."""
+        """The highest timestamp that this task has processed, in milliseconds; -1 before the first record."""
         ...
 
     @property
     def current_system_time_ms(self) -> int: ...
 
     def forward(self, record: Record, child: str | None = None) -> None:
-        """Hand a record to all children, or to the named one; an unknown name raises ``TopologyError``."""
+        """Hands a record to all children, or to the named one. Raises ``TopologyError`` for an unknown name."""
         ...
 
     def schedule(self, interval: Duration, type: PunctuationType, callback: Callable[[int], None]) -> Cancellable:
-        """Call ``callback(timestamp_ms)`` every ``interval`` of stream or wall-clock time."""
+        """Calls ``callback(timestamp_ms)`` every ``interval`` (a ``timedelta`` or milliseconds) of stream or wall-clock
+        time, until the returned handle is cancelled (KIP-138)."""
         ...
 
     def commit(self) -> None:
-        """Ask for a commit as soon as possible."""
+        """Asks for a commit as soon as possible."""
         ...
 
     def get_state_store(self, name: str) -> Any:
-        """The store of that name; ``TopologyError`` unless it is connected to this processor."""
+        """Returns the store of that name. Raises ``TopologyError`` unless it is connected to this processor."""
         ...
 
 
 class Processor(ABC):
-    """One step of a topology, written by hand."""
+    """One step of a topology, written by a user. The supplier makes one per task, so no two threads are ever in one."""
 
     def init(self, context: ProcessorContext) -> None:  # noqa: B027 - overriding is optional
         """Called once before the first record."""

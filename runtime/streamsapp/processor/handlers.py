@@ -1,4 +1,4 @@
-"""Exception handlers: what becomes of a record that cannot be read, processed or written (KIP-161, KIP-1033, KIP-1034).
+"""Exception handlers decide about a record that cannot be read, processed or written (KIP-161, KIP-1033, KIP-1034).
 
 Configured in ``StreamsConfig``; called by a task on its processing thread (reading, processing, serialising) and by
 the record collector on the polling thread (writing). A handler decides about one record; it must not keep state that
@@ -28,7 +28,7 @@ _MAX_HEADER_BYTES = 32 * 1024
 
 
 class Response(Enum):
-    """What a handler decides. Writing needs no RETRY: the producer has retried what can be retried by then."""
+    """The decision of a handler. Writing needs no RETRY: the producer has retried what can be retried by then."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -37,8 +37,11 @@ class Response(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """Where it happened. ``topic``, ``partition`` and ``offset`` name the input record, whose original bytes are
-    ``key`` and ``value``; they are ``None`` in a punctuator, which has no input record."""
+    """Tells a handler where the error happened.
+
+    ``topic``, ``partition`` and ``offset`` name the input record, whose original bytes are ``key`` and ``value``; they
+    are ``None`` in a punctuator, which has no input record.
+    """
 
     task_id: TaskId
     node: str
@@ -56,17 +59,17 @@ ExceptionHandler: TypeAlias = Callable[[ErrorContext, Exception], Response]
 
 
 def fail(context: ErrorContext, exception: Exception) -> Response:
-    """Stop at the record; it is not committed. This is the default."""
+    """Stops at the record, which is not committed. This is the default."""
     return Response.FAIL
 
 
 def log_and_continue(context: ErrorContext, exception: Exception) -> Response:
-    """Log and count the record, and go on without it."""
+    """Logs and counts the record, and goes on without it."""
     return Response.CONTINUE
 
 
 def dead_letter(context: ErrorContext, exception: Exception) -> Response:
-    """Write the original bytes to the dead letter topic, and go on."""
+    """Writes the original bytes to the dead letter queue, and goes on (KIP-1034)."""
     return Response.DEAD_LETTER
 
 
@@ -77,7 +80,8 @@ BUILT_IN: Mapping[str, ExceptionHandler] = MappingProxyType(
 
 
 def dead_letter_headers(context: ErrorContext, exception: Exception) -> Headers:
-    """What a dead letter has beside the record's own headers: what went wrong and where, all as text (KIP-1034)."""
+    """Returns the headers that a dead letter has beside the record's own: the error and its place, all as text
+    (KIP-1034)."""
     trace = "".join(traceback.format_exception(exception))
     return [
         (HEADER_EXCEPTION, _text(_qualified_name(exception))),

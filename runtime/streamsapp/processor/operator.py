@@ -22,11 +22,12 @@ Push: TypeAlias = Callable[[Any, Any, int, Headers | None], None]
 
 
 def nowhere(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-    """Where a node without children leads. Who is bound to it may leave out what would be made for nobody."""
+    """Takes the records of a node without children. An operator that is bound to it may leave out everything that would
+    be made for nobody."""
 
 
 class Tally:
-    """A number of a node that only grows, for whoever reads ``/metrics``."""
+    """A number of a node that only grows, shown by ``/metrics``."""
 
     __slots__ = ("value",)
 
@@ -35,7 +36,7 @@ class Tally:
 
 
 class NodeContext(Protocol):
-    """What an operator is given when it is bound to a task."""
+    """The context that an operator is given when it is bound to a task."""
 
     @property
     def node_name(self) -> str: ...
@@ -54,15 +55,17 @@ class NodeContext(Protocol):
         ...
 
     def on_error(self, error: Exception, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-        """Call when user code raised: raises (handler says fail) or returns (the record is dropped at this node)."""
+        """Handles an exception of user code: raises it (the handler says fail) or returns (the record is dropped at
+        this node)."""
         ...
 
     def warn(self, text: str) -> None:
-        """Log what is probably a slip of the user's, with the node and its place; the caller sees that it is once."""
+        """Logs something that is probably a slip of the user's, with the node and its place; the caller sees to it that
+        this happens once."""
         ...
 
     def dropped(self, reason: str) -> None:
-        """Tally a record that is skipped by rule (null key, expired window), and log it with its offset."""
+        """Counts a record that is skipped by rule (null key, expired window), and logs it with its offset."""
         ...
 
     @property
@@ -74,22 +77,23 @@ class NodeContext(Protocol):
     def record(self, record: InputRecord | None) -> None: ...
 
     def counter(self, metric: str) -> Tally:
-        """A number of this node for ``/metrics``, named in Kafka Streams' terms without ``-total``."""
+        """Returns a number of this node for ``/metrics``, named in Kafka Streams' terms without ``-total``."""
         ...
 
     @property
     def processor_metadata(self) -> dict[str, int]:
-        """Numbers that are committed with the offsets and are here again wherever the task goes on."""
+        """Numbers that are committed with the offsets, and are restored wherever the task goes on."""
         ...
 
     @property
     def emit_interval_ms(self) -> int:
-        """How often results that wait for a window to close are looked for, in milliseconds of wall-clock time."""
+        """The interval in milliseconds of wall-clock time at which results that wait for a window to close are looked
+        for."""
         ...
 
     @property
     def processor_context(self) -> ProcessorContext:
-        """The public context: schedule, commit, metadata, time."""
+        """The public context, with schedule, commit, metadata and time."""
         ...
 
 
@@ -98,11 +102,11 @@ class Operator(ABC):
 
     @abstractmethod
     def bind(self, context: NodeContext) -> Push:
-        """The push function of this node. User code is called inside ``try``, its exceptions go to
+        """Returns the push function of this node. User code is called inside ``try``, and its exceptions go to
         ``context.on_error``; ``context.forward`` is called outside, so that an error is handled where it arose."""
 
     def emit_held(self, limit: int) -> int:
-        """Emit at most ``limit`` results that were held back for the commit; returns how many are still held.
+        """Emits at most ``limit`` results that were held back for the commit; returns how many are still held.
 
         Called on the processing thread, in slices, before the task's epoch is frozen for a commit.
         """

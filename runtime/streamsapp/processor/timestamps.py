@@ -1,4 +1,4 @@
-"""Timestamp extractors: which time a record happened at (KIP-32, Kafka Streams' ``TimestampExtractor``).
+"""Timestamp extractors tell at which time a record happened (KIP-32, Kafka Streams' ``TimestampExtractor``).
 
 Called on a processing thread when a record becomes the head of its buffer.
 """
@@ -18,7 +18,8 @@ TimestampExtractor: TypeAlias = Callable[[InputRecord, Any, Any, int], int]
 
 
 def fail_on_invalid_timestamp(record: InputRecord, key: Any, value: Any, partition_time_ms: int) -> int:
-    """The record's own timestamp; a negative one raises ``StreamsError``. This is the default."""
+    """Returns the record's own timestamp, in milliseconds; raises ``StreamsError`` for a negative one. This is the
+    default."""
     timestamp = record.timestamp()[1]
     if timestamp < 0:
         raise StreamsError(
@@ -29,12 +30,12 @@ def fail_on_invalid_timestamp(record: InputRecord, key: Any, value: Any, partiti
 
 
 def log_and_skip_on_invalid_timestamp(record: InputRecord, key: Any, value: Any, partition_time_ms: int) -> int:
-    """The record's own timestamp; a record with a negative one is dropped (and counted as dropped)."""
+    """Returns the record's own timestamp; a record with a negative one is dropped (and counted as dropped)."""
     return record.timestamp()[1]
 
 
 def use_partition_time_on_invalid_timestamp(record: InputRecord, key: Any, value: Any, partition_time_ms: int) -> int:
-    """The record's own timestamp, or the highest one seen in its partition where it is negative."""
+    """Returns the record's own timestamp, or the highest one seen in its partition if it is negative."""
     timestamp = record.timestamp()[1]
     if timestamp >= 0:
         return timestamp
@@ -47,5 +48,5 @@ def use_partition_time_on_invalid_timestamp(record: InputRecord, key: Any, value
 
 
 def wallclock_timestamp(record: InputRecord, key: Any, value: Any, partition_time_ms: int) -> int:
-    """The time at which the record is processed, in milliseconds."""
+    """Returns the time at which the record is processed, in milliseconds."""
     return SystemClock().now_ms()

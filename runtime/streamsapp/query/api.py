@@ -37,7 +37,7 @@ class TaskView:
 
     @property
     def authoritative(self) -> bool:
-        """Whether nobody else can know more."""
+        """Says whether nobody else can know more."""
         return self.role is TaskRole.ACTIVE and self.running
 
 
@@ -68,15 +68,15 @@ class Host(Protocol):
     """The instance that queries are made at; the runtime implements it. Called on any thread; waits for nothing."""
 
     def tasks(self) -> Mapping[TaskId, TaskView]:
-        """All tasks that are here now, restoring ones and replicas included."""
+        """Returns all tasks that are here now, restoring ones and replicas included."""
         ...
 
     def stores(self) -> Mapping[str, StoreInfo]:
-        """All stores of the application; empty while the instance does not know its topics yet."""
+        """Returns all stores of the application; empty while the instance does not know its topics yet."""
         ...
 
     def peers(self) -> Mapping[str, Peer]:
-        """Where the group's tasks are, this instance's own included."""
+        """Returns the hosts of the group's tasks, with this instance's own."""
         ...
 
     @property
@@ -86,18 +86,19 @@ class Host(Protocol):
 
     @property
     def safe_until(self) -> float:
-        """Until when nobody can have taken over this instance's tasks, in monotonic seconds."""
+        """The time until which nobody can have taken over this instance's tasks, in monotonic seconds."""
         ...
 
     @property
     def committed_only(self) -> bool:
-        """Whether only what was committed may be seen."""
+        """Says whether only committed writes may be seen."""
         ...
 
 
 @dataclass(frozen=True)
 class Staleness:
-    """How far behind a replica may be that answers in place of the active task. What is not known is too far."""
+    """Says how far behind a replica may be that answers in place of the active task. A lag that is not known is too
+    far."""
 
     #: Records; ``None`` for any known number.
     max_lag: int | None = None
@@ -109,7 +110,7 @@ class Staleness:
             raise InvalidQueryError(f"max_lag: expected an integer ≥ 0, got {self.max_lag}")
 
     def admits(self, task: TaskView, now_ms: int) -> bool:
-        """Whether a replica may answer."""
+        """Says whether a replica may answer."""
         if task.lag is None or task.observed_at_ms is None:
             return False
         age = timedelta(milliseconds=now_ms - task.observed_at_ms)
@@ -118,7 +119,7 @@ class Staleness:
 
 @dataclass(frozen=True)
 class KeyQueryMetadata:
-    """Where a key is; hosts are ``host:port``, as each instance's ``application_server`` says."""
+    """The instances that have a key, as ``host:port``, which each instance's ``application_server`` says (KIP-535)."""
 
     active_host: str
     standby_hosts: frozenset[str]
@@ -126,7 +127,7 @@ class KeyQueryMetadata:
 
 
 class Found(NamedTuple):
-    """What a store holds for a key."""
+    """The entry that a store holds for a key."""
 
     #: Serialised; in a store of windows that of the entry, with its window.
     key: bytes
@@ -149,7 +150,8 @@ class Page(NamedTuple):
 
     @classmethod
     def of(cls, found: Iterable[Found], limit: int, most_bytes: int) -> Self:
-        """As much as fits, at least one. A key that several partitions have is not torn apart."""
+        """Makes a page of as many entries as fit, at least one. A key that several partitions have is not torn
+        apart."""
         entries: list[Found] = []
         size = 0
         for each in found:
@@ -161,13 +163,13 @@ class Page(NamedTuple):
         return cls(entries, None)
 
     def cut(self, limit: int, most_bytes: int) -> Page:
-        """As much of it as fits."""
+        """Cuts the page to as many entries as fit."""
         shorter = Page.of(self.entries, limit, most_bytes)
         return shorter if shorter.next is not None else self
 
 
 def merged(pages: Sequence[Page], limit: int) -> Page:
-    """The page of all partitions together: it ends where one of them may have more."""
+    """Merges the pages of all partitions: the page ends where one of them may have more."""
     ends = [page.next for page in pages if page.next is not None]
     found = merge(*(page.entries for page in pages), key=lambda each: each.key)
     end = min(ends, default=None)
@@ -176,7 +178,7 @@ def merged(pages: Sequence[Page], limit: int) -> Page:
 
 
 class QuerySource(NamedTuple):
-    """Who answered."""
+    """The instance and the task that answered."""
 
     partition: int
     role: TaskRole
@@ -184,13 +186,13 @@ class QuerySource(NamedTuple):
 
 
 class KeyRange(NamedTuple):
-    """Serialised keys with ``start <= key < end``; ``None`` is open."""
+    """A range of serialised keys with ``start <= key < end``; ``None`` is an open end."""
 
     start: bytes
     end: bytes | None
 
     def entries(self, view: StoreView, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
-        """What a store has of it."""
+        """Iterates over the entries of the range that a store has."""
         return view.range(self.start, self.end, committed=committed)
 
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class LocalReader:
-    """Reads what is here, or says who has it."""
+    """Reads the stores that are here, or says who has them."""
 
     def __init__(self, host: Host, clock: Clock) -> None:
         self._host = host
@@ -30,7 +30,7 @@ class LocalReader:
     def get(
         self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None
     ) -> tuple[Found, QuerySource]:
-        """What a key has."""
+        """Returns the entry of a key."""
 
         def read(view: StoreView, committed: bool) -> Found:
             return _found(view, key, view.get(key, committed=committed))
@@ -46,7 +46,7 @@ class LocalReader:
         staleness: Staleness | None,
         most_bytes: int = PAGE_BYTES,
     ) -> tuple[Page, QuerySource]:
-        """The first entries of a range."""
+        """Returns the first entries of a range."""
 
         def read(view: StoreView, committed: bool) -> Page:
             found = (_found(view, key, entry) for key, entry in keys.entries(view, committed=committed))

@@ -48,11 +48,12 @@ class Queries:
     # ---- what user code calls ----------------------------------------------------------------------------------
 
     def get(self, store: str, key: Any, *, partition: int | None = None, stale: Staleness | None = None) -> Any:
-        """The value of a key as ``KeyValueStore.get`` gives it, from this instance or the one that has it.
+        """Returns the value of a key as ``KeyValueStore.get`` gives it, from this instance or the one that has it
+        (KIP-67).
 
-        The partition of a key is known in a store behind a repartition topic. Where others write the topics, it is not:
+        The partition of a key is known in a store behind a repartition topic. If others write the topics, it is not:
         all partitions are asked for a key that is not where the default partitioner puts it, unless ``partition`` is
-        given.
+        given. Raises ``StoreNotAvailableError`` while nobody can answer.
         """
         info = self.store(store)
         _require_no_windows(info)
@@ -69,9 +70,10 @@ class Queries:
         partition: int | None = None,
         stale: Staleness | None = None,
     ) -> Iterator[tuple[Any, Any]]:
-        """Keys and values with ``from_ <= key <= to`` in the order of the keys' bytes; ``None`` is open.
+        """Iterates over keys and values with ``from_ <= key <= to`` in the order of the keys' bytes; ``None`` is an
+        open end.
 
-        Of all partitions, wherever they are, unless one is given. Read page by page: each page of a partition shows
+        It reads all partitions, wherever they are, unless one is given, page by page: each page of a partition shows
         one moment.
         """
         info = self.store(store)
@@ -94,9 +96,9 @@ class Queries:
         partition: int | None = None,
         stale: Staleness | None = None,
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Windows and values of a key, or of the keys with ``from_ <= key <= to`` (``None`` is open), that start within
-        ``times``, both inclusive and in milliseconds. Of a key in the order of time; of several as the store has them.
-        """
+        """Iterates over windows and values of a key, or of the keys with ``from_ <= key <= to`` (``None`` is an open
+        end), that start within ``times``, both inclusive and in milliseconds. Those of one key come in the order of
+        time, those of several as the store has them."""
         info = self.store(store)
         keys = window_range(info, key, from_, to, times)
         if partition is not None:
@@ -108,7 +110,7 @@ class Queries:
         return ((windowed(info, found.key), found.value) for found in self._rows(info, where, keys, stale))
 
     def key_metadata(self, store: str, key: Any, key_serde: AnySerde | None = None) -> KeyQueryMetadata:
-        """Where a key is; the store's own serde unless one is given."""
+        """Returns the instances that have a key; it is serialised by the store's own serde unless one is given."""
         info = self.store(store)
         key_bytes = serialize(info, key) if key_serde is None else key_serde.serialize(key)
         partition, *others = self.partitions_of(info, key_bytes)
@@ -125,7 +127,8 @@ class Queries:
     # ---- parts -------------------------------------------------------------------------------------------------
 
     def store(self, name: str) -> StoreInfo:
-        """A store of the application."""
+        """Returns a store of the application; raises ``UnknownStateStoreError`` if there is none of that
+        name."""
         stores = self.host.stores()
         if name not in stores:
             _refuse(name, stores)
@@ -133,7 +136,8 @@ class Queries:
 
     @staticmethod
     def partitions_of(store: StoreInfo, key: bytes) -> list[int]:
-        """Where a key may be, the likeliest first: where the default partitioner puts it."""
+        """Returns the partitions that a key may be in, the likeliest first: the one that the default partitioner
+        chooses."""
         likeliest = partition_for(key, store.partitions)
         if store.placed:
             return [likeliest]
@@ -142,7 +146,7 @@ class Queries:
     def find(
         self, store: StoreInfo, partitions: Iterable[int], key: bytes, stale: Staleness | None
     ) -> tuple[Found, QuerySource]:
-        """What a key has in the first of the partitions that has it, here or elsewhere."""
+        """Returns the entry of a key from the first of the partitions that has it, here or elsewhere."""
 
         def get(partition: int) -> tuple[Found, QuerySource]:
             try:
@@ -155,7 +159,8 @@ class Queries:
     def find_here(
         self, store: StoreInfo, partitions: Iterable[int], key: bytes, stale: Staleness | None
     ) -> tuple[Found, QuerySource]:
-        """What a key has on this instance. Raises ``StoreNotAvailableError`` if it has none here, and may elsewhere."""
+        """Returns the entry of a key on this instance. Raises ``StoreNotAvailableError`` if it has none here, and may
+        have one elsewhere."""
         missing: list[StoreNotAvailableError] = []
 
         def here() -> Iterator[tuple[Found, QuerySource]]:
@@ -170,7 +175,7 @@ class Queries:
         return _first_with(here())
 
     def hosts(self, store: StoreInfo, partition: int) -> Hosts:
-        """Who has a partition of a store."""
+        """Returns the instances that have a partition of a store."""
         return hosts_of(store.task_id(partition), self.host.peers())
 
     def remote_get(
@@ -208,7 +213,7 @@ def _require_no_windows(store: StoreInfo) -> None:
 
 
 def _first_with(answers: Iterable[tuple[Found, QuerySource]]) -> tuple[Found, QuerySource]:
-    """The first that has a value, else the first."""
+    """Returns the first entry that has a value, or else the first."""
     first: tuple[Found, QuerySource] | None = None
     for found, source in answers:
         if found.raw is not None:
@@ -219,7 +224,7 @@ def _first_with(answers: Iterable[tuple[Found, QuerySource]]) -> tuple[Found, Qu
 
 
 def serialize(store: StoreInfo, key: Any) -> bytes:
-    """A key's bytes."""
+    """Returns a key's bytes."""
     if key is None:
         raise InvalidQueryError(f"a null key is in no store; give a key of store {store.name}")
     try:
@@ -232,14 +237,14 @@ def serialize(store: StoreInfo, key: Any) -> bytes:
 
 
 def key_range(store: StoreInfo, from_: Any, to: Any) -> KeyRange:
-    """The keys with ``from_ <= key <= to``; ``None`` is open."""
+    """Returns the range of keys with ``from_ <= key <= to``; ``None`` is an open end."""
     # The end is exclusive below; a zero byte appended is the next key there can be.
     end = None if to is None else serialize(store, to) + b"\x00"
     return KeyRange(b"" if from_ is None else serialize(store, from_), end)
 
 
 def window_range(store: StoreInfo, key: Any, from_: Any, to: Any, times: tuple[int, int]) -> WindowRange:
-    """The windows of one key, or of a range of keys."""
+    """Returns the range of the windows of one key, or of a range of keys."""
     if store.window_of is None:
         raise InvalidQueryError(f"store {store.name} has no windows; ask for a key or a range of keys, without times")
     from_ms, to_ms = times
@@ -252,7 +257,7 @@ def window_range(store: StoreInfo, key: Any, from_: Any, to: Any, times: tuple[i
 
 
 def windowed(store: StoreInfo, entry_key: bytes) -> Windowed[Any]:
-    """The window of an entry, and its key."""
+    """Returns the window of an entry, with its key."""
     assert store.window_of is not None
     key, start_ms, end_ms = store.window_of(entry_key)
     return Windowed(store.key_serde.deserialize(key), start_ms, end_ms)

@@ -1,4 +1,5 @@
-"""Asks other instances for what they have, over their HTTP port. Called on threads that query, which wait for it.
+"""Asks other instances for entries of their stores, over their HTTP port. Called on threads that query, which wait for
+it.
 
 Keys and values travel serialised (``format=bytes``), so that the caller's own serdes read them.
 """
@@ -31,7 +32,7 @@ MOST_BYTES = 64 << 20
 
 
 class PeerResponse(NamedTuple):
-    """What came back."""
+    """The response of another instance."""
 
     status: int
     headers: Mapping[str, str]
@@ -49,8 +50,8 @@ Proof = Callable[[bytes, str, str], bytes]
 
 
 class HttpFetch:
-    """Over a connection for each request. All instances of an application mount the same tokens, and see a new one at
-    different times: where one is refused, the next is tried. ``proof`` is what is shown of it (``tokens``)."""
+    """Makes requests over a connection each. All instances of an application mount the same tokens, and see a new one
+    at different times: if one is refused, the next is tried. A ``proof`` is made of it (``tokens``)."""
 
     def __init__(self, token_file: Path | None = None, proof: Proof = bearer) -> None:
         self._file = None if token_file is None else TokenFile(token_file)
@@ -89,7 +90,7 @@ class RemoteReader:
     def get(
         self, store: StoreInfo, partition: int, key: bytes, staleness: Staleness | None, endpoints: Iterable[str]
     ) -> tuple[Found, QuerySource]:
-        """What a key has, from the first that answers."""
+        """Returns the entry of a key, from the first instance that answers."""
         parameters = _parameters(partition, staleness)
 
         def read(document: Any) -> tuple[Found, QuerySource]:
@@ -106,7 +107,7 @@ class RemoteReader:
         staleness: Staleness | None,
         endpoints: Iterable[str],
     ) -> Page:
-        """The first entries of a range, from the first that answers."""
+        """Returns the first entries of a range, from the first instance that answers."""
         parameters = _parameters(partition, staleness) | {"limit": str(limit), **_bounds(keys)}
 
         def read(document: Any) -> Page:
@@ -145,12 +146,12 @@ class RemoteReader:
 
 
 def encode(data: bytes) -> str:
-    """Bytes as text for URLs and JSON."""
+    """Returns bytes as text for URLs and JSON."""
     return urlsafe_b64encode(data).decode("ascii")
 
 
 def decode(text: str) -> bytes:
-    """The bytes of base64, of either alphabet, padded or not; raises ``ValueError``."""
+    """Returns the bytes of base64, of either alphabet, padded or not; raises ``ValueError``."""
     plain = text.rstrip("=").replace("+", "-").replace("/", "_")
     return b64decode(plain + "=" * (-len(plain) % 4), altchars=b"-_", validate=True)
 

@@ -1,4 +1,5 @@
-"""Chooses the instance to ask for a task's stores. Pure: from what is here and where the group's tasks are."""
+"""Chooses the instance to ask for a task's stores, from the tasks that are here and the group's. Pure; called on
+threads that query."""
 
 from __future__ import annotations
 
@@ -19,20 +20,21 @@ class Hosts:
 
 
 def hosts_of(task_id: TaskId, peers: Mapping[str, Peer]) -> Hosts:
-    """Where a task is, as the group's last assignment has it."""
+    """Returns the endpoints of a task, as the group's last assignment has it."""
     active = {peer.endpoint for peer in peers.values() if task_id in peer.active and peer.endpoint}
     standby = {peer.endpoint for peer in peers.values() if task_id in peer.standby and peer.endpoint}
     return Hosts(min(active, default=None), tuple(sorted(standby - active)))
 
 
 def may_answer(task: TaskView | None, staleness: Staleness | None, now_ms: int) -> bool:
-    """Whether what is here may be read: the active task always, anything else within the bounds that were given."""
+    """Says whether the store here may be read: that of the active task always, any other within the bounds that were
+    given."""
     if task is None:
         return False
     return task.authoritative or (staleness is not None and staleness.admits(task, now_ms))
 
 
 def to_ask(hosts: Hosts, staleness: Staleness | None) -> tuple[str, ...]:
-    """The endpoints to try, the best first."""
+    """Returns the endpoints to try, the best first."""
     active = () if hosts.active is None else (hosts.active,)
     return active if staleness is None else (*active, *hosts.standby)

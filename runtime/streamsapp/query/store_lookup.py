@@ -14,7 +14,7 @@ from streamsapp.topology.nodes import SinkNode
 
 
 def stores_of(plans: Iterable[TaskPlan], config: StreamsConfig) -> Mapping[str, StoreInfo]:
-    """Every store of the tasks, by name. A key is in the partition that its record was in."""
+    """Returns every store of the tasks, by name. A key is in the partition that its record was in."""
     plans = list(plans)
     partitions: dict[int, int] = {}
     newest: dict[int, TaskPlan] = {}

@@ -1,4 +1,4 @@
-"""The application's bearer tokens as they are mounted: a line each, the newest first.
+"""Reads the application's bearer tokens as they are mounted: a line each, the newest first.
 
 Read by the HTTP server for every request it guards, and by whoever asks another instance. The file is read each time:
 whoever rotates tokens replaces it in place, and not in all pods at once, so the one before is good until it is gone.
@@ -30,13 +30,13 @@ class TokenFile:
 
     @property
     def mounted(self) -> bool:
-        """Whether tokens are asked for. Where the folder was there once they are for good: a file that comes late, or
+        """Says whether tokens are asked for. If the folder was there once they are for good: a file that comes late, or
         goes away, opens nothing."""
         self._seen = self._seen or self._path.parent.is_dir()
         return self._seen
 
     def tokens(self) -> list[bytes]:
-        """What there is now."""
+        """Returns the tokens that are mounted now."""
         try:
             lines = self._path.read_bytes().splitlines()
         except OSError:
@@ -44,11 +44,11 @@ class TokenFile:
         return [token for line in lines if (token := line.strip())]
 
     def admits(self, given: bytes) -> bool:
-        """Whether it is one of the tokens; takes as long whichever it is."""
+        """Says whether the text is one of the tokens; it takes as long whichever it is."""
         return any([hmac.compare_digest(given, token) for token in self.tokens()])  # noqa: C419 - every one is compared
 
     def admits_peer(self, proof: bytes, endpoint: str, target: str, clock: Clock) -> bool:
-        """Whether it proves, to ``endpoint`` and for this target, that the peer has one of the tokens."""
+        """Says whether the header proves, to ``endpoint`` and for this target, that the peer has one of the tokens."""
         moment = proof.partition(b":")[0]
         if not moment.isdigit() or len(moment) > 12 or abs(clock.now_ms() / 1000 - int(moment)) > PEER_SECONDS:
             return False
@@ -57,12 +57,14 @@ class TokenFile:
 
 
 def bearer(token: bytes, _endpoint: str, _target: str) -> bytes:
-    """``Authorization`` that shows the token: only for whom one has started oneself."""
+    """Returns the ``Authorization`` header that shows the token; only for a server that the caller has started
+    itself."""
     return b"Bearer " + token
 
 
 def peer_proof(clock: Clock, token: bytes, endpoint: str, target: str) -> bytes:
-    """``Authorization`` that proves to have the token to whoever is behind ``endpoint``, for one target."""
+    """Returns the ``Authorization`` header that proves to ``endpoint``, for one target, that the caller has the
+    token."""
     return f"{PEER} ".encode() + _proof(token, endpoint, target, clock.now_ms() // 1000)
 
 

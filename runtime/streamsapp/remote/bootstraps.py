@@ -36,7 +36,7 @@ _Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class HistoryRange(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What of one input partition is history: the records from ``start`` up to, and without, ``until``."""
+    """The part of one input partition that is history: the records from ``start`` up to, and without, ``until``."""
 
     topic: _Text
     partition: Annotated[int, Meta(ge=0)]
@@ -49,7 +49,7 @@ class HistoryRange(Struct, frozen=True, forbid_unknown_fields=True, rename="came
 
 
 class BootstrapBegun(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What a bootstrap is to compute; whoever goes on with it takes these offsets."""
+    """The document of a bootstrap that has begun: the offsets it is to compute, which any later run of it takes."""
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     begun_at: _Text
@@ -61,7 +61,7 @@ class BootstrapBegun(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 
 class TaskDone(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What one task made of it: where it goes on, and how much there was to do."""
+    """The result of one task: where it goes on, and how much there was to do."""
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     task: _Text
@@ -72,14 +72,14 @@ class TaskDone(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 
 
 class BootstrapDone(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Every task is there."""
+    """The document of a bootstrap that is done: every task has its state."""
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     done_at: _Text
     tasks: tuple[TaskDone, ...]
 
     def inputs(self, task_id: TaskId) -> tuple[InputPoint, ...]:
-        """Where a task goes on."""
+        """Returns the offsets at which a task goes on."""
         return next((each.inputs for each in self.tasks if each.task == str(task_id)), ())
 
 
@@ -107,7 +107,8 @@ class Bootstraps:
         return BootstrapState(self, number, frozenset({"begun"}))
 
     def read(self, number: int, name: str, kind: type[T]) -> T:
-        """One of the documents; whoever may write to the bucket may have written anything."""
+        """Reads one of the documents. Anybody who may write to the bucket may have written anything, so it is checked
+        whole."""
         data = self._objects.read(self._key(number, name), _LIMIT)
         try:
             return decoded(data, kind)
@@ -133,7 +134,7 @@ class Bootstraps:
 
 
 class BootstrapState:
-    """One of them, as it was when it was looked for."""
+    """The state of a bootstrap at the time when it was looked for."""
 
     def __init__(self, bootstraps: Bootstraps, number: int, names: frozenset[str]) -> None:
         self._bootstraps = bootstraps
@@ -159,15 +160,15 @@ class BootstrapState:
         return self._bootstraps.read(self.number, str(task_id), TaskDone)
 
     def withdraw(self) -> None:
-        """As if it had never been begun; before anything was written."""
+        """Withdraws a bootstrap before anything was written, as if it had never been begun."""
         self._bootstraps.delete(self.number, "begun")
 
     def finish_task(self, done: TaskDone) -> None:
-        """Its snapshot is published."""
+        """Notes that a task's snapshot is published."""
         self._bootstraps.write(self.number, done.task, done)
 
     def finish(self, done: BootstrapDone) -> None:
-        """From here on instances may start."""
+        """Finishes the bootstrap: from here on instances may start."""
         self._bootstraps.write(self.number, "done", done)
 
 

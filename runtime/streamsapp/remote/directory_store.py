@@ -165,7 +165,7 @@ class DirectoryStore:
                 yield ObjectInfo(path.relative_to(self._root).as_posix(), status.st_size, modified)
 
     def _forget_abandoned(self) -> None:
-        """What processes left that ended while they wrote."""
+        """Deletes the files of processes that ended while they wrote."""
         incoming = self._root / _INCOMING
         now = incoming.stat().st_mtime  # the probe has just written in it
         for file in incoming.iterdir():
@@ -199,7 +199,8 @@ def _copy(source: BinaryIO, target: BinaryIO, moved: Moved, limit: int | None = 
 
 
 def _make_folder(folder: Path) -> None:
-    """With its parents, each of them durable: a file in a folder that a crash takes away would be gone too."""
+    """Makes a folder with its parents, each of them durable: a file in a folder that a crash takes away would be gone
+    too."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)

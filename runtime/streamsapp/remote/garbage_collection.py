@@ -16,7 +16,7 @@ from streamsapp.remote.snapshot import Snapshot, SnapshotInvalidError, object_nu
 
 
 class CollectedObjects(NamedTuple):
-    """What was deleted."""
+    """The objects that were deleted."""
 
     manifests: int
     files: int
@@ -42,7 +42,7 @@ def collect(chain: ManifestChain, retain: int, grace: float) -> CollectedObjects
 
 
 def _read(chain: ManifestChain, manifests: Mapping[int, ObjectInfo]) -> dict[int, Snapshot | None]:
-    """By number, newest first; ``None`` for one that cannot be used."""
+    """Reads the manifests by number, newest first; ``None`` stands for one that cannot be used."""
     snapshots: dict[int, Snapshot | None] = {}
     for number in sorted(manifests, reverse=True):
         try:

@@ -27,7 +27,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's bytes, in hexadecimal; other threads run meanwhile. Raises ``OSError``."""
+    """Returns the hash of a file's bytes, in hexadecimal; other threads run meanwhile. Raises ``OSError``."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -66,7 +66,7 @@ class ManifestChain:
         return decode(data, self.application_id, self.task_id, number)
 
     def valid(self, numbers: list[int]) -> Iterator[Snapshot]:
-        """Those of the snapshots that can be used; what was found in the others is told in a warning."""
+        """Returns the snapshots that can be used; the faults of the others are told in a warning."""
         for number in numbers:
             try:
                 snapshot = self.read(number)
@@ -106,7 +106,7 @@ def _without_gap(numbers: Iterable[int]) -> Iterator[int]:
 
 
 def objects_of(objects: ObjectStore, application_id: str) -> Iterator[tuple[TaskId, ObjectInfo]]:
-    """All that an application has in the store; other objects beside it are not its own."""
+    """Returns all objects that an application has in the store; other objects beside them are not its own."""
     own = re.compile(rf"{re.escape(application_id)}/([0-9]+_[0-9]+)/(?:manifests|files)/.+")
     for info in objects.list(f"{application_id}/"):
         found = own.fullmatch(info.key)

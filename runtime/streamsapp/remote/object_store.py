@@ -23,11 +23,11 @@ class UnfitObjectStoreError(ObjectStoreError):
 
 
 class ObjectMissingError(ObjectStoreError):
-    """There is no object of this key."""
+    """Raised if there is no object of this key."""
 
 
 class ObjectExistsError(ObjectStoreError):
-    """There is an object of this key already, which somebody else wrote, or an earlier try of ours."""
+    """Raised if there is an object of this key already, which somebody else wrote, or an earlier try of ours."""
 
 
 class ObjectDamagedError(ObjectStoreError):

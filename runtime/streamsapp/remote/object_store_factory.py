@@ -1,4 +1,5 @@
-"""From a configuration to its object store. Called when an instance starts and by commands; reaches for nothing yet."""
+"""Makes the object store that a configuration names. Called on the main thread, when an instance starts and by
+commands; it connects to nothing yet."""
 
 from __future__ import annotations
 

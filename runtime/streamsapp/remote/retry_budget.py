@@ -22,7 +22,7 @@ class RetryBudget:
         self._pause = _FIRST_PAUSE
 
     def progressed(self) -> None:
-        """Something was moved: the next failure is the first one again."""
+        """Notes progress: the next failure is the first one again."""
         self._deadline = None
         self._pause = _FIRST_PAUSE
 

@@ -1,4 +1,4 @@
-"""The boto3 client of an S3 object store, as ``RemoteStateConfig`` asks for it.
+"""Makes the boto3 client of an S3 object store, as ``RemoteStateConfig`` asks for it.
 
 Called once per store. Credentials of a mounted secret are read at every request, so that rotating them needs nothing.
 """
@@ -67,13 +67,13 @@ def _addressing(config: RemoteStateConfig) -> str:
 
 
 def _add_md5(params: dict[str, Any], **_: object) -> None:
-    """What servers asked for before there were other checksums, and some still do."""
+    """Adds the MD5 checksum that servers asked for before there were others, and some still do."""
     digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
     params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
 
 
 def _begin_sending(request: Any, **_: object) -> None:
-    """From here on, reading the body is moving it: until now it was read to be signed."""
+    """Notes that reading the body moves it from here on: until now it was read to be signed."""
     if isinstance(request.body, FilePart):
         request.body.sending = True
 

@@ -70,7 +70,7 @@ _UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "certificate 
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same call may go through a moment later."""
+    """Says whether the same call may go through a moment later."""
     if isinstance(error, ClientError):
         return _code(error) in _TRANSIENT_CODES or _status(error) in _TRANSIENT_STATUSES
     if isinstance(error, SSLError):

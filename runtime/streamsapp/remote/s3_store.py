@@ -215,7 +215,7 @@ class S3Store:
             self._with_retries("read", key, budget, receive)
 
     def _check_range(self, key: str, response: dict[str, Any], wanted: ByteRange, size: int) -> None:
-        """That it is the range that was asked for, of an object of the size it must have."""
+        """Checks that a response has the range that was asked for, of an object of the size it must have."""
         described = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
         begin, end, found = map(int, described.groups()) if described else (0, size - 1, response.get("ContentLength"))
         if found != size:
@@ -247,6 +247,7 @@ class S3Store:
 
 
 def _on_threads(action: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
-    """In the order of ``items``. The first failure is raised when what runs has ended; the rest never begins."""
+    """Runs a function over ``items`` on threads, and returns results in their order. The first failure is raised when
+    the running calls have ended; the rest never begin."""
     with ThreadPoolExecutor(min(len(items), _CONNECTIONS), thread_name_prefix="object-store") as pool:
         return list(pool.map(action, items))

@@ -57,11 +57,11 @@ class SnapshotInvalidError(StreamsError):
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What all parts of the document have in common: immutable, and nothing in them that is not known."""
+    """The base of all parts of the document: immutable, and without fields that are not known."""
 
 
 class StorePoint(_Part, frozen=True):
-    """Where one store stands: the snapshot has its changelog up to, and without, ``offset``."""
+    """The position of one store: the snapshot has its changelog up to, and without, ``offset``."""
 
     #: RocksDB's column family.
     family: _Text
@@ -134,13 +134,13 @@ class Snapshot(_Part, frozen=True):
 
     @property
     def new_bytes(self) -> int:
-        """What was uploaded for this snapshot."""
+        """The bytes that were uploaded for this snapshot."""
         fresh = f"files/{self.claim_id}/{self.number}-"
         return sum(file.size for file in self.files if file.object.startswith(fresh))
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a snapshot may hold a file of this name."""
+    """Says whether a snapshot may hold a file of this name."""
     return re.fullmatch(FILE_NAME, name) is not None
 
 
@@ -199,7 +199,7 @@ def _unsealed(data: bytes) -> bytes:
 
 
 def _faults(snapshot: Snapshot, application_id: str, task_id: TaskId, number: int) -> Iterator[str]:
-    """What the type of no single field shows."""
+    """Returns the faults that the type of no single field shows."""
     found = (snapshot.application_id, snapshot.task, snapshot.number)
     if found != (application_id, str(task_id), number):
         yield "it is number {2} of task {1} of {0!r}, which somebody put here".format(*found)

@@ -63,7 +63,7 @@ class _CollectedError(Exception):
 
 
 class _Fetch:
-    """One call of :func:`fetch`."""
+    """The state of one call of :func:`fetch`."""
 
     def __init__(
         self,
@@ -123,14 +123,14 @@ class _Fetch:
                     return found
 
     def _has_grown(self, newest: int) -> bool:
-        """Whether there are newer snapshots by now, so that what is missing may just have been collected."""
+        """Says whether there are newer snapshots by now, so that a missing object may just have been collected."""
         if not self._look_ups or max(self._chain.manifests(), default=0) <= newest:
             return False
         self._look_ups -= 1
         return True
 
     def _restore(self, snapshot: Snapshot, newest: int) -> bool:
-        """Whether the database is there now; ``newest`` is the highest number as it was listed."""
+        """Restores the database and says whether it is there now; ``newest`` is the highest number as it was listed."""
         if not snapshot.files:
             return False
         part = self._directory / f"snapshot-{snapshot.number}.part"
@@ -147,7 +147,7 @@ class _Fetch:
         return True
 
     def _check(self, snapshot: Snapshot) -> None:
-        """All that can be known before anything is downloaded."""
+        """Checks everything that can be known before anything is downloaded."""
         reason = self._acceptable(snapshot)
         if reason is not None:
             raise SnapshotInvalidError(reason)
@@ -175,7 +175,7 @@ class _Fetch:
                 raise SnapshotInvalidError(f"its file is damaged: {error}") from error
 
     def _bring(self, file: SnapshotFile, target: Path) -> None:
-        """One file, verified while others are on their way."""
+        """Brings one file, verified while others are on their way."""
         self._stop_if_cancelled()
         here = self._verified.pop(file.content, None)
         if here is not None:
@@ -208,7 +208,7 @@ def _check_current(snapshot: Snapshot, directory: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Whatever it is; a link is removed, not followed."""
+    """Removes a file, a folder or a link; a link is removed, not followed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -22,7 +22,7 @@ from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidEr
 
 @dataclass
 class Verification:
-    """What is to be read of one task, and what was found wrong."""
+    """The files that are to be read of one task, and the faults that were found."""
 
     chain: ManifestChain
     snapshots: list[Snapshot] = field(default_factory=list)

@@ -46,12 +46,12 @@ _NOT_NEEDED = re.compile(r"[0-9]+\.log|rocksdict-config\.json")
 
 
 class SnapshotFencedError(FencedError):
-    """Somebody else has claimed the task; the message says who and when."""
+    """Raised if somebody else has claimed the task; the message says who and when."""
 
 
 @dataclass(frozen=True)
 class SnapshotContent:
-    """What the files of a checkpoint stand for."""
+    """The state that the files of a checkpoint stand for."""
 
     stores: dict[str, StorePoint]
     inputs: tuple[InputPoint, ...]
@@ -181,7 +181,7 @@ class SnapshotWriter:
             self._uploaded.clear()
 
     def _own_next(self, last: Snapshot) -> Snapshot:
-        """What follows ``last`` if it is a try of ours that had gone through unnoticed."""
+        """Returns the manifest after ``last`` if it is a try of ours that had gone through unnoticed."""
         own = self._read_if_own(last.number + 1, last.writer)
         if own is None:
             raise self._fence(self._successor())

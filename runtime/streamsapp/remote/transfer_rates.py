@@ -17,7 +17,8 @@ _BURST_SECONDS = 0.25
 
 
 class MeasuredRate:
-    """What recent transfers moved per second, be it bytes or records; long transfers weigh more than short ones."""
+    """Measures what recent transfers moved per second, be it bytes or records; long transfers weigh more than short
+    ones."""
 
     def __init__(self) -> None:
         self._lock = Lock()

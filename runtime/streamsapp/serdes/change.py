@@ -75,7 +75,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """Where the bytes after the varint start, and its value."""
+    """Returns the position after the varint, and its value."""
     raw = 0
     for index, byte in enumerate(data[:5]):
         raw |= (byte & 0x7F) << 7 * index

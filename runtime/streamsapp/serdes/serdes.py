@@ -93,7 +93,8 @@ _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, n
 
 
 class Serdes:
-    """Every serde by name. ``None`` needs none: a null key or value stays null."""
+    """Gives every serde by name; bytes are those of Kafka's Java serdes. ``None`` needs none: a null key or value stays
+    null."""
 
     @staticmethod
     def string() -> Serde[str]:
@@ -142,7 +143,8 @@ class Serdes:
 
     @staticmethod
     def json() -> Serde[Any]:
-        """Whatever JSON can express. State serialises such values at every put, since they can be changed in place."""
+        """Returns a serde of whatever JSON can express. State serialises such values at every put, since they can be
+        changed in place."""
         return _JSON
 
     @staticmethod

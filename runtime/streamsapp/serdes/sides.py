@@ -15,7 +15,7 @@ _LEFT, _RIGHT = b"\x01", b"\x00"
 
 @dataclass(frozen=True)
 class SidesSerde(Serde[tuple[bool, Any]]):
-    """Of ``(is_left, value)``; a side whose serde is not known has the configured default's."""
+    """Serialises ``(is_left, value)``; a side whose serde is not known has the configured default's."""
 
     left: AnySerde | None = None
     right: AnySerde | None = None

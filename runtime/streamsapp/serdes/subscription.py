@@ -25,7 +25,7 @@ _PARTITION = Struct(">i")
 
 
 class Instruction(IntEnum):
-    """What the foreign table's side does with a subscription."""
+    """Tells the foreign table's side what to do with a subscription."""
 
     DELETE_NO_PROPAGATE = 0
     DELETE_AND_PROPAGATE = 1
@@ -52,7 +52,8 @@ class SubscriptionResponse(NamedTuple):
 
 
 class _PrimaryKeySerde(WrappingSerde[ForeignKeySubscription]):
-    """Its inner serde has a topic name of its own, so that a schema registry keeps the keys' schemas apart."""
+    """Serialises a primary key. Its inner serde has a topic name of its own, so that a schema registry keeps the keys'
+    schemas apart."""
 
     def bind(self, topic: str, is_key: bool) -> Serde[ForeignKeySubscription]:
         return self.build(self.inner.bind(f"{topic}-pk", is_key=True))

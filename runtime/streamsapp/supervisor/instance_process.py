@@ -1,4 +1,4 @@
-"""One instance of a pod: a process that is started again whenever it ends.
+"""Runs one instance of a pod: a process that is started again whenever it ends.
 
 A thread for each, started and stopped by the pod. Between supervisor and instance there is a pair of sockets, the
 lifeline: over it the instance tells its port, and when the supervisor is gone, however it went, the instance notices.
@@ -56,7 +56,8 @@ class InstanceProcess(threading.Thread):
         self.settled.set()
 
     def _live_once(self, restarts: RestartBackoff) -> float | None:
-        """From start to end of a process; how long to wait before the next, ``None`` when there is none."""
+        """Runs a process from start to end; returns how many seconds to wait before the next, ``None`` when there is
+        none."""
         began = time.monotonic()
         code = self._live()
         if code is None or self._leaving.is_set():

@@ -28,8 +28,8 @@ _SILENT = "CREATED"
 
 
 def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
-    """One ``/status`` document: the tasks of all, the worst state, the oldest generation. ``instances`` tells the
-    instances apart; of one that does not answer nothing is known."""
+    """Merges ``/status`` documents into one: the tasks of all, the worst state, the oldest generation. ``instances``
+    tells the instances apart; of one that does not answer nothing is known."""
     answered = [document for document in documents.values() if document is not None]
     states = {name: _SILENT if document is None else document["state"] for name, document in documents.items()}
     generations = [document["generation"] for document in answered]
@@ -55,13 +55,13 @@ def merge_status(application_id: str, pod: str, documents: Mapping[str, dict[str
 
 
 def merge_probes(reasons: Mapping[str, str | None]) -> tuple[bool, str]:
-    """Whether all are well; ``None`` stands for no complaint."""
+    """Merges probes: all must be well; ``None`` stands for no complaint."""
     bad = [f"{name}: {reason}" for name, reason in reasons.items() if reason is not None]
     return not bad, "; ".join(bad) or "all instances are ready"
 
 
 def merge_metrics(texts: Mapping[str, str], own: Iterable[Metric] = ()) -> bytes:
-    """One exposition; each sample is labelled with its instance."""
+    """Merges metrics into one exposition; each sample is labelled with its instance."""
     families: dict[str, Metric] = {}
     for instance, text in texts.items():
         for family in text_string_to_metric_families(text):

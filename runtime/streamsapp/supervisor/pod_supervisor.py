@@ -85,7 +85,7 @@ class PodSupervisor:
     def ask(
         self, member: InstanceProcess, path: str, *, method: str = "GET", timeout: float = PATIENCE
     ) -> PeerResponse | None:
-        """What an instance answers; ``None`` if it does not."""
+        """Returns the answer of an instance; ``None`` if it does not answer."""
         endpoint = member.endpoint
         if endpoint is None:
             return None
@@ -96,7 +96,7 @@ class PodSupervisor:
             return None
 
     def ask_all(self, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> dict[str, PeerResponse | None]:
-        """What each instance answers, asked at the same time."""
+        """Returns the answer of each instance, all asked at the same time."""
         with ThreadPoolExecutor(len(self.members)) as pool:
             replies = pool.map(lambda each: self.ask(each, path, method=method, timeout=timeout), self.members)
             return dict(zip((member.instance for member in self.members), replies, strict=True))

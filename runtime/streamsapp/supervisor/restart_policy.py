@@ -18,7 +18,7 @@ BAD_ANSWERS, SILENT_ANSWERS = 3, 6
 
 
 class RestartBackoff:
-    """How long to wait before the next start."""
+    """Decides how many seconds to wait before the next start."""
 
     def __init__(self) -> None:
         self._delay = FIRST_DELAY

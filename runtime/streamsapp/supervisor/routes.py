@@ -61,7 +61,7 @@ class _Joined:
         return json_response(merge_status(self._application_id, self._name, documents))
 
     def topology(self, request: HttpRequest) -> HttpResponse:
-        """All instances have the same."""
+        """Answers with the topology of one instance: all have the same."""
         return _passed_on(self._first(request.target))
 
     def drain(self, request: HttpRequest) -> HttpResponse:
@@ -76,7 +76,7 @@ class _Joined:
         return json_response(document, HTTPStatus.GATEWAY_TIMEOUT)
 
     def snapshot(self, request: HttpRequest) -> HttpResponse:
-        """As an instance answers, but for all of them."""
+        """Answers as an instance does, but for all of them."""
         timeout = drain_timeout(request, SNAPSHOT_SECONDS)
         if timeout is None:
             return json_response({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
@@ -130,7 +130,7 @@ def _document(reply: PeerResponse | None) -> dict[str, Any] | None:
 
 
 def _complaint(reply: PeerResponse | None) -> str | None:
-    """What is wrong, from an answer like that of ``/readyz`` or ``/drain``."""
+    """Returns the complaint of an answer like that of ``/readyz`` or ``/drain``."""
     if reply is None:
         return "does not answer"
     if reply.status == HTTPStatus.OK:

@@ -1,4 +1,4 @@
-"""For tests of topologies: a driver that needs no broker, and a clock that is moved by hand."""
+"""Tests topologies: a driver that needs no broker, and a clock that is moved by hand."""
 
 from streamsapp.testing.driver import TopologyTestDriver
 from streamsapp.testing.mock_clock import MockClock

@@ -38,7 +38,12 @@ _TASK = TaskId(0, 0)
 
 
 class TopologyTestDriver:
-    """Pipes records through a topology and reads what comes out."""
+    """Pipes records through a topology and gives back the results, without a broker (KIP-247).
+
+    ``config`` may leave ``bootstrap_servers`` out. Wall-clock time stands still, beginning at ``initial_wall_clock_ms``
+    (milliseconds since 1970), until it is advanced. Close the driver, or use it as a context manager: it closes the
+    processors and removes the state.
+    """
 
     def __init__(self, topology: Topology, config: StreamsConfig | None = None, initial_wall_clock_ms: int = 0) -> None:
         if not isinstance(topology, Topology):
@@ -69,41 +74,44 @@ class TopologyTestDriver:
         start_ms: int = 0,
         auto_advance_ms: int = 0,
     ) -> TestInputTopic:
-        """A topic to pipe records into; ``TopologyError`` when nothing of the topology reads it."""
+        """Returns a topic to pipe records into; ``start_ms`` and ``auto_advance_ms`` are its time in milliseconds.
+        Raises ``TopologyError`` if no source of the topology reads it."""
         if topic not in self._global.by_topic:
             self._queue_of(TopicPartition(topic, 0))
         return TestInputTopic(topic, key_serde, value_serde, start_ms, auto_advance_ms, self._pipe)
 
     def create_output_topic(self, topic: str, key_serde: AnySerde, value_serde: AnySerde) -> TestOutputTopic:
-        """A topic to read results from; internal topics have their full names."""
+        """Returns a topic to read results from; internal topics have their full names."""
         return TestOutputTopic(topic, key_serde, value_serde, self._outputs[topic])
 
     @property
     def produced_topic_names(self) -> set[str]:
-        """The topics that were written so far, internal ones included."""
+        """Returns the names of the topics that were written so far, internal ones included."""
         return set(self._written)
 
     # ---- stores ------------------------------------------------------------------------------------------------
 
     def get_state_store(self, name: str) -> Any:
-        """The store as the processors that write it see it; ``KeyError`` when there is none of that name."""
+        """Returns the store as the processors that write it see it; raises ``KeyError`` if there is none of that
+        name."""
         return {**self._task.stores.stores, **self._global.stores.stores}[name]
 
     def get_key_value_store(self, name: str) -> Any:
-        """The store with plain values, also where it keeps timestamps."""
+        """Returns the store with plain values, even if it keeps timestamps; raises ``KeyError`` if there is none of
+        that name."""
         return ReadOnlyValues(self.get_state_store(name))
 
     def get_window_store(self, name: str) -> Any:
-        """The window store with plain values, for reading, also where it keeps timestamps; ``KeyError`` when there is
-        none."""
+        """Returns the window store with plain values, for reading, even if it keeps timestamps; raises ``KeyError`` if
+        there is none."""
         return ReadOnlyWindows(self._store_of(name, WindowStoreImpl))
 
     def get_session_store(self, name: str) -> Any:
-        """The session store; ``KeyError`` when there is none of that name."""
+        """Returns the session store; raises ``KeyError`` if there is none of that name."""
         return self._store_of(name, SessionStoreImpl)
 
     def get_versioned_store(self, name: str) -> Any:
-        """The versioned store; ``KeyError`` when there is none of that name."""
+        """Returns the versioned store; raises ``KeyError`` if there is none of that name."""
         return self._store_of(name, VersionedStoreImpl)
 
     def _store_of(self, name: str, kind: type) -> Any:
@@ -115,7 +123,7 @@ class TopologyTestDriver:
     # ---- time --------------------------------------------------------------------------------------------------
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Move the clock and fire the wall-clock callbacks that became due."""
+        """Moves the clock by a ``timedelta`` or milliseconds, and calls the wall-clock callbacks that became due."""
         self._clock.advance(duration)
         self._global.stores.commit({})
         self._task.punctuate_wall_clock()
@@ -123,7 +131,7 @@ class TopologyTestDriver:
         self._complete_work()
 
     def close(self) -> None:
-        """Close the processors and remove the state."""
+        """Closes the processors and removes the state."""
         if self._task.state is TaskState.CLOSED:
             return
         try:
@@ -177,7 +185,7 @@ class TopologyTestDriver:
         return f"{self._config.application_id}-{topic}" if topic in self._internal else topic
 
     def _queue_of(self, partition: TopicPartition) -> TopicPartition:
-        """The task's input for a topic; one that a pattern matches is added when it is first used."""
+        """Returns the task's input for a topic; one that a pattern matches is added when it is first used."""
         if partition not in self._task.queues:
             node = next((n for n in self._whole.sources if n.pattern and n.pattern.fullmatch(partition.topic)), None)
             if node is None:
@@ -220,7 +228,7 @@ class TopologyTestDriver:
         return RawRecord(topic, partition, self._offsets[numbered] - 1, key, value, timestamp, headers)
 
     def _enqueue(self, record: RawRecord) -> None:
-        """All partitions of a topic go to the one task, each with offsets of its own."""
+        """Hands a record to the one task, which has all partitions of a topic, each with offsets of its own."""
         if self._task_reads(record.topic()):
             self._task.add_records(self._queue_of(TopicPartition(record.topic(), 0)), [record])
 
@@ -239,7 +247,8 @@ class TopologyTestDriver:
             self._commit()
 
     def _commit(self) -> None:
-        """As the runtime does it: emit what is held, end the epoch, write the changelog, apply it to the stores."""
+        """Commits as the runtime does: emits held results, ends the epoch, writes the changelog, applies it to the
+        stores."""
         task = self._task
         while task.emit_held(1 << 30):
             pass
@@ -275,7 +284,7 @@ class TopologyTestDriver:
 
 
 def _whole(topology: Topology) -> SubTopology:
-    """All sub-topologies as one, so that they share one task and one stream time, as in Kafka's test driver."""
+    """Returns all sub-topologies as one, so that they share one task and one stream time, as in Kafka's test driver."""
     topology.validate()
     parts = topology.sub_topologies()
     order = {node.name: position for position, node in enumerate(topology.nodes)}

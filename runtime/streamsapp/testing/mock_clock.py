@@ -18,7 +18,7 @@ class MockClock:
         return self._now_ms / 1000
 
     def advance(self, duration: Duration) -> None:
-        """Move time forward; going back raises ``ValueError``."""
+        """Moves time forward by a ``timedelta`` or milliseconds; going back raises ``ValueError``."""
         step = duration_ms(duration)
         if step < 0:
             raise ValueError(f"time cannot go back by {-step} ms")

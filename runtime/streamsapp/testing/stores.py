@@ -1,4 +1,4 @@
-"""Read access to a store's plain values, whether or not it keeps timestamps beside them."""
+"""Reads a store's plain values, whether or not it keeps timestamps beside them. Called on the test's thread."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class ReadOnlyValues:
         return self._store.name
 
     def get(self, key: Any) -> Any:
-        """The value, ``None`` when there is none."""
+        """Returns the value, ``None`` if there is none."""
         return _plain(self._store.get(key))
 
     def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
-        """Entries with ``from_key <= key <= to_key``."""
+        """Iterates over the entries with ``from_key <= key <= to_key``."""
         return ((key, _plain(value)) for key, value in self._store.range(from_key, to_key))
 
     def all(self) -> Iterator[tuple[Any, Any]]:
-        """All entries in the order of the keys' bytes."""
+        """Iterates over all entries in the order of the keys' bytes."""
         return ((key, _plain(value)) for key, value in self._store.all())
 
     def put(self, key: Any, value: Any) -> None:
-        """Not through this view: ``get_state_store`` gives the store itself."""
+        """Refuses to write through this view: ``get_state_store`` gives the store itself."""
         raise TypeError(f"this view of store {self.name} is for reading; write through get_state_store({self.name!r})")
 
     def approximate_num_entries(self) -> int:
-        """How many entries there are, roughly."""
+        """Returns roughly how many entries there are."""
         return self._store.approximate_num_entries()
 
 
@@ -52,16 +52,18 @@ class ReadOnlyWindows:
         return self._store.name
 
     def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
-        """The value of the window that starts at ``from_ms``; with ``to_ms`` an iterator over ``(start, value)``."""
+        """Returns the value of the window that starts at ``from_ms``; with ``to_ms`` an iterator over
+        ``(start, value)``."""
         found = self._store.fetch(key, from_ms, to_ms)
         return _plain(found) if to_ms is None else ((start, _plain(value)) for start, value in found)
 
     def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Of keys from ``from_key`` to ``to_key`` (``None`` is open) the windows that start between."""
+        """Iterates over the windows that start between, of keys from ``from_key`` to ``to_key`` (``None`` is an open
+        end)."""
         return ((key, _plain(value)) for key, value in self._store.fetch_range(from_key, to_key, from_ms, to_ms))
 
     def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
-        """Every window."""
+        """Iterates over every window."""
         return ((key, _plain(value)) for key, value in self._store.all())
 
 

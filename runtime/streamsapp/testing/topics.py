@@ -1,4 +1,5 @@
-"""The two ends of a test: a topic to pipe records into and a topic to read results from (KIP-470)."""
+"""The two ends of a test: a topic to pipe records into and a topic to read results from (KIP-470). Used on the test's
+thread."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class TestInputTopic:
         headers: Headers | None = None,
         partition: int = 0,
     ) -> None:
-        """Process one record. Without a timestamp it gets the topic's own time, which then advances.
+        """Processes one record. Without a timestamp (milliseconds since 1970) it gets the topic's own time, which then
+        advances.
 
         Raises whatever the topology raises, as the uncaught exception handler would see it.
         """
@@ -49,21 +51,21 @@ class TestInputTopic:
         self._pipe(self._topic, key_bytes, value_bytes, timestamp_ms, headers, partition)
 
     def pipe_record(self, record: Record, partition: int = 0) -> None:
-        """Process one record, given whole."""
+        """Processes one record, given whole."""
         self.pipe_input(record.key, record.value, record.timestamp, record.headers or None, partition)
 
     def pipe_values(self, values: Iterable[Any]) -> None:
-        """Process values without keys."""
+        """Processes values without keys."""
         for value in values:
             self.pipe_input(None, value)
 
     def pipe_key_values(self, pairs: Iterable[tuple[Any, Any]]) -> None:
-        """Process keys and values."""
+        """Processes pairs of key and value."""
         for key, value in pairs:
             self.pipe_input(key, value)
 
     def advance_time(self, milliseconds: int) -> None:
-        """Move the topic's own time, from which records without a timestamp take theirs."""
+        """Moves the topic's own time, from which records without a timestamp take theirs."""
         self._now_ms += milliseconds
 
 
@@ -79,15 +81,15 @@ class TestOutputTopic:
         self._records = records
 
     def is_empty(self) -> bool:
-        """Whether everything was read."""
+        """Says whether everything was read."""
         return not self._records
 
     def queue_size(self) -> int:
-        """How many records are left to read."""
+        """Returns the number of records that are left to read."""
         return len(self._records)
 
     def read_record(self) -> Record:
-        """The next record; ``LookupError`` when there is none."""
+        """Returns the next record; raises ``LookupError`` if there is none."""
         if not self._records:
             raise LookupError(f"nothing (more) was written to topic {self._topic}")
         _, value, key, _, _, _, timestamp, headers = self._records.popleft()
@@ -99,22 +101,22 @@ class TestOutputTopic:
         )
 
     def read_records(self) -> list[Record]:
-        """All records that are left."""
+        """Returns all records that are left."""
         return [self.read_record() for _ in range(len(self._records))]
 
     def read_value(self) -> Any:
-        """The next record's value."""
+        """Returns the next record's value; raises ``LookupError`` if there is none."""
         return self.read_record().value
 
     def read_key_value(self) -> tuple[Any, Any]:
-        """The next record's key and value."""
+        """Returns the next record's key and value; raises ``LookupError`` if there is none."""
         record = self.read_record()
         return record.key, record.value
 
     def read_key_values(self) -> list[tuple[Any, Any]]:
-        """Key and value of all records that are left."""
+        """Returns the key and value of all records that are left."""
         return [(record.key, record.value) for record in self.read_records()]
 
     def read_key_values_to_map(self) -> dict[Any, Any]:
-        """The last value of each key."""
+        """Returns the last value of each key."""
         return dict(self.read_key_values())

@@ -242,7 +242,7 @@ class Topology(JavaNames):
 
     @property
     def nodes(self) -> Iterator[Node]:
-        """Every node in the order in which it was added, global ones included; ``children`` is empty here."""
+        """Returns every node in the order in which it was added, global ones included; ``children`` is empty here."""
         return iter(self._graph.nodes.values())
 
     def validate(self) -> Topology:

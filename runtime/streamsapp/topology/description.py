@@ -68,7 +68,7 @@ class TopologyDescription:
         return "Topologies:\n " + "".join("  " + _group_text(group) for group in self.groups)
 
     def to_json(self) -> str:
-        """The same facts as one JSON document."""
+        """Returns the same facts as one JSON document."""
         document = {
             "subTopologies": [_group_json(group) for group in self.groups if not group.is_global],
             "globalStores": [_group_json(group) for group in self.groups if group.is_global],
@@ -139,7 +139,8 @@ def _described(measured: _Measured) -> DescribedNode:
 
 
 def _extractor_text(extractor: TopicNameExtractor) -> str:
-    """What the extractor says about itself, as Java's ``toString``; functions and silent classes by their name."""
+    """Returns the text of an extractor, as Java's ``toString`` gives it; functions and classes without one are told by
+    their name."""
     if hasattr(extractor, "__qualname__"):
         return f"{extractor.__module__}.{extractor.__qualname__}"
     kind: type[object] = type(extractor)

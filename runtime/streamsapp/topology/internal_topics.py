@@ -25,7 +25,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class InternalTopicKind(Enum):
-    """What an internal topic is for."""
+    """The purpose of an internal topic."""
 
     REPARTITION = "repartition"
     CHANGELOG = "changelog"
@@ -53,7 +53,7 @@ def internal_topics(
     tasks: Iterable[TaskId],
     overrides: Mapping[str, str] | None = None,
 ) -> tuple[InternalTopic, ...]:
-    """Every internal topic, with as many partitions as it needs.
+    """Returns every internal topic, with as many partitions as it needs.
 
     ``partitions`` counts those of the repartition topics, ``tasks`` those of the changelogs. ``overrides`` are the
     configured defaults of internal topics: they win over the library's settings, and a store's own win over both.

@@ -229,7 +229,7 @@ class _HashTable:
 
 
 def _split_bin(bucket: _Bin, entries: list[_Entry], others: list[_Entry]) -> _Bin | None:
-    """One half of a bucket after its table has grown."""
+    """Returns one half of a bucket after its table has grown."""
     if not entries:
         return None
     half = _Bin(entries)

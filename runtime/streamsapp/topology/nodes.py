@@ -89,7 +89,7 @@ class SubTopology:
         return tuple(node for node in self.nodes if isinstance(node, SourceNode))
 
     def with_access_to(self, global_stores: Iterable[str]) -> SubTopology:
-        """The same with these stores open to every processor, which is what global stores are."""
+        """Returns the same with these stores open to every processor, as global stores are."""
         names = tuple(global_stores)
         nodes = (
             replace(node, stores=(*node.stores, *names)) if isinstance(node, ProcessorNode) else node

@@ -24,7 +24,7 @@ class PartitionGrouper(Protocol):
 def group_by_partition(
     sources: Mapping[int, frozenset[str]], partitions: Mapping[str, int]
 ) -> dict[TaskId, frozenset[TopicPartition]]:
-    """One task per partition number, with that partition of every topic that has it. The default."""
+    """Makes one task per partition number, with that partition of every topic that has it. This is the default."""
     return {
         TaskId(sub_topology, partition): frozenset(
             TopicPartition(topic, partition) for topic in topics if partition < partitions[topic]
