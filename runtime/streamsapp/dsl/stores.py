@@ -43,7 +43,8 @@ class TableStore:
 
     @property
     def history_ms(self) -> int | None:
-        """How long it keeps the values that keys had; ``None`` if it keeps the last one only."""
+        """The time in milliseconds for which the store keeps earlier values of its keys; ``None`` if it keeps the last
+        one only."""
         kind = self.builder.type
         return kind.history_retention_ms if isinstance(kind, VersionedType) else None
 

@@ -57,7 +57,8 @@ class TableSupplier(ABC):
 
     @property
     def history_ms(self) -> int | None:
-        """How long what :meth:`view` looks into keeps the values that keys had; ``None`` if it keeps no versions."""
+        """The time in milliseconds for which the store below :meth:`view` keeps earlier values of its keys; ``None`` if
+        it keeps no versions."""
         return None
 
 

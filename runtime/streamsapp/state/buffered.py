@@ -1,4 +1,4 @@
-"""What waits in the buffers of ``suppress`` and of joins with a grace, in the bytes that Kafka Streams logs.
+"""The records that wait in the buffers of ``suppress`` and of joins with a grace, in the bytes that Kafka Streams logs.
 
 Made on the processing thread that holds the task; read on whatever thread restores.
 """

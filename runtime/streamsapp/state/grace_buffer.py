@@ -83,7 +83,8 @@ class GraceBuffer(Facade):
         return True
 
     def take_due(self) -> list[tuple[bytes, Buffered]]:
-        """Some of those that waited long enough, the oldest first, with their keys; none only if nobody did."""
+        """Takes some of the records that waited long enough, the oldest first, with their keys; returns none only if
+        none did."""
         layout, due = self._layout, self._layout.stream_time - self._grace
         if layout.earliest > due:
             return []

@@ -157,7 +157,7 @@ class SessionStoreImpl(SegmentedFacade):
     def backward_find_sessions(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, the latest session first."""
+        """Iterates over the same, the latest session first."""
         return self._found(key, earliest_end_ms, latest_start_ms, reverse=True)
 
     def find_sessions_range(
@@ -169,7 +169,7 @@ class SessionStoreImpl(SegmentedFacade):
     def backward_find_sessions_range(
         self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backward."""
+        """Iterates over the same, backward."""
         return self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=True)
 
     def fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -177,7 +177,7 @@ class SessionStoreImpl(SegmentedFacade):
         return self._found(key, 0, MAX_TIMESTAMP, reverse=False)
 
     def backward_fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, the latest session first."""
+        """Iterates over the same, the latest session first."""
         return self._found(key, 0, MAX_TIMESTAMP, reverse=True)
 
     def fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -186,7 +186,7 @@ class SessionStoreImpl(SegmentedFacade):
         return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=False)
 
     def backward_fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backward."""
+        """Iterates over the same, backward."""
         return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=True)
 
     @property

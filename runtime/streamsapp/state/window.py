@@ -132,7 +132,7 @@ class WindowStoreImpl(SegmentedFacade):
         return self._fetched(key, from_ms, to_ms, reverse=False)
 
     def backward_fetch(self, key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[int, Any]]:
-        """The same, the latest window first."""
+        """Iterates over the same, the latest window first."""
         return self._fetched(key, from_ms, to_ms, reverse=True)
 
     def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -143,7 +143,7 @@ class WindowStoreImpl(SegmentedFacade):
     def backward_fetch_range(
         self, from_key: Any, to_key: Any, from_ms: int, to_ms: int
     ) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backward."""
+        """Iterates over the same, backward."""
         return self._ranged(from_key, to_key, from_ms, to_ms, reverse=True)
 
     def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
@@ -152,7 +152,7 @@ class WindowStoreImpl(SegmentedFacade):
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=False)
 
     def backward_all(self) -> Iterator[tuple[Windowed[Any], Any]]:
-        """The same, backward."""
+        """Iterates over the same, backward."""
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=True)
 
     def open(self) -> None:

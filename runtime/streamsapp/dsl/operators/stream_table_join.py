@@ -78,7 +78,7 @@ class JoinAfterGrace(JoinWithTable):
         add, take_due = buffer.add, buffer.take_due
 
         def join_later(physical: bytes, waiting: Buffered) -> None:
-            """As part of the record that it came with."""
+            """Joins a record that waited, as part of the record that it came with."""
             outer, context.record = context.record, waiting.record
             try:
                 key, value = buffer.record(physical, waiting)
