@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
-from streamsapp.state.engine import Placed
+from streamsapp.state.engine import Restored
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range, merged, over
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore
@@ -68,9 +68,9 @@ class BackloggedStore:
         """Adds the deleted ranges to the batch that is written last."""
         self._store.stage_deleted(batch, self.deleted)
 
-    def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
-        """Writes records to RocksDB in slices. No entry waits while a store is restored."""
-        self._store.restore(placed, deleted, SLICE_SIZE)
+    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range]) -> None:
+        """Writes to RocksDB in slices. No entry waits while a store is restored."""
+        self._store.restore(restored, deleted, SLICE_SIZE)
 
     def written(self) -> None:
         """Forgets the entries that waited: RocksDB has them all."""

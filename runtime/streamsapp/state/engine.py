@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from streamsapp.record import InputRecord
 from streamsapp.state.entries import Entry
 from streamsapp.state.epoch import Epoch, Range
 
-#: A changelog record and the physical key that it restores.
-Placed: TypeAlias = tuple[bytes, InputRecord]
+#: What a changelog record restores: a physical key and value, ``None`` for a deletion.
+Restored: TypeAlias = tuple[bytes, bytes | None]
 
 
 class Reads(Protocol):
@@ -45,8 +44,8 @@ class StoreEngine(Reads, Protocol):
         """Takes a committed epoch: its writes, then its deleted ranges. Yields after ``slice_size`` writes at most."""
         ...
 
-    def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
-        """Takes changelog records in the order of their keys (of one key's the last wins), then deleted ranges."""
+    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range]) -> None:
+        """Takes entries of changelogs in the order of their keys (of one key's the last wins), then deleted ranges."""
         ...
 
     def statistics(self) -> dict[str, int]:

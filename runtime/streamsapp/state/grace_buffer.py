@@ -18,7 +18,7 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.buffered import Buffered, BufferedFormat, origin
-from streamsapp.state.engine import Placed
+from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat
 from streamsapp.state.facade import Facade
 from streamsapp.state.segments import Segments
@@ -46,9 +46,9 @@ class GraceLayout(Segments):
         #: Nothing that waits is older.
         self.earliest = 0
 
-    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
+    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
         self.earliest = 0
-        return super().placed(records)
+        return super().restored(records, format, committed)
 
     def stand_at(self, facts: bytes | None) -> None:
         self.earliest = 0

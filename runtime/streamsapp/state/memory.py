@@ -12,7 +12,7 @@ from threading import Lock
 
 from sortedcontainers import SortedDict
 
-from streamsapp.state.engine import Placed
+from streamsapp.state.engine import Restored
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range
 
@@ -64,11 +64,10 @@ class MemoryStore:
             yield
         self._delete(epoch.deleted)
 
-    def restore(self, placed: Sequence[Placed], deleted: Sequence[Range]) -> None:
-        """Writes all records at once."""
-        entry, restored = self._format.entry, self._format.restored
-        physical = ((key, restored(record)) for key, record in placed)
-        self._write((key, ABSENT if value is None else entry(value)) for key, value in physical)
+    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range]) -> None:
+        """Writes all entries at once."""
+        entry = self._format.entry
+        self._write((key, ABSENT if value is None else entry(value)) for key, value in restored)
         self._delete(deleted)
 
     def statistics(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
-from streamsapp.state.engine import Placed, StoreEngine
+from streamsapp.state.engine import Restored, StoreEngine
 from streamsapp.state.managed import ManagedStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key
@@ -51,11 +51,11 @@ class Persistence:
         """Returns the facts that the store's layout knew when the database was opened."""
         return self._found.get(_LAYOUT_PREFIX + self._stores[store].family.encode())
 
-    def restore(self, store: ManagedStore, placed: Sequence[Placed], next_offset: int) -> None:
-        """Writes records in slices. The offset comes after the last, so a crash in between replays records that are
+    def restore(self, store: ManagedStore, restored: Sequence[Restored], next_offset: int) -> None:
+        """Writes entries in slices. The offset comes after the last, so a crash in between replays records that are
         there already."""
         self.write_now()  # of a task that was active here
-        self._engines[store.name].restore(placed, store.layout.take_expired())
+        self._engines[store.name].restore(restored, store.layout.take_expired())
         store.facts = store.layout.facts()
         self.offsets[store.name] = next_offset
         self._database.write(self._stand(self._database.batch(), store, next_offset))

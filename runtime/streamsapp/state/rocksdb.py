@@ -21,7 +21,7 @@ from threading import Lock
 from rocksdict import Checkpoint, ColumnFamily, DbClosedError, Rdict, RdictIter, WriteBatch, WriteOptions
 
 from streamsapp.errors import StateStoreError, StreamsError, TaskCorruptedError
-from streamsapp.state.engine import Placed
+from streamsapp.state.engine import Restored
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat
 from streamsapp.state.epoch import Range
 from streamsapp.state.resources import StateResources
@@ -237,19 +237,17 @@ class RocksDBStore:
         for start, end in ranges:
             batch.writes.delete_range(start, end, family)
 
-    def restore(self, placed: Sequence[Placed], deleted: Sequence[Range], slice_size: int) -> None:
-        """Writes changelog records, then deletions; of a key's records the last wins.
+    def restore(self, restored: Sequence[Restored], deleted: Sequence[Range], slice_size: int) -> None:
+        """Writes entries of changelogs, then deletions; of a key's values the last wins.
 
-        RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; records of one key
+        RocksDB takes neighbours much faster than keys here and there, by more than sorting costs; those of one key
         stay in their order.
         """
-        restored = self._format.restored
-        ordered = sorted(placed, key=itemgetter(0))
+        ordered = sorted(restored, key=itemgetter(0))
         for start in range(0, len(ordered), slice_size):
             batch = self._database.batch()
             put, delete, family = batch.writes.put, batch.writes.delete, batch.family(self._family)
-            for key, record in ordered[start : start + slice_size]:
-                physical = restored(record)
+            for key, physical in ordered[start : start + slice_size]:
                 if physical is None:
                     delete(key, family)
                 else:

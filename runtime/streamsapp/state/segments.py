@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 
 from streamsapp.record import InputRecord
-from streamsapp.state.engine import Placed
-from streamsapp.state.entries import Entry
+from streamsapp.state.engine import Reads, Restored
+from streamsapp.state.entries import Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range
 
 _SEGMENT = Struct(">q")
@@ -87,16 +87,15 @@ class Segments:
         """Returns the changelog's key."""
         return physical[_SEGMENT.size :]
 
-    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
-        """Returns records with their physical keys, without those that have expired by the newest of them
-        (KAFKA-13499)."""
+    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+        """Returns the entries of records, without those that have expired by the newest of them (KAFKA-13499)."""
         time_of = self._time_of
         timed = [(time_of(key), key, record) for record in records if (key := record.key()) is not None]
         self.stream_time = max(self.stream_time, max((each[0] for each in timed), default=NO_TIME))
         if records:
             self.appended = max(self.appended, records[-1].offset() + 1)
-        expired_before, physical = self.expired_before, self.physical
-        return [(physical(key, time), record) for time, key, record in timed if time >= expired_before]
+        expired_before, physical, value = self.expired_before, self.physical, format.restored
+        return [(physical(key, time), value(record)) for time, key, record in timed if time >= expired_before]
 
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
         size = _SEGMENT.size

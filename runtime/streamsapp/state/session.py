@@ -19,7 +19,7 @@ from typing import Any
 from streamsapp.errors import StateStoreError
 from streamsapp.record import InputRecord
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
-from streamsapp.state.engine import Placed
+from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import Entry, EntryFormat, PlainFormat
 from streamsapp.state.epoch import Epoch
 from streamsapp.state.facade import SegmentedFacade, directed
@@ -65,10 +65,10 @@ class IndexedSegments(Segments):
     def logical(physical: bytes) -> bytes:
         return physical[_MARK + 1 :]
 
-    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
-        placed = super().placed(records)
-        logical = ((self.logical(key), record) for key, record in placed)
-        return [*placed, *((self.by_time(key, _end_of(key)), record) for key, record in logical)]
+    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+        by_key = super().restored(records, format, committed)
+        logical = ((self.logical(key), value) for key, value in by_key)
+        return [*by_key, *((self.by_time(key, _end_of(key)), value) for key, value in logical)]
 
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
         mark = _BY_KEY[0]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from streamsapp.record import InputRecord
 from streamsapp.serdes.api import AnySerde
-from streamsapp.state.engine import Placed
+from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import Cell, Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, Range
 from streamsapp.state.views import Readers, StoreView
@@ -61,8 +61,8 @@ class Layout(Protocol):
     ``facts``, which are kept with the offsets.
     """
 
-    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
-        """Returns the records of the changelog that restore something, with their physical keys."""
+    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+        """Returns the entries that records of the changelog restore in a store that has ``committed``."""
         ...
 
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
@@ -159,10 +159,10 @@ class StoreType(Protocol):
 class PlainLayout:
     """Keeps physical keys equal to the changelog's; nothing expires."""
 
-    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
-        """Returns the records that have a key. Only a table's source topic has records without one, and the table skips
-        them too."""
-        return [(key, record) for record in records if (key := record.key()) is not None]
+    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
+        """Returns the entries of records that have a key. Only a table's source topic has records without one, and the
+        table skips them too."""
+        return [(key, format.restored(record)) for record in records if (key := record.key()) is not None]
 
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
         return writes.items()

@@ -15,7 +15,7 @@ from typing import Any
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.buffered import Buffered, BufferedFormat
-from streamsapp.state.engine import Placed
+from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat
 from streamsapp.state.facade import Facade
 from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts
@@ -35,9 +35,9 @@ class BufferOrder(PlainLayout):
         #: Bytes of all entries.
         self.size = 0
 
-    def placed(self, records: Sequence[InputRecord]) -> list[Placed]:
+    def restored(self, records: Sequence[InputRecord], format: EntryFormat, committed: Reads) -> Sequence[Restored]:
         self.waiting = None
-        return super().placed(records)
+        return super().restored(records, format, committed)
 
     def stand_at(self, facts: bytes | None) -> None:
         self.waiting = None

@@ -111,11 +111,11 @@ class TaskStores:
         """Applies raw changelog records, and remembers the offset to go on from."""
         managed = self._managed[store]
         with self._standing.restoring():
-            placed = managed.layout.placed(records)
+            restored = managed.layout.restored(records, managed.format, managed.engine)
             if managed.persistent and self._persistence is not None:
-                self._persistence.restore(managed, placed, next_offset)
+                self._persistence.restore(managed, restored, next_offset)
             else:
-                managed.engine.restore(placed, managed.layout.take_expired())
+                managed.engine.restore(restored, managed.layout.take_expired())
                 managed.facts = managed.layout.facts()
             managed.layers.forget_cached()
             self._offsets[store] = next_offset

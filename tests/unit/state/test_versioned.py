@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -23,12 +25,11 @@ from streamsapp.state.versioned import (
 HISTORY = 100
 
 
-@pytest.fixture
-def stores(tmp_path: Path) -> TaskStores:
-    supplier = Stores.persistent_versioned_key_value_store("v", HISTORY)
+def _opened(directory: Path, history: int) -> TaskStores:
+    supplier = Stores.persistent_versioned_key_value_store("v", history)
     stores = TaskStores(
         TaskId(0, 0),
-        tmp_path,
+        directory,
         [Stores.versioned_key_value_store_builder(supplier, Serdes.string(), Serdes.long())],
         StateResources(16 << 20),
         default_key_serde=Serdes.bytes(),
@@ -37,6 +38,11 @@ def stores(tmp_path: Path) -> TaskStores:
     )
     stores.open()
     return stores
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> TaskStores:
+    return _opened(tmp_path, HISTORY)
 
 
 def commit(stores: TaskStores, offset: int = 1) -> list[tuple[bytes | None, bytes | None, int]]:
@@ -91,9 +97,90 @@ def test_what_nobody_can_ask_for_is_refused_and_forgotten(stores: TaskStores) ->
     assert store.put("a", 0, 49) == PUT_RETURN_CODE_NOT_PUT
     assert store.get("a", 49) is None
     assert store.get("a", 50) == VersionedRecord(30, 30, 150)
+
+
+def _entries(stores: TaskStores) -> int:
+    """Entries on disk, latest values and what is over."""
+    stores.flush()
+    return len(list(stores._managed["v"].engine.scan(b"", None, reverse=False)))
+
+
+def test_what_is_over_and_what_was_deleted_goes_without_being_written_again(tmp_path: Path) -> None:
+    stores = _opened(tmp_path, history=200_000)
+    store = stores.stores["v"]
+    for number in range(5):
+        store.put(f"deleted{number}", 1, 10)
+        store.put(f"deleted{number}", None, 20)
+        store.put(f"changed{number}", 1, 10)
+        store.put(f"changed{number}", 2, 20)
     commit(stores)
-    kept = [timestamp for timestamp, _ in store._versions(b"a", 0, 1000, reverse=False)]
-    assert kept == [30, 150]
+    assert _entries(stores) == 20
+    store.put("other", 3, 199_999)
+    commit(stores)
+    assert _entries(stores) == 21
+    store.put("other", 4, 300_020)
+    commit(stores)
+    assert _entries(stores) == 7
+    assert store.get("changed0", 100_020) == VersionedRecord(2, 20)
+    assert store.get("other", 299_999) == VersionedRecord(3, 199_999, 300_020)
+
+
+class _Model:
+    """What a versioned store does, by looking at all puts."""
+
+    def __init__(self, history: int) -> None:
+        self.history = history
+        self.time = -1
+        self.puts: dict[str, dict[int, int | None]] = {}
+
+    def put(self, key: str, value: int | None, timestamp: int) -> int:
+        if timestamp < self.time - self.history:
+            return PUT_RETURN_CODE_NOT_PUT
+        self.time = max(self.time, timestamp)
+        self.puts.setdefault(key, {})[timestamp] = value
+        return min((each for each in self.puts[key] if each > timestamp), default=PUT_RETURN_CODE_VALID_TO_UNDEFINED)
+
+    def get(self, key: str, as_of: int) -> VersionedRecord | None:
+        puts = self.puts.get(key, {})
+        since = max((each for each in puts if each <= as_of), default=None)
+        if since is None or puts[since] is None:
+            return None
+        until = min((each for each in puts if each > since), default=None)
+        if until is not None and as_of < self.time - self.history:
+            return None
+        return VersionedRecord(puts[since], since, until)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_puts_commits_reverts_and_restores_are_those_of_a_list_of_all_puts(seed: int, tmp_path: Path) -> None:
+    random = Random(seed)
+    history = random.choice([0, 50_000, 150_000])
+    model, committed = _Model(history), _Model(history)
+    stores, logged, now = _opened(tmp_path / "0", history), list[RawRecord](), 0
+    for step in range(100):
+        now += random.choice([0, 1, 500, 20_000])
+        key, at = random.choice("ab"), max(0, now - random.choice([0, 0, 1, 1_000, 60_000]))
+        value = random.choice([None, step, step])
+        assert stores.stores["v"].put(key, value, at) == model.put(key, value, at)
+        for key in "ab":
+            for asked in {at, at + 1, now, now - history, random.randint(0, now), max(model.puts.get(key, {0: 0}))}:
+                assert stores.stores["v"].get(key, asked) == model.get(key, asked), (step, key, asked)
+        then = random.random()
+        if then < 0.2:
+            logged += [
+                RawRecord("c", 0, 0, key, value, timestamp) for key, value, timestamp in commit(stores, len(logged))
+            ]
+            committed = deepcopy(model)
+        elif then < 0.25:
+            stores.revert()
+            model = deepcopy(committed)
+        elif then < 0.3:
+            stores.close()
+            stores = _opened(tmp_path / str(step), history)
+            cut = random.randint(0, len(logged))
+            stores.restore("v", logged[:cut], cut)
+            stores.restore("v", logged[cut:], len(logged))
+            model = deepcopy(committed)
 
 
 def test_what_is_restored_is_found_in_any_order(stores: TaskStores) -> None:
