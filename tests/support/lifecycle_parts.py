@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Mapping
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -177,7 +178,7 @@ class Life:
             owned,
             self.producer,
             recovery,
-            UncaughtExceptions(lambda: self._handler, "global"),
+            UncaughtExceptions(SimpleQueue(), lambda: self._handler, "global"),
             self.state,
         )
 

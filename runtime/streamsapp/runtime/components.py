@@ -36,8 +36,10 @@ from streamsapp.runtime.housekeeping import (
     TopicWatch,
 )
 from streamsapp.runtime.input_feeder import InputFeeder
+from streamsapp.runtime.input_polling import InputPolling
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.lifecycle import Lifecycle
+from streamsapp.runtime.output import Output
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
@@ -46,6 +48,8 @@ from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.runtime.uncaught import UncaughtExceptions
+from streamsapp.runtime.user_requests import UserRequests
+from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 
@@ -87,8 +91,19 @@ class Components:
         self.owned = self._tasks_life(config, clock)
         self.producer = StreamsProducer(config, self.membership, self.collector, clock, closing)
         self.life = self._lifecycle(topology, config, clock, plugins)
-        self.watch = HangDetector(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
-        self.polling = self._polling_thread(config, clock)
+        self.hangs = HangDetector(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
+        self.requests = UserRequests(closing, clock)
+        schedule = CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted)
+        self.output = Output(self.producer, self.tasks, self.collector, schedule, clock)
+        self.polling = PollingThread(
+            f"{config.client_id}-polling",
+            self.life,
+            InputPolling(self.feeder, self.tasks, clock),
+            self.output,
+            WallClockWork(self.tasks, self.feeder, self.hangs, clock),
+            self.requests,
+            self.end,
+        )
         self.processing = [
             ProcessingThread(
                 f"{config.client_id}-processing-{number}", self.tasks, self.collector, self.failures, clock
@@ -130,24 +145,8 @@ class Components:
             self.owned,
             self.producer,
             recovery,
-            UncaughtExceptions(lambda: plugins.uncaught_exception_handler, global_name),
+            UncaughtExceptions(self.failures, lambda: plugins.uncaught_exception_handler, global_name),
             self.state,
-        )
-
-    def _polling_thread(self, config: StreamsConfig, clock: Clock) -> PollingThread:
-        return PollingThread(
-            f"{config.client_id}-polling",
-            self.life,
-            self.producer,
-            self.tasks,
-            self.collector,
-            self.feeder,
-            CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted),
-            self.failures,
-            self.watch,
-            clock,
-            self.closing,
-            self.end,
         )
 
     def _periodic_threads(self, config: StreamsConfig, admin: TopicAdmin) -> list[PeriodicThread]:

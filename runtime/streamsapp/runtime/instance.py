@@ -133,7 +133,7 @@ class StreamsRuntime:
                 return self._state.to(ClientState.NOT_RUNNING) or self._state.state.ended
         if not self._state.state.ending:
             self._state.to(ClientState.PENDING_SHUTDOWN)
-        self._parts.polling.close(seconds, leave_group=leave_group)
+        self._parts.requests.close(seconds, leave_group=leave_group)
         if threading.current_thread() in self._parts.threads:
             return False  # the end waits for this thread
         return self._state.wait_for(lambda state: state.ended, seconds)
@@ -148,9 +148,9 @@ class StreamsRuntime:
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         parts = self._started()
-        parts.polling.drain(seconds)
+        parts.requests.drain(seconds)
         self._state.wait_for(lambda state: state.ended, seconds)
-        return parts.polling.drained
+        return parts.requests.drained
 
     def snapshot(self, timeout: float | timedelta = 60.0) -> bool:
         """Take a snapshot of every active task now; whether remote state has them within ``timeout`` (seconds).
@@ -170,11 +170,11 @@ class StreamsRuntime:
 
     def pause(self) -> None:
         """Stop processing; membership, restoring and commits go on (KIP-834)."""
-        self._started().polling.pause(paused=True)
+        self._started().requests.paused = True
 
     def resume(self) -> None:
         """Process again."""
-        self._started().polling.pause(paused=False)
+        self._started().requests.paused = False
 
     def __enter__(self) -> StreamsRuntime:
         self.start()

@@ -195,6 +195,11 @@ class Lifecycle:
 
     # ---- failing -----------------------------------------------------------------------------------------------
 
+    def take_failures(self) -> None:
+        """See to what other threads could not go on with."""
+        for failure in self._uncaught.take():
+            self.failed(failure)
+
     def failed(self, failure: ThreadFailure) -> None:
         """Ask the uncaught exception handler about an exception, and do what it says."""
         if self.ended:

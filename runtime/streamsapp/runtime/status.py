@@ -172,8 +172,8 @@ def health(state: ClientState, parts: Components | None, hang_limit: float) -> t
     dead = [thread.name for thread in parts.threads if thread.ident is not None and not thread.is_alive()]
     if dead:
         return False, f"threads died: {', '.join(dead)}"
-    if parts.watch.longest > hang_limit:
-        return False, f"a record has been in process for {parts.watch.longest:.0f} s"
+    if parts.hangs.longest > hang_limit:
+        return False, f"a record has been in process for {parts.hangs.longest:.0f} s"
     if (complaint := parts.restoration.corruptions.complaint) is not None:
         return False, complaint
     return True, f"state is {state.value}"
@@ -183,7 +183,7 @@ def readiness(state: ClientState, parts: Components | None) -> tuple[bool, str]:
     """Not ready: not come back yet, or about to leave."""
     if parts is None or state is ClientState.CREATED or state.ending:
         return False, f"state is {state.value}"
-    if parts.polling.leaving:
+    if parts.requests.leaving:
         return False, "its tasks are handed over to other instances"
     complaint = parts.life.readiness.complaint
     return complaint is None, complaint or f"state is {state.value}"
@@ -197,7 +197,7 @@ def samples(config: StreamsConfig, state: ClientState, parts: Components | None,
     if parts is None:
         return
     thread = {"thread_id": parts.polling.name}
-    yield from parts.polling.commit_latency.samples("stream-thread-metrics", "commit-latency", **thread)
+    yield from parts.output.commit_latency.samples("stream-thread-metrics", "commit-latency", **thread)
     yield counter("stream-thread-metrics", "poll-records", parts.feeder.records_consumed, **thread)
     yield gauge("stream-thread-metrics", "output-buffer-records", len(parts.collector), **thread)
     for worker in parts.processing:

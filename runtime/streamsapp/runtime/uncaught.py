@@ -1,4 +1,4 @@
-"""The answer to an exception that nothing else handled: the uncaught exception handler's, within limits.
+"""Exceptions that nothing else handled, and the uncaught exception handler's answers to them, within limits.
 
 Called on the polling thread.
 """
@@ -6,7 +6,9 @@ Called on the polling thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from streamsapp.errors import FencedError, ProcessorHangsError, TopicError, UserInputError
 from streamsapp.remote.object_store import UnfitObjectStoreError
@@ -21,12 +23,24 @@ _FINAL = (UserInputError, TopicError, FencedError, ProcessorHangsError, UnfitObj
 
 
 class UncaughtExceptions:
-    """Asks the handler (KIP-671)."""
+    """Takes the failures of all threads, and asks the handler (KIP-671)."""
 
-    def __init__(self, handler: Callable[[], UncaughtExceptionHandler], global_thread: str | None) -> None:
+    def __init__(
+        self,
+        failures: SimpleQueue[ThreadFailure],
+        handler: Callable[[], UncaughtExceptionHandler],
+        global_thread: str | None,
+    ) -> None:
         """``handler`` gives the one that is set now; ``global_thread`` is the name of a thread that nobody replaces."""
+        self._failures = failures
         self._handler = handler
         self._global_thread = global_thread
+
+    def take(self) -> Iterator[ThreadFailure]:
+        """The failures that threads have reported since."""
+        with suppress(Empty):
+            while True:
+                yield self._failures.get_nowait()
 
     def answer(self, failure: ThreadFailure) -> UncaughtExceptionResponse:
         """The instance ends where the handler is not asked, raises, or wants what cannot be done."""

@@ -20,25 +20,28 @@ from task_parts import config, through
 SOON = 10.0
 
 
+class FakeRequests:
+    """Remembers whether to close and whether to pause."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+        self.paused = False
+
+    def close(self, within: float, *, leave_group: bool) -> None:
+        self.closed.set()
+
+
 class FakePolling(threading.Thread):
     """Runs until it is closed; ``then`` is the last it does before the instance is over."""
 
     def __init__(self, parts: FakeParts) -> None:
         super().__init__(name="polling", daemon=True)
         self._parts = parts
-        self.closed = threading.Event()
         self.then: Callable[[], object] = lambda: None
-        self.paused: list[bool] = []
-
-    def close(self, within: float, *, leave_group: bool) -> None:
-        self.closed.set()
-
-    def pause(self, *, paused: bool) -> None:
-        self.paused.append(paused)
 
     def run(self) -> None:
         self._parts.state.to(ClientState.REBALANCING)
-        self.closed.wait(SOON)
+        self._parts.requests.closed.wait(SOON)
         self.then()
         failed = self._parts.life.error is not None
         self._parts.state.to(ClientState.PENDING_ERROR if failed else ClientState.PENDING_SHUTDOWN)
@@ -66,6 +69,7 @@ class FakeParts:
         self.state = state
         self.stores = SimpleNamespace(lock=lambda: None, remote=None)
         self.life = FakeLife()
+        self.requests = FakeRequests()
         self.polling = FakePolling(self)
         self.other = threading.Thread(target=self._other, daemon=True)
         self.user_code: Callable[[], object] = lambda: None
@@ -131,7 +135,7 @@ def test_an_instance_that_is_closed_while_it_starts_ends(it: StreamsRuntime) -> 
 
     assert answers == [True]
     assert it.state is ClientState.NOT_RUNNING
-    assert FakeParts.made[0].polling.closed.is_set()
+    assert FakeParts.made[0].requests.closed.is_set()
 
 
 @pytest.mark.parametrize("timeout", [SOON, timedelta(seconds=SOON)])
@@ -209,10 +213,10 @@ def test_pausing_needs_a_started_instance(it: StreamsRuntime) -> None:
 
     it.start()
     it.pause()
+    assert FakeParts.made[0].requests.paused
     it.resume()
+    assert not FakeParts.made[0].requests.paused
     it.close(SOON)
-
-    assert FakeParts.made[0].polling.paused == [True, False]
 
 
 def test_an_instance_is_ready_when_it_runs_and_healthy_before_it_starts(it: StreamsRuntime) -> None:

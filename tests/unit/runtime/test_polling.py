@@ -17,7 +17,11 @@ from streamsapp.kafka.producer import AbortableError
 from streamsapp.runtime.commit import CommitSchedule
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.hang_detection import HangDetector
+from streamsapp.runtime.input_polling import InputPolling
+from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
+from streamsapp.runtime.user_requests import UserRequests
+from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.task_manager import TaskManager
@@ -62,6 +66,7 @@ class FakeLife:
         self.clock = clock
         self.tasks = tasks
         self.producer = FakeProducer()
+        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self.asked: list[str] = []
         self.commit_error: Exception | None = None
         self.advance_errors: list[Exception] = []
@@ -73,6 +78,10 @@ class FakeLife:
 
     def start(self) -> None:
         self.asked.append("start")
+
+    def take_failures(self) -> None:
+        while not self.failures.empty():
+            self.failed(self.failures.get())
 
     def advance(self, committing: bool) -> None:
         if self.advance_errors:
@@ -137,20 +146,19 @@ class Loop:
         self.task = task_of(through(), clock=self.clock)
         self.tasks.add(self.task)
         self.collector = RecordCollector(100)
-        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        self.failures = self.life.failures
         self.over: list[bool] = []
+        self.requests = UserRequests(ClosingTime(self.clock), self.clock)
+        schedule = CommitSchedule(1.0, self.clock, 1_000_000)
+        producer, feeder = cast(Any, FakeStreamsProducer(self.life)), cast(Any, self.feeder)
+        self.output = Output(producer, self.tasks, self.collector, schedule, self.clock)
         self.thread = PollingThread(
             "polling",
             cast(Any, self.life),
-            cast(Any, FakeStreamsProducer(self.life)),
-            self.tasks,
-            self.collector,
-            cast(Any, self.feeder),
-            CommitSchedule(1.0, self.clock, 1_000_000),
-            self.failures,
-            HangDetector(self.tasks, self.failures, 300.0),
-            self.clock,
-            ClosingTime(self.clock),
+            InputPolling(feeder, self.tasks, self.clock),
+            self.output,
+            WallClockWork(self.tasks, feeder, HangDetector(self.tasks, self.failures, 300.0), self.clock),
+            self.requests,
             lambda: self.over.append(True),
         )
 
@@ -183,7 +191,7 @@ def test_a_commit_is_started_when_it_is_due_and_advanced_pass_by_pass() -> None:
     assert it.life.asked == ["commit"]
     it.passes()
     assert it.life.asked == ["commit", "committed"]
-    assert it.thread.commit_latency.count == 1
+    assert it.output.commit_latency.count == 1
 
 
 def test_no_commit_is_started_when_nothing_happened() -> None:
@@ -250,11 +258,11 @@ def test_a_position_the_broker_no_longer_has_is_passed_on() -> None:
 
 def test_pausing_and_resuming_take_effect_in_the_next_pass() -> None:
     it = Loop()
-    it.thread.pause(paused=True)
+    it.requests.paused = True
     it.passes()
     assert it.tasks.take(0) is None
 
-    it.thread.pause(paused=False)
+    it.requests.paused = False
     it.passes()
     assert it.tasks.take(0) is it.task
 
@@ -263,10 +271,10 @@ def test_an_application_that_is_resumed_before_it_came_to_rest_goes_on() -> None
     it = Loop()
     held = it.tasks.take(0)
     assert held is not None
-    it.thread.pause(paused=True)
+    it.requests.paused = True
     it.passes()
 
-    it.thread.pause(paused=False)
+    it.requests.paused = False
     it.passes()
     it.tasks.give_back(held, more=True)
 
@@ -292,7 +300,7 @@ def test_tasks_whose_callbacks_are_due_are_woken() -> None:
 def test_closing_commits_what_was_processed_and_ends() -> None:
     it = Loop()
     it.touch()
-    it.thread.close(5.0, leave_group=True)
+    it.requests.close(5.0, leave_group=True)
 
     it.thread.start()
     it.thread.join(SOON)
@@ -307,7 +315,7 @@ def test_closing_while_a_commit_is_under_way_commits_what_was_processed_meanwhil
     it.touch()
     it.clock.advance(1_000)
     it.passes()
-    it.thread.close(5.0, leave_group=True)
+    it.requests.close(5.0, leave_group=True)
 
     it.thread.start()
     it.thread.join(SOON)
@@ -320,7 +328,7 @@ def test_a_failure_of_closing_is_not_lost() -> None:
     it = Loop()
     full = ThreadFailure("restoration", StateStoreError("no space"))
     it.life.on_close = lambda: it.failures.put(full)
-    it.thread.close(5.0, leave_group=True)
+    it.requests.close(5.0, leave_group=True)
 
     it.thread.start()
     it.thread.join(SOON)
@@ -331,7 +339,7 @@ def test_a_failure_of_closing_is_not_lost() -> None:
 
 def test_closing_without_anything_processed_ends_at_once() -> None:
     it = Loop()
-    it.thread.close(5.0, leave_group=True)
+    it.requests.close(5.0, leave_group=True)
 
     it.thread.start()
     it.thread.join(SOON)

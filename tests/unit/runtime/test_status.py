@@ -57,8 +57,10 @@ class Parts:
         self.membership = SimpleNamespace(safe_until=self.safe_until, outage=None)
         ready = SimpleNamespace(complaint=None)
         self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready)
-        self.watch = SimpleNamespace(longest=self.longest)
-        self.polling = SimpleNamespace(name="app-polling", leaving=False, commit_latency=Histogram())
+        self.hangs = SimpleNamespace(longest=self.longest)
+        self.polling = SimpleNamespace(name="app-polling")
+        self.requests = SimpleNamespace(leaving=False)
+        self.output = SimpleNamespace(commit_latency=Histogram())
         self.feeder = SimpleNamespace(records_consumed=12)
         self.collector: list[Any] = []
         self.global_thread: Any = None

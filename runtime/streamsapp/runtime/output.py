@@ -1,0 +1,90 @@
+"""The output of all tasks, on its way to the broker: results, and the commits that make them count.
+
+Called on the polling thread.
+"""
+
+from __future__ import annotations
+
+from streamsapp.clock import Clock
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.metrics.samples import Histogram
+from streamsapp.runtime.commit import Commit, CommitSchedule
+from streamsapp.runtime.streams_producer import StreamsProducer
+from streamsapp.tasks.task_manager import TaskManager
+
+#: Records drained into the producer in one pass.
+DRAIN = 4000
+#: How long one pass works on a commit, in seconds: a commit that drags on makes the next one larger.
+COMMIT_SLICE = 0.01
+
+
+class Output:
+    """Drains the record collector, and takes one commit at a time from its start to its end."""
+
+    def __init__(
+        self,
+        producer: StreamsProducer,
+        tasks: TaskManager,
+        collector: RecordCollector,
+        schedule: CommitSchedule,
+        clock: Clock,
+    ) -> None:
+        self._producer = producer
+        self._tasks = tasks
+        self._collector = collector
+        self._schedule = schedule
+        self._clock = clock
+        self._commit: Commit | None = None
+        self._commit_began = 0.0
+        #: How long commits took, in seconds; read by metrics.
+        self.commit_latency = Histogram()
+
+    @property
+    def committing(self) -> bool:
+        """Whether a commit is under way."""
+        return self._commit is not None
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to send or to commit right now."""
+        return self._commit is not None or len(self._collector) > 0
+
+    @property
+    def uncommitted(self) -> bool:
+        """Whether tasks did anything since the last commit."""
+        return self._tasks.anything_touched()
+
+    def send(self) -> None:
+        """Hand what tasks sent to the producer, as far as it takes it."""
+        self._collector.drain(self._producer.client.send, DRAIN)
+        self._producer.client.poll()
+
+    def commit_if_due(self, *, wanted: bool) -> None:
+        """Begin a commit when the schedule says so, or somebody wants one, and there is something to commit."""
+        if wanted or self._schedule.due(self._tasks):
+            self._schedule.restart()
+            if self.uncommitted:
+                self.commit()
+
+    def commit(self) -> None:
+        """Begin a commit; none is under way."""
+        self._commit = self._producer.new_commit(self._tasks)
+        self._commit_began = self._clock.monotonic()
+
+    def advance(self) -> float | None:
+        """Work on the commit under way for a moment; returns when it ended (monotonic seconds), if it did."""
+        until = self._clock.monotonic() + COMMIT_SLICE
+        while self._commit is not None:
+            if self._commit.advance():
+                now = self._clock.monotonic()
+                self.commit_latency.observe(now - self._commit_began)
+                self._commit = None
+                self._schedule.restart()
+                return now
+            if self._clock.monotonic() >= until:
+                break
+        return None
+
+    def give_up_commit(self) -> None:
+        """The commit under way, if there is one, has failed."""
+        self._commit = None
