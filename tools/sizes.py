@@ -43,7 +43,6 @@ LARGE_CLASSES = {
     # The classic group protocol is one state machine, with the times and identities that its answers carry.
     "GroupMembership": (5, 18),
     "RebalanceHandler": (9, 22),
-    "InstanceTasks": (10, 12),
     # On the way of every record: what a record needs is looked up once and bound here.
     "StreamTask": (5, 20),
     "RecordQueue": (9, 15),

@@ -12,13 +12,16 @@ from typing import Any, cast
 
 from streamsapp import Processor, Record, TaskId, TopicPartition, Topology
 from streamsapp.deadline import ClosingTime, Deadline
+from streamsapp.kafka.consumer import Fetched
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.instance_tasks import InstanceTasks
+from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources
+from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
@@ -34,6 +37,7 @@ class FakeConsumer:
         self.offsets: dict[TopicPartition, tuple[int, str | None]] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.by_time: dict[int, int] = {}
+        self.polls: list[Fetched] = []
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str | None]]:
         return {each: self.offsets[each] for each in partitions if each in self.offsets}
@@ -48,6 +52,9 @@ class FakeConsumer:
     def unassign(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             del self.positions[partition]
+
+    def poll(self, limit: int, timeout: float) -> Fetched:
+        return self.polls.pop(0)
 
     def reposition(self, positions: Mapping[TopicPartition, int]) -> None:
         self.unassign(positions)
@@ -134,16 +141,16 @@ class Owned:
         self.tasks = TaskManager(MostBufferedFirst())
         self.restoration = FakeRestoration(self.consumer.offsets)
         self.settings = config(state_dir=directory)
+        self.directory = directory / self.settings.application_id
+        consumer = cast(Any, self.consumer)
+        self.feeder = InputFeeder(consumer, StartPositions(consumer, self.clock), self.tasks, 1 << 20)
         self.life = InstanceTasks(
-            self.settings,
-            StateResources(8 << 20),
-            cast(Any, self.consumer),
-            InputFeeder(cast(Any, self.consumer), self.tasks, 1 << 20),
+            TaskAssembly(self.settings, StateResources(8 << 20), self.clock),
+            self.directory,
+            self.feeder,
             self.tasks,
             cast(Any, self.restoration),
-            self.clock,
             ClosingTime(self.clock),
-            {},
         )
 
     def assign(self, *tasks: TaskId, of: Topology | None = None) -> None:
@@ -168,6 +175,11 @@ class Owned:
         task = self.life.all[task_id]
         feed(task, [raw(offset, partition=task_id.partition, value=value.encode())])
         task.process(task.control, 10)
+
+    def deleted(self, partition: TopicPartition) -> None:
+        """The broker no longer has what is to be fetched next."""
+        self.consumer.polls.append(Fetched(out_of_range=[partition]))
+        self.feeder.feed(0)
 
     def commit(self, task_id: TaskId) -> None:
         task = self.life.all[task_id]

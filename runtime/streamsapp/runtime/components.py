@@ -45,11 +45,13 @@ from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
 from streamsapp.runtime.uncaught import UncaughtExceptions
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
+from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.topology.builder import Topology
 
@@ -87,7 +89,8 @@ class Components:
         self.consumer = PartitionConsumer(client_properties.main_consumer(config), closing.remote)
         self.tasks = TaskManager(plugins.scheduler, closing.end)
         self.collector = RecordCollector(_output_capacity(config))
-        self.feeder = InputFeeder(self.consumer, self.tasks, config.memory.input_buffers)
+        positions = StartPositions(self.consumer, clock)
+        self.feeder = InputFeeder(self.consumer, positions, self.tasks, config.memory.input_buffers)
         self.owned = self._tasks_life(config, clock)
         self.producer = StreamsProducer(config, self.membership, self.collector, clock, closing)
         self.life = self._lifecycle(topology, config, clock, plugins)
@@ -116,16 +119,14 @@ class Components:
         self.periodic = self._periodic_threads(config, admin)
 
     def _tasks_life(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
+        global_stores = {} if self.global_thread is None else self.global_thread.stores
         return InstanceTasks(
-            config,
-            self.stores.resources,
-            self.consumer,
+            TaskAssembly(config, self.stores.resources, clock, global_stores),
+            self.stores.directory,
             self.feeder,
             self.tasks,
             self.restoration,
-            clock,
             self.closing,
-            {} if self.global_thread is None else self.global_thread.stores,
             None if self.stores.remote is None else self.stores.remote.snapshots,
         )
 
@@ -151,7 +152,7 @@ class Components:
 
     def _periodic_threads(self, config: StreamsConfig, admin: TopicAdmin) -> list[PeriodicThread]:
         limit = None if config.remote_state is None else config.remote_state.max_unused_bytes
-        cleanup = Cleanup(self.owned.application_directory, lambda: list(self.owned.all), limit)
+        cleanup = Cleanup(self.stores.directory, lambda: list(self.owned.all), limit)
         topics = TopicWatch(admin, lambda: self.life.layout)
         name, failures = config.client_id, self.failures
         return [

@@ -10,13 +10,18 @@ What is done per fetch does not grow with the number of tasks, only with the num
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Sequence
 
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.tasks.record_queue import RecordQueue
+from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
+
+log = logging.getLogger(__name__)
 
 #: Records per fetch.
 BATCH = 2000
@@ -30,8 +35,11 @@ LAG_PERIOD = 0.5
 class InputFeeder:
     """Distributes fetched records to the tasks that own their partitions."""
 
-    def __init__(self, consumer: PartitionConsumer, tasks: TaskManager, budget_bytes: int) -> None:
+    def __init__(
+        self, consumer: PartitionConsumer, positions: StartPositions, tasks: TaskManager, budget_bytes: int
+    ) -> None:
         self._consumer = consumer
+        self._positions = positions
         self._tasks = tasks
         self._budget_bytes = min(budget_bytes, MAX_BUFFERED_BYTES)
         self._owners: dict[TopicPartition, StreamTask] = {}
@@ -44,13 +52,12 @@ class InputFeeder:
         self.records_consumed = 0
         self._next_observation = 0.0
 
-    def add(self, positions: Mapping[StreamTask, Mapping[TopicPartition, int]]) -> None:
-        """Fetch tasks' partitions from these offsets on."""
-        starting: dict[TopicPartition, int] = {}
+    def add(self, tasks: Iterable[StreamTask]) -> None:
+        """Fetch the inputs of restored tasks from where each stands."""
+        positions = {task: self._positions.of(task) for task in tasks}
         for task, its_positions in positions.items():
             self._owners.update(dict.fromkeys(its_positions, task))
-            starting |= its_positions
-        self._consumer.assign(starting)
+        self._consumer.assign({each: at for its_positions in positions.values() for each, at in its_positions.items()})
 
     def remove(self, tasks: Collection[StreamTask]) -> None:
         """Stop fetching tasks' partitions."""
@@ -84,7 +91,20 @@ class InputFeeder:
                 touched[id(task)] = task
         if touched:
             self._tasks.mark_ready(touched.values())
+        for partition in fetched.out_of_range:
+            self._skip_deleted(partition)
         return fetched
+
+    def _skip_deleted(self, partition: TopicPartition) -> None:
+        """The broker no longer has what was to be fetched next: go on as for a partition without an offset, and say so.
+        What is buffered was fetched before and stays."""
+        task = self._owners.get(partition)
+        if task is not None and task.state is TaskState.RUNNING:
+            log.warning(
+                "task %s: records of %s were deleted before they were read; going on from the %s offset",
+                task.id, partition, task.plan.inputs[partition].offset_reset or DEFAULT_POLICY,
+            )  # fmt: skip
+            self._consumer.reposition({partition: self._positions.reset(task, partition)})
 
     def _add(self, task: StreamTask, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         queue = self._filled[partition] = task.queues[partition]

@@ -5,10 +5,7 @@ Called on the polling thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from streamsapp.clock import Clock
-from streamsapp.record import TopicPartition
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.tasks.task_manager import TaskManager
 
@@ -26,21 +23,17 @@ class InputPolling:
         self._clock = clock
         self._last_activity = 0.0
 
-    def poll(self, *, output_pending: bool) -> Iterable[TopicPartition]:
-        """Fill the tasks' buffers; returns partitions of which the broker no longer has the next record.
-
-        Nothing is waited for while ``output_pending``.
-        """
+    def poll(self, *, output_pending: bool) -> None:
+        """Fill the tasks' buffers, without waiting for records while ``output_pending``."""
         if self._feeder.full:
             if not output_pending:
                 self.wait_for_tasks()
-            return ()
+            return
         now = self._clock.monotonic()
         idle = now - self._last_activity > IDLE_AFTER
         fetched = self._feeder.feed(0.0 if output_pending else IDLE_WAIT if idle else BUSY_WAIT)
         if fetched.records or output_pending:
             self._last_activity = now
-        return fetched.out_of_range
 
     def wait_for_tasks(self) -> None:
         """Yield to the processing threads."""

@@ -14,25 +14,19 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 
-from streamsapp.clock import Clock
-from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
-from streamsapp.errors import StateStoreError, TopicError
-from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
+from streamsapp.errors import StateStoreError
 from streamsapp.membership.api import Holdings
-from streamsapp.record import TaskId, TopicPartition
+from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.rebalance import changes
 from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
-from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
-from streamsapp.topology.nodes import SourceNode
 
 log = logging.getLogger(__name__)
 
@@ -47,25 +41,21 @@ class InstanceTasks:
 
     def __init__(
         self,
-        config: StreamsConfig,
-        resources: StateResources,
-        consumer: PartitionConsumer,
+        assembly: TaskAssembly,
+        directory: Path,
         feeder: InputFeeder,
         tasks: TaskManager,
         restoration: RestorationThread,
-        clock: Clock,
         closing: ClosingTime,
-        global_stores: Mapping[str, KeyValueStoreImpl],
         snapshots: Snapshots | None = None,
     ) -> None:
-        self._closing = closing
-        self._config = config
-        self._consumer = consumer
+        """``directory``: below it every task of the application keeps its state in one of its own."""
+        self._assembly = assembly
+        self._directory = directory
         self._feeder = feeder
         self._tasks = tasks
         self._restoration = restoration
-        self._clock = clock
-        self._assembly = TaskAssembly(config, resources, clock, global_stores)
+        self._closing = closing
         self._snapshots = snapshots
         #: All tasks by id, replicas too; read by status and metrics.
         self.all: dict[TaskId, StreamTask] = {}
@@ -73,14 +63,9 @@ class InstanceTasks:
         self.giving_up: Mapping[TaskId, TaskRole | None] = {}
         self._layout: ApplicationLayout | None = None
 
-    @property
-    def application_directory(self) -> Path:
-        """Where the application's tasks keep their state."""
-        return self._config.state_dir / self._config.application_id
-
     def on_disk(self) -> frozenset[TaskId]:
         """Tasks that have a directory here, of whatever age."""
-        names = [each.name for each in self.application_directory.glob("*_*")]
+        names = [each.name for each in self._directory.glob("*_*")]
         return frozenset(TaskId.parse(name) for name in names if _TASK_DIRECTORY.fullmatch(name))
 
     @property
@@ -146,7 +131,7 @@ class InstanceTasks:
     def _create(self, task_id: TaskId, role: TaskRole) -> StreamTask:
         assert self._layout is not None
         plan = self._layout.plans[task_id]
-        return self._assembly.task(plan, self.application_directory / str(task_id), role)
+        return self._assembly.task(plan, self._directory / str(task_id), role)
 
     # ---- restored ----------------------------------------------------------------------------------------------
 
@@ -168,49 +153,13 @@ class InstanceTasks:
             if self._snapshots is not None:
                 self._snapshots.own(task)
         self._tasks.retire(self.giving_up)
-        self._feeder.add({task: self._positions(task, task.plan.inputs) for task in restored})
+        self._feeder.add(restored)
         return True
 
     @property
     def all_running(self) -> bool:
         """Whether no active task is being created or restored."""
         return all(task.state is TaskState.RUNNING for task in self.active)
-
-    def _positions(self, task: StreamTask, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {
-            each: task.start_offsets[each].offset
-            if each in task.start_offsets
-            else self._reset_position(each, task.plan.inputs[each])
-            for each in partitions
-        }
-
-    def _reset_position(self, partition: TopicPartition, source: SourceNode) -> int:
-        """Where to begin without a committed offset (KIP-1106); the default is the earliest record."""
-        policy = source.offset_reset or "earliest"
-        if policy == "earliest":
-            return BEGINNING
-        if policy == "latest":
-            return END
-        if policy == "none":
-            raise TopicError(
-                f"source {source.name} has no committed offset for {partition} and offset_reset is 'none': "
-                "commit one for the group, or choose earliest or latest"
-            )
-        since = self._clock.now_ms() - _iso_duration_ms(policy.partition(":")[2])
-        return self._consumer.offsets_for_time([partition], since)[partition]
-
-    def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
-        """The broker no longer has what was to be fetched next: go on as for a partition without an offset, and say so.
-        What is buffered was fetched before and stays."""
-        for partition in partitions:
-            for task in self.all.values():
-                source = task.plan.inputs.get(partition)
-                if source is not None and task.state is TaskState.RUNNING:
-                    log.warning(
-                        "task %s: records of %s were deleted before they were read; going on from the %s offset",
-                        task.id, partition, source.offset_reset or "earliest",
-                    )  # fmt: skip
-                    self._consumer.reposition({partition: self._reset_position(partition, source)})
 
     # ---- failed ------------------------------------------------------------------------------------------------
 
@@ -274,14 +223,4 @@ class InstanceTasks:
             log.exception("task %s: a processor raised in close(); going on", task.id)
 
 
-def _iso_duration_ms(text: str) -> int:
-    """An ISO 8601 duration such as ``PT1H30M`` or ``P7D`` in milliseconds."""
-    match = _ISO_DURATION.fullmatch(text)
-    if match is None or text in ("P", "PT"):
-        raise TopicError(f"offset_reset by_duration: {text!r} is not an ISO 8601 duration such as PT1H or P7D")
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return int(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
-
-
 _TASK_DIRECTORY = re.compile(r"\d+_\d+")
-_ISO_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")

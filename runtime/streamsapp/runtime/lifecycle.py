@@ -7,13 +7,11 @@ by the answer of the uncaught exception handler.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 from streamsapp.errors import FencedError, StreamsError, TaskCorruptedError, TopicError, UserInputError
 from streamsapp.kafka.producer import DeliveryTimeoutError
 from streamsapp.kafka.requests import NoAnswerError
 from streamsapp.membership.api import Assignment, Lost, ShutdownRequested
-from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime.application_layout import ApplicationLayout
@@ -133,10 +131,6 @@ class Lifecycle:
     def _tell_state(self) -> None:
         joined = self.assignment is not None
         self._state.to(ClientState.RUNNING if joined and self._life.all_running else ClientState.REBALANCING)
-
-    def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
-        """The broker no longer has what a task was to read next."""
-        self._life.out_of_range(partitions)
 
     # ---- pausing, draining -------------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ class PollingThread(threading.Thread):
         self._take_pause()
         self._take_drain()
         self._life.advance(self._output.committing)
-        self._life.out_of_range(self._input.poll(output_pending=self._output.pending))
+        self._input.poll(output_pending=self._output.pending)
         self._send()
         if not self._output.committing and self._life.may_commit:
             self._output.commit_if_due(wanted=self._life.wants_commit)

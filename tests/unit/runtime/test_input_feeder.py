@@ -8,9 +8,11 @@ from typing import Any, cast
 from streamsapp import TopicPartition
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.runtime.input_feeder import LAG_PERIOD, MIN_PARTITION_BYTES, InputFeeder
+from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
 from task_parts import raw, task_of, through
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -54,8 +56,9 @@ class Fed:
         self.tasks = TaskManager(MostBufferedFirst())
         self.task: StreamTask = task_of(through(topics=("a", "b")))
         self.tasks.add(self.task)
-        self.feeder = InputFeeder(cast(Any, self.consumer), self.tasks, budget)
-        self.feeder.add({self.task: {A: 0, B: 0}})
+        consumer = cast(Any, self.consumer)
+        self.feeder = InputFeeder(consumer, StartPositions(consumer, MockClock()), self.tasks, budget)
+        self.feeder.add([self.task])
 
     def arrives(self, partition: TopicPartition, *offsets: int, timestamp: int = 0, value: bytes = b"v") -> None:
         records = [raw(offset, timestamp, topic=partition.topic, value=value) for offset in offsets]
@@ -103,7 +106,7 @@ def test_nothing_more_is_fetched_while_the_buffers_are_full() -> None:
 def test_a_slow_task_has_its_large_partitions_paused_while_another_task_starves() -> None:
     it = Fed(budget=1)
     starving = task_of(through(topics=("c",)), 1)
-    it.feeder.add({starving: {TopicPartition("c", 1): 0}})
+    it.feeder.add([starving])
     it.ends(B)
     it.arrives(A, 0, value=LARGE)
     assert it.feeder.full, "the task can be processed, so no thread is idle"
@@ -118,7 +121,7 @@ def test_a_slow_task_has_its_large_partitions_paused_while_another_task_starves(
 
 def test_a_paused_partition_goes_on_when_half_of_its_share_is_free() -> None:
     it = Fed(budget=1)
-    it.feeder.add({task_of(through(topics=("c",)), 1): {TopicPartition("c", 1): 0}})
+    it.feeder.add([task_of(through(topics=("c",)), 1)])
     it.arrives(A, 0, value=LARGE)
     it.feeder.feed(0)
     assert it.consumer.paused == {A}
@@ -178,7 +181,7 @@ def test_nobody_is_paused_while_every_partition_has_input_or_none_to_come() -> N
 def test_a_large_partition_is_not_paused_while_the_buffers_have_room() -> None:
     """The client drops what it has fetched of a partition that is paused, and fetches it again."""
     it = Fed(budget=4 * MIN_PARTITION_BYTES)
-    it.feeder.add({task_of(through(topics=("c",)), 1): {TopicPartition("c", 1): 0}})
+    it.feeder.add([task_of(through(topics=("c",)), 1)])
 
     it.arrives(A, 0, value=2 * LARGE)
     it.feeder.feed(0)

@@ -136,7 +136,7 @@ def test_records_that_are_gone_are_skipped_as_the_reset_policy_says(
     it.consumer.offsets.update({IN: (7, None), IN_1: (8, None)})
     it.run(FIRST, SECOND, of=topology(policy))
 
-    it.life.out_of_range([IN])
+    it.deleted(IN)
 
     assert it.consumer.positions == {IN: position, IN_1: 8}
 
@@ -144,7 +144,7 @@ def test_records_that_are_gone_are_skipped_as_the_reset_policy_says(
 def test_records_that_are_gone_of_a_task_that_does_not_run_change_nothing(it: Owned) -> None:
     it.assign(FIRST)
 
-    it.life.out_of_range([IN])
+    it.deleted(IN)
 
     assert it.consumer.positions == {}
 
@@ -235,7 +235,7 @@ def test_a_corrupted_task_is_wiped_and_handed_over_to_be_restored(it: Owned) -> 
     it.process(FIRST, "corrupted")
     it.commit(FIRST)
     corrupted = it.life.all[FIRST]
-    database = it.life.application_directory / "0_0" / "rocksdb"
+    database = it.directory / "0_0" / "rocksdb"
     assert database.exists()
 
     it.life.revive([corrupted], wipe=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, cast
 
 import pytest
 
-from streamsapp import TaskId, TopicPartition
+from streamsapp import TaskId
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.deadline import ClosingTime
 from streamsapp.errors import ProcessingError, StateStoreError, StreamsError
@@ -105,9 +105,6 @@ class FakeLife:
 
     def failed(self, failure: ThreadFailure) -> None:
         self.asked.append(f"failed: {failure.error}")
-
-    def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
-        self.asked += [f"out of range: {partition}" for partition in partitions]
 
     def close(self, error: BaseException | None, *, leave_group: bool) -> None:
         self.closed_with.append(error)
@@ -245,15 +242,6 @@ def test_what_the_loop_itself_raises_is_put_to_the_handler_too() -> None:
     it.passes(2)
 
     assert it.life.asked == ["failed: no broker"]
-
-
-def test_a_position_the_broker_no_longer_has_is_passed_on() -> None:
-    it = Loop()
-    it.feeder.fetched.append(Fetched(out_of_range=[TopicPartition("in", 0)]))
-
-    it.passes()
-
-    assert it.life.asked == ["out of range: in-0"]
 
 
 def test_pausing_and_resuming_take_effect_in_the_next_pass() -> None:
