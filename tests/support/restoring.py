@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
+from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, Preparer
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
@@ -215,12 +216,13 @@ class Restoring:
         self.standby_listener = StandbyListener(self.listener)
         self.clock = MockClock()
         self.admin = FakeAdmin(self.consumer)
+        consumer = cast(Any, self.consumer)
+        events = RestoreEvents(consumer, lambda: self.listener, lambda: self.standby_listener)
+        self.reading = ChangelogReading(consumer, cast(Any, self.admin), events, self.clock)
         self.thread = RestorationThread(
             "restoration",
-            cast(Any, self.consumer),
-            cast(Any, self.admin),
+            self.reading,
             self.failures,
-            RestoreEvents(cast(Any, self.consumer), lambda: self.listener, lambda: self.standby_listener),
             self.clock,
             NOTHING_TO_PREPARE if preparer is None else preparer(self.admin, self.clock),
         )
@@ -273,7 +275,7 @@ class Restoring:
     @property
     def restoring(self) -> list[TopicPartition]:
         """Changelogs of active tasks that are being read."""
-        return [partition for partition, reader in self.thread.readers.items() if not reader.follows]
+        return [partition for partition, reader in self.reading.readers.items() if not reader.follows]
 
     @property
     def restored(self) -> list[TaskId]:

@@ -142,7 +142,7 @@ class Components:
         global_name = None if self.global_thread is None else self.global_thread.name
         return Lifecycle(
             ApplicationTopics(topology, config, self._admin),
-            GroupFollower(self.membership, self.global_thread, config, clock, self.restoration.lag),
+            GroupFollower(self.membership, self.global_thread, config, clock, self.restoration.reading.lag),
             self.owned,
             self.producer,
             recovery,

@@ -80,7 +80,7 @@ class InstanceTasks:
         return Holdings(
             generation=generation,
             active=frozenset(task.id for task in tasks if task.role is TaskRole.ACTIVE),
-            lags={task.id: self._restoration.lag(task) for task in tasks if task.role is not TaskRole.ACTIVE},
+            lags={task.id: self._restoration.reading.lag(task) for task in tasks if task.role is not TaskRole.ACTIVE},
             on_disk=self.on_disk() - {task.id for task in tasks},
         )
 

@@ -17,6 +17,7 @@ from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.remote.transfer_rates import MeasuredRate
+from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE
 from streamsapp.runtime.failures import ThreadFailure
@@ -62,12 +63,11 @@ class StateComponents:
             else RemoteState(config, config.remote_state, admin, replay, failures, clock, self.directory, permitted)
         )
         consumer = PartitionConsumer(client_properties.restore_consumer(config), closing.remote)
+        events = RestoreEvents(consumer, lambda: plugins.restore_listener, lambda: plugins.standby_listener)
         self.restoration = RestorationThread(
             f"{config.client_id}-restoration",
-            consumer,
-            admin,
+            ChangelogReading(consumer, admin, events, clock),
             failures,
-            RestoreEvents(consumer, lambda: plugins.restore_listener, lambda: plugins.standby_listener),
             clock,
             NOTHING_TO_PREPARE if self.remote is None else self.remote.restores,
             replay,

@@ -109,7 +109,7 @@ def _store(
     parts: Components,
     owned_at_ms: int | None,
 ) -> dict[str, Any]:
-    reader = parts.restoration.readers.get(changelog)
+    reader = parts.restoration.reading.readers.get(changelog)
     if reader is not None and reader.task is not task:
         reader = None  # it was handed over a moment ago
     if task.role is TaskRole.ACTIVE:
@@ -138,10 +138,10 @@ def _active(task: StreamTask, store: str, reader: ChangelogReader | None, owned_
 
 
 def _mode(task: StreamTask, parts: Components) -> str:
-    if task.id in parts.restoration.preparing:
+    if parts.restoration.prepares(task.id):
         return "restoring"
     if task.role is not TaskRole.ACTIVE:
-        return "paused" if parts.restoration.replicas_paused else "updating"
+        return "paused" if parts.restoration.reading.replicas_paused else "updating"
     if task.state is not TaskState.RUNNING:
         return "restoring"
     return "paused" if parts.tasks.paused else "processing"
@@ -202,7 +202,7 @@ def samples(config: StreamsConfig, state: ClientState, parts: Components | None,
     yield gauge("stream-thread-metrics", "output-buffer-records", len(parts.collector), **thread)
     for worker in parts.processing:
         yield from worker.epoch_end.samples("stream-thread-metrics", "commit-pause", thread_id=worker.name)
-    for reader in list(parts.restoration.readers.values()):
+    for reader in list(parts.restoration.reading.readers.values()):
         yield from _reader_samples(reader)
     for task in parts.owned.active:
         yield from _task_samples(task)

@@ -17,7 +17,7 @@ S, OTHER = TopicPartition("app-s-changelog", 0), TopicPartition("app-s-changelog
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoration, "PATIENCE", 0)
+    monkeypatch.setattr(restoration, "WORK_WAIT", 0)
 
 
 @pytest.fixture
@@ -131,12 +131,12 @@ def test_replicas_wait_while_an_active_task_is_restored(it: Restoring) -> None:
     it.thread.add(it.task(1))
 
     it.passes()
-    assert it.thread.replicas_paused
+    assert it.reading.replicas_paused
     assert keys(replica) == []
     it.passes(2)
 
     assert it.restored == [TaskId(0, 1)]
-    assert not it.thread.replicas_paused
+    assert not it.reading.replicas_paused
     assert keys(replica) == ["0"]
 
 
@@ -148,20 +148,20 @@ def test_replicas_stand_still_while_the_application_is_paused_and_are_observed_a
     it.passes(2)
 
     assert keys(replica) == []
-    assert it.thread.lag(replica) == 2
+    assert it.reading.lag(replica) == 2
 
 
 def test_how_far_a_replica_is_behind_is_unknown_until_the_broker_said_where_the_changelog_ends(it: Restoring) -> None:
     it.log(S, 0)
     replica = it.task(role=TaskRole.STANDBY)
-    assert it.thread.lag(replica) is None
+    assert it.reading.lag(replica) is None
     it.thread.add(replica)
     it.passes()
-    assert it.thread.lag(replica) is None
+    assert it.reading.lag(replica) is None
 
     it.passes()
 
-    assert it.thread.lag(replica) == 0
+    assert it.reading.lag(replica) == 0
 
 
 def test_a_lag_is_of_the_moment_at_which_the_end_was_asked_for(it: Restoring) -> None:
@@ -175,7 +175,7 @@ def test_a_lag_is_of_the_moment_at_which_the_end_was_asked_for(it: Restoring) ->
     it.thread.paused = True
     it.passes(2)
 
-    seen = it.thread.readers[S].observed
+    seen = it.reading.readers[S].observed
     assert seen is not None
     assert (seen.position, seen.end_offset, seen.lag, seen.observed_at_ms) == (1, 3, 2, 10_000)
 
@@ -208,6 +208,6 @@ def test_a_replica_of_a_table_goes_no_further_than_the_group_has_committed(it: R
     it.passes(3)
 
     assert keys(replica) == ["0", "1", "2"]
-    seen = it.thread.readers[source].observed
+    seen = it.reading.readers[source].observed
     assert seen is not None
     assert (seen.position, seen.end_offset) == (2, 3)

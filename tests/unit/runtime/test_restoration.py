@@ -23,7 +23,7 @@ OTHER = TopicPartition("app-s-changelog", 1)
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restoration, "PATIENCE", 0)
+    monkeypatch.setattr(restoration, "WORK_WAIT", 0)
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_other_tasks_are_restored_while_one_is_downloaded(owner: Owner, heir: He
     heir.restore(fast)
 
     assert heir.thread.restored == [TaskId(0, 1)]
-    assert heir.thread.thread.preparing == {TASK}
+    assert heir.thread.thread.prepares(TASK)
     assert slow.state is TaskState.RESTORING
     gate.open()
     heir.passes_until(lambda: not heir.thread.thread.restored.empty())
@@ -174,7 +174,7 @@ def test_a_task_is_closed_while_its_snapshot_is_downloaded_and_may_come_back(
     heir.thread.thread.add(second)
     heir.thread.passes(2)
     assert first.state is TaskState.CLOSED
-    assert heir.thread.thread.preparing == {TASK}
+    assert heir.thread.thread.prepares(TASK)
     gate.open()
     heir.passes_until(lambda: not heir.thread.thread.restored.empty())
 

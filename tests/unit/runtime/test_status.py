@@ -51,7 +51,9 @@ class Parts:
         self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
         self.corruptions = Corruptions(MockClock())
         self.restoration = SimpleNamespace(
-            readers=self.restoring, replicas_paused=self.paused, preparing=set(), corruptions=self.corruptions
+            reading=SimpleNamespace(readers=self.restoring, replicas_paused=self.paused),
+            prepares=lambda task_id: False,
+            corruptions=self.corruptions,
         )
         self.stores = SimpleNamespace(remote=None)
         self.membership = SimpleNamespace(safe_until=self.safe_until, outage=None)

@@ -1,0 +1,157 @@
+"""The restore consumer and everything it reads: records of changelogs go into stores, positions are kept.
+
+Called on the restoration thread, which decides whose changelogs are read and what a failure means. ``readers``,
+``replicas_paused`` and ``lag`` are read by other threads, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from streamsapp.clock import Clock
+from streamsapp.kafka.consumer import Fetched, PartitionConsumer
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.record import InputRecord, TaskId, TopicPartition
+from streamsapp.runtime.changelog_positions import Offsets, ends, read_committed
+from streamsapp.runtime.changelogs import ChangelogReader
+from streamsapp.runtime.listeners import SuspendReason
+from streamsapp.runtime.replica_lag import ReplicaLag
+from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+
+#: Records per fetch: large batches are what makes restoring fast.
+BATCH = 10_000
+
+
+class ChangelogReading:
+    """Reads changelogs of active tasks up to their ends, and those of replicas for ever."""
+
+    def __init__(self, consumer: PartitionConsumer, admin: TopicAdmin, events: RestoreEvents, clock: Clock) -> None:
+        self._consumer = consumer
+        self._admin = admin
+        self._events = events
+        self._lag = ReplicaLag(consumer, admin, clock)
+        #: Changelogs being read.
+        self.readers: dict[TopicPartition, ChangelogReader] = {}
+        #: Whether replicas stand still.
+        self.replicas_paused = False
+
+    def lag(self, task: StreamTask) -> int | None:
+        """Records that a replica is behind, over all its stores; ``None`` if not known yet. Any thread."""
+        readers = [self.readers.get(partition) for partition in task.plan.all_changelogs.values()]
+        observed = [None if reader is None or reader.task is not task else reader.observed for reader in readers]
+        return None if None in observed else sum(each.lag for each in observed if each is not None)
+
+    # ---- beginning ---------------------------------------------------------------------------------------------
+
+    def read_committed(
+        self, tasks: Sequence[StreamTask], inputs: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]]
+    ) -> None:
+        """Learn where tasks continue in their inputs; ``inputs`` tells it where the group knows nothing."""
+        read_committed(self._consumer, tasks, inputs)
+
+    def ends(self, tasks: Iterable[StreamTask]) -> tuple[Offsets, Offsets]:
+        """The first and the next offset of all changelogs of these tasks; raises ``KafkaException``."""
+        return ends(self._admin, [each for task in tasks for each in task.plan.all_changelogs.values()])
+
+    def start(self, task: StreamTask, found: Sequence[ChangelogReader]) -> None:
+        """Read a task's changelogs, as far as there is anything to read."""
+        for reader in found:
+            task.changelog_positions[reader.store] = max(reader.position, reader.end or 0)
+        wanted = {reader.partition: reader for reader in found if reader.follows or reader.remaining}
+        self._consumer.assign({partition: reader.position for partition, reader in wanted.items()})
+        if self.replicas_paused:
+            self._consumer.pause([partition for partition, reader in wanted.items() if reader.follows])
+        self.readers.update(wanted)
+        for reader in wanted.values():
+            self._events.started(reader)
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def restoring(self) -> bool:
+        """Whether stores of active tasks are incomplete."""
+        return any(not reader.follows for reader in self.readers.values())
+
+    def pause_replicas(self, *, paused: bool) -> None:
+        """Let the replicas stand still, or go on."""
+        if paused == self.replicas_paused:
+            return
+        self.replicas_paused = paused
+        replicas = [partition for partition, reader in self.readers.items() if reader.follows]
+        (self._consumer.pause if paused else self._consumer.resume)(replicas)
+
+    def fetch(self, timeout: float) -> Fetched:
+        """The next records of all changelogs that are read; waits up to ``timeout`` seconds for the first."""
+        return self._consumer.poll(BATCH, timeout)
+
+    def batches(self, fetched: Fetched) -> Iterator[tuple[ChangelogReader, Sequence[InputRecord]]]:
+        """Records to be applied, without those of readers that are forgotten meanwhile."""
+        for partition, records in fetched.records:
+            if (reader := self.readers.get(partition)) is not None:
+                yield reader, records
+
+    def apply(self, reader: ChangelogReader, records: Sequence[InputRecord]) -> None:
+        """Put a batch into its store, up to where the store may go."""
+        bound = reader.limit if reader.follows else reader.end
+        if bound is not None and records[-1].offset() >= bound:
+            records = [record for record in records if record.offset() < bound]
+            _advance(reader, bound)
+            if reader.follows:
+                self._lag.hold(reader)
+        else:
+            _advance(reader, records[-1].offset() + 1)
+        if records:
+            reader.task.stores.restore(reader.store, records, reader.position)
+            reader.applied += len(records)
+            self._events.applied(reader, records[-1].offset(), len(records))
+
+    def note_ends(self, fetched: Fetched) -> None:
+        """Control records and compacted ones leave gaps: the end is where the broker says it is."""
+        for partition, offset in fetched.ends.items():
+            if partition in self.readers:
+                _advance(self.readers[partition], offset)
+
+    def truncated(self, fetched: Fetched) -> Iterator[StreamTask]:
+        """Tasks with a changelog of which the broker deleted what was to be read next."""
+        for partition in fetched.out_of_range:
+            if (reader := self.readers.get(partition)) is not None:
+                yield reader.task
+
+    def observe_lag(self) -> None:
+        """Observe how far behind the replicas are, now and then."""
+        self._lag.observe(self.readers.values())
+
+    # ---- ending ------------------------------------------------------------------------------------------------
+
+    def take_complete(self) -> list[ChangelogReader]:
+        """Stop reading the changelogs of stores that are complete now; the listener is still to be told."""
+        complete = [reader for reader in self.readers.values() if not reader.follows and not reader.remaining]
+        self._consumer.unassign([reader.partition for reader in complete])
+        for reader in complete:
+            del self.readers[reader.partition]
+        return complete
+
+    def ended(self, reader: ChangelogReader) -> None:
+        """Tell the listener that a store is complete."""
+        self._events.ended(reader)
+
+    def forget(self, task: StreamTask, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
+        """Stop reading a task's changelogs, before their ends."""
+        readers = [reader for reader in self.readers.values() if reader.task.id == task.id]
+        self._consumer.unassign([reader.partition for reader in readers])
+        for reader in readers:
+            del self.readers[reader.partition]
+            self._events.suspended(reader, reason)
+
+    def close(self) -> None:
+        """Close the restore consumer."""
+        self._consumer.close()
+
+
+def _advance(reader: ChangelogReader, position: int) -> None:
+    if reader.follows and reader.limit is not None:
+        position = min(position, reader.limit)
+    reader.position = max(reader.position, position)
+    if reader.follows:
+        reader.task.changelog_positions[reader.store] = reader.position
