@@ -38,7 +38,6 @@ LARGE_CLASSES = {
     "StateComponents": (8, 7),
     "RemoteState": (8, 4),
     # A thread is where several collaborators meet: one of their own would only forward.
-    "GlobalThread": (8, 15),
     # The classic group protocol is one state machine, with the times and identities that its answers carry.
     "GroupMembership": (5, 18),
     "RebalanceHandler": (9, 22),

@@ -15,8 +15,9 @@ from streamsapp import StreamsConfig, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
-from streamsapp.runtime.global_stores.thread import GlobalThread
+from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
 from streamsapp.state.resources import StateResources
 from streamsapp.testing import MockClock
 from task_parts import config
@@ -169,7 +170,9 @@ class Globals:
         settings = settings or config(commit_interval_ms=0)
         task = self.task(topology, settings)
         listener = cast(Any, self.listener)
-        return GlobalThread("global", task, broker, broker, settings, self.clock, self.failures, lambda: listener)
+        reading = GlobalReading(task, broker, broker, self.clock)
+        flushes = FlushSchedule(settings.commit_interval_ms / 1000, self.clock)
+        return GlobalThread("global", task, reading, flushes, self.failures, lambda: listener)
 
     def start(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalThread:
         """A thread that works; ``stop`` ends it."""

@@ -21,8 +21,9 @@ from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
-from streamsapp.runtime.global_stores.thread import GlobalThread
+from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.remote_state.components import RemoteState
 from streamsapp.runtime.restoration import RestorationThread
@@ -89,8 +90,14 @@ class StateComponents:
             return None
         task = GlobalTask(stores, config, clock, self.resources, self.directory)
         consumer = PartitionConsumer(client_properties.global_consumer(config), closing.remote)
-        name = f"{config.client_id}-global"
-        return GlobalThread(name, task, consumer, admin, config, clock, failures, lambda: plugins.restore_listener)
+        return GlobalThread(
+            f"{config.client_id}-global",
+            task,
+            GlobalReading(task, consumer, admin, clock),
+            FlushSchedule(config.commit_interval_ms / 1000, clock),
+            failures,
+            lambda: plugins.restore_listener,
+        )
 
     @property
     def threads(self) -> list[threading.Thread]:

@@ -73,7 +73,7 @@ def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:
             "observedAt": _iso(it.observed.observed_at_ms),
             "mode": "updating" if thread.restored.is_set() else "restoring",
         }
-        for partition, it in thread.partitions.items()
+        for partition, it in thread.reading.partitions.items()
     ]
 
 

@@ -18,8 +18,9 @@ from streamsapp.config import client_properties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
-from streamsapp.runtime.global_stores.thread import GlobalThread
+from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
 from streamsapp.state.resources import StateResources
 
 TEXT: Consumed[str, str] = Consumed(Serdes.string(), Serdes.string())
@@ -39,16 +40,11 @@ class Copy:
     def start(self) -> None:
         config, clock = self._config, SystemClock()
         resources = StateResources(8 << 20)
-        self._thread = GlobalThread(
-            "global",
-            GlobalTask(self._stores, config, clock, resources, config.state_dir / config.application_id),
-            PartitionConsumer(client_properties.restore_consumer(config)),
-            TopicAdmin(client_properties.admin(config)),
-            config,
-            clock,
-            self.failures,
-            lambda: None,
-        )
+        task = GlobalTask(self._stores, config, clock, resources, config.state_dir / config.application_id)
+        consumer = PartitionConsumer(client_properties.restore_consumer(config))
+        reading = GlobalReading(task, consumer, TopicAdmin(client_properties.admin(config)), clock)
+        flushes = FlushSchedule(config.commit_interval_ms / 1000, clock)
+        self._thread = GlobalThread("global", task, reading, flushes, self.failures, lambda: None)
         self._thread.start()
         self._thread.begin()
         assert self._thread.restored.wait(PATIENCE)
@@ -67,7 +63,7 @@ class Copy:
     @property
     def lags(self) -> list[int]:
         assert self._thread is not None
-        return [each.observed.lag for each in self._thread.partitions.values()]
+        return [each.observed.lag for each in self._thread.reading.partitions.values()]
 
 
 @pytest.fixture

@@ -344,7 +344,7 @@ def test_position_and_lag_of_every_partition_can_be_seen(it: Globals, monkeypatc
     it.clock.advance(7)
     thread = it.restored(table())
     it.broker.wait_for_polls()
-    first = thread.partitions[T0]
+    first = thread.reading.partitions[T0]
     assert (first.store, first.position, first.observed) == ("rates", 1, Observation(1, 1, 7))
 
     monkeypatch.setattr(it.broker, "_fetch", lambda *_: None)  # records that are not fetched yet
@@ -353,7 +353,7 @@ def test_position_and_lag_of_every_partition_can_be_seen(it: Globals, monkeypatc
     it.broker.wait_for_polls(4)  # one to ask, one for the answer
 
     assert (first.position, first.observed, first.observed.lag) == (1, Observation(1, 2, 2007), 1)
-    assert thread.partitions[T1].observed.lag == 0
+    assert thread.reading.partitions[T1].observed.lag == 0
 
 
 def test_many_updates_are_flushed_so_that_a_crash_costs_little(it: Globals, monkeypatch: pytest.MonkeyPatch) -> None:

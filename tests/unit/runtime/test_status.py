@@ -130,7 +130,9 @@ def test_every_partition_that_fills_a_global_store_tells_how_far_behind_it_is() 
     parts = Parts([])
     partition = GlobalPartition("rates", 9, Observation(5, 7, 1_000))
     restored = threading.Event()
-    parts.global_thread = SimpleNamespace(partitions={TopicPartition("rates-in", 1): partition}, restored=restored)
+    parts.global_thread = SimpleNamespace(
+        reading=SimpleNamespace(partitions={TopicPartition("rates-in", 1): partition}), restored=restored
+    )
     told = {
         "name": "rates",
         "topic": "rates-in-1",

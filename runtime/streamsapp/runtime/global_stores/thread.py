@@ -15,31 +15,49 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 
 from streamsapp.clock import Clock
-from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
-from streamsapp.kafka.consumer import Fetched, PartitionConsumer
-from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import TopicPartition
-from streamsapp.runtime.changelogs import Observation
 from streamsapp.runtime.failures import ThreadFailure
-from streamsapp.runtime.global_stores.progress import GlobalLag, GlobalPartition
+from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.listeners import StateRestoreListener
 from streamsapp.state.key_value import KeyValueStoreImpl
 
 log = logging.getLogger(__name__)
 
-#: Records per fetch, and how long to wait for one, in seconds.
-BATCH = 10_000
-PATIENCE = 0.1
 #: How often the stores are restored from the beginning before that is given up.
 ATTEMPTS = 3
 #: Records that a crash may cost to read again, as in Kafka Streams.
 UNFLUSHED = 10_000
+
+
+class FlushSchedule:
+    """Decides when what the stores hold in memory goes to disk."""
+
+    def __init__(self, interval: float, clock: Clock) -> None:
+        """``interval``: seconds between two flushes, at least."""
+        self._interval = interval
+        self._clock = clock
+        self._unflushed = 0
+        self._next = 0.0
+
+    def written(self, count: int) -> None:
+        """So many more records were processed."""
+        self._unflushed += count
+
+    def take_due(self) -> bool:
+        """Whether to flush now; if so, counting begins anew."""
+        now = self._clock.monotonic()
+        if self._unflushed < UNFLUSHED or now < self._next:
+            return False
+        self._next = now + self._interval
+        self._unflushed = 0
+        return True
 
 
 class GlobalThread(threading.Thread):
@@ -49,32 +67,24 @@ class GlobalThread(threading.Thread):
         self,
         name: str,
         task: GlobalTask,
-        consumer: PartitionConsumer,
-        admin: TopicAdmin,
-        config: StreamsConfig,
-        clock: Clock,
+        reading: GlobalReading,
+        flushes: FlushSchedule,
         failures: SimpleQueue[ThreadFailure],
         listener: Callable[[], StateRestoreListener | None],
     ) -> None:
+        """``listener`` gives the one that is set now."""
         super().__init__(name=name, daemon=True)
         self._task = task
-        self._consumer = consumer
-        self._admin = admin
-        self._config = config
-        self._clock = clock
+        self.reading = reading
+        self._flushes = flushes
         self._failures = failures
         self._listener = listener
-        self._lag = GlobalLag(admin, clock)
         self._begun = threading.Event()
         self._stopping = threading.Event()
         #: Set when all stores are complete: tasks may start.
         self.restored = threading.Event()
-        #: Every partition that is read; made anew and not changed, so that other threads may iterate.
-        self.partitions: Mapping[TopicPartition, GlobalPartition] = {}
         #: Partitions that are being restored, and the offset at which each is complete.
         self._waiting: dict[TopicPartition, int] = {}
-        self._unflushed = 0
-        self._next_flush = 0.0
 
     # ---- other threads -----------------------------------------------------------------------------------------
 
@@ -116,7 +126,7 @@ class GlobalThread(threading.Thread):
             self._task.close()
         except Exception:
             log.exception("closing the global stores failed; they are read from the last flushed place next time")
-        self._consumer.close()
+        self.reading.close()
 
     # ---- restoring ---------------------------------------------------------------------------------------------
 
@@ -129,80 +139,47 @@ class GlobalThread(threading.Thread):
                 if attempt == ATTEMPTS:
                     raise
                 log.warning("%s; the global stores are wiped and restored from the beginning", error)
-                self._consumer.unassign(self._waiting)
+                self.reading.unassign(self._waiting)
                 self._waiting.clear()
                 self._task.wipe()
 
     def _restore_once(self) -> None:
         self._task.open()
-        self.partitions = self._locate(self._all_partitions())
-        self._waiting = {partition: it.observed.end_offset for partition, it in self.partitions.items()}
+        self.reading.locate()
+        self._waiting = {partition: it.observed.end_offset for partition, it in self.reading.partitions.items()}
         if (listener := self._listener()) is not None:
-            for partition, it in self.partitions.items():
+            for partition, it in self.reading.partitions.items():
                 listener.on_restore_start(partition, it.store, it.position, self._waiting[partition])
-        self._assign(self._waiting)
+        self.reading.assign(self._waiting)
         self._take_complete()
         while self._waiting and not self._stopping.is_set():
-            self._restore_batches(self._consumer.poll(BATCH, PATIENCE))
+            self._restore_batches(self.reading.fetch())
             self._take_complete()
         if not self._waiting:
             self._task.stores.flush()
             self._task.start()
-            self._assign(self.partitions)
+            self.reading.assign(self.reading.partitions)
             self.restored.set()
-
-    def _all_partitions(self) -> list[TopicPartition]:
-        counts = self._admin.partition_counts()
-        for topic, of in self._task.by_topic.items():
-            if topic not in counts:
-                raise TopicError(f"{self._admin.why_missing(topic)}; global store {of.store.name} is filled from it")
-        return [TopicPartition(topic, each) for topic in self._task.by_topic for each in range(counts[topic])]
-
-    def _locate(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, GlobalPartition]:
-        """Where the stores stand in each partition and where it ends."""
-        kept = self._task.stores.positions
-        gone = kept.keys() - set(partitions)
-        if gone:
-            raise TaskCorruptedError(f"global stores hold records of {', '.join(map(str, sorted(gone)))}: gone since")
-        located = {}
-        for partition in partitions:
-            store = self._task.by_topic[partition.topic].store.name
-            asked_at_ms = self._clock.now_ms()
-            low, high = self._ends(partition, store)
-            position = kept.get(partition, low)
-            if not low <= position <= high:
-                raise TaskCorruptedError(
-                    f"global store {store} stands at offset {position} of {partition}, which has {low} to {high}"
-                )
-            located[partition] = GlobalPartition(store, position, Observation(position, high, asked_at_ms))
-        return located
-
-    def _ends(self, partition: TopicPartition, store: str) -> tuple[int, int]:
-        """As far as this consumer may read: a transaction that somebody else has open must not be waited for."""
-        found = self._consumer.watermarks(partition, cached=False)
-        if found is None:
-            raise StateStoreError(f"the broker does not tell where {partition} ends, which fills global store {store}")
-        return found
 
     def _restore_batches(self, fetched: Fetched) -> None:
         for partition, records in fetched.records:
-            it = self.partitions[partition]
+            it = self.reading.partitions[partition]
             count = self._task.restore(partition, records)
             it.position = records[-1].offset() + 1
             it.restored += count
             if (listener := self._listener()) is not None:
                 listener.on_batch_restored(partition, it.store, it.position - 1, count)
-        self._note_ends(fetched)
-        for partition in fetched.out_of_range:
-            raise TaskCorruptedError(self._truncated(partition))
+        self.reading.note_ends(fetched)
+        if (truncated := self.reading.truncated(fetched)) is not None:
+            raise TaskCorruptedError(truncated)
 
     def _take_complete(self) -> None:
         """Complete partitions wait for the others: what comes after their ends is for the processors."""
-        complete = [each for each, end in self._waiting.items() if self.partitions[each].position >= end]
-        self._consumer.unassign(complete)
+        complete = [each for each, end in self._waiting.items() if self.reading.partitions[each].position >= end]
+        self.reading.unassign(complete)
         for partition in complete:
             del self._waiting[partition]
-            it = self.partitions[partition]
+            it = self.reading.partitions[partition]
             if (listener := self._listener()) is not None:
                 listener.on_restore_end(partition, it.store, it.restored)
 
@@ -210,45 +187,19 @@ class GlobalThread(threading.Thread):
 
     def _update(self) -> None:
         try:
-            fetched = self._consumer.poll(BATCH, PATIENCE)
+            fetched = self.reading.fetch()
         except TopicError:
             # A topic that comes back under this name is another one.
             self._task.stores.forget_positions()
             raise
         for partition, records in fetched.records:
             self._task.update(partition, records)
-            self.partitions[partition].position = records[-1].offset() + 1
-            self._unflushed += len(records)
-        self._note_ends(fetched)
-        for partition in fetched.out_of_range:
+            self.reading.partitions[partition].position = records[-1].offset() + 1
+            self._flushes.written(len(records))
+        self.reading.note_ends(fetched)
+        if (truncated := self.reading.truncated(fetched)) is not None:
             self._task.stores.forget_positions()
-            raise StateStoreError(
-                f"{self._truncated(partition)}; restart, then the global stores are restored from the beginning"
-            )
-        self._flush_if_due()
-        self._lag.observe(self.partitions)
-
-    def _flush_if_due(self) -> None:
-        now = self._clock.monotonic()
-        if self._unflushed >= UNFLUSHED and now >= self._next_flush:
-            self._next_flush = now + self._config.commit_interval_ms / 1000
-            self._unflushed = 0
+            raise StateStoreError(f"{truncated}; restart, then the global stores are restored from the beginning")
+        if self._flushes.take_due():
             self._task.stores.flush()
-
-    # ---- both --------------------------------------------------------------------------------------------------
-
-    def _note_ends(self, fetched: Fetched) -> None:
-        """Control records and compacted ones leave gaps: the end is where the broker says it is."""
-        for partition, offset in fetched.ends.items():
-            it = self.partitions[partition]
-            it.position = max(it.position, offset)
-
-    def _assign(self, partitions: Iterable[TopicPartition]) -> None:
-        self._consumer.assign({each: self.partitions[each].position for each in partitions})
-
-    def _truncated(self, partition: TopicPartition) -> str:
-        it = self.partitions[partition]
-        return (
-            f"{partition} no longer has offset {it.position}, which global store {it.store} reads next: it was "
-            "truncated, or the topic was created anew"
-        )
+        self.reading.observe_lag()
