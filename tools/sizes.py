@@ -33,10 +33,6 @@ ATTRIBUTES = Limit(usual=15, most=15)
 #: Classes above these limits, each with how many parameters and attributes it has at most. Nothing is added here; who
 #: makes one of them smaller takes it off.
 LARGE_CLASSES = {
-    # Put an instance together: each part is a parameter of another, and status and metrics read the parts.
-    "Components": (5, 20),
-    "StateComponents": (8, 7),
-    "RemoteState": (8, 4),
     # A thread is where several collaborators meet: one of their own would only forward.
     # The classic group protocol is one state machine, with the times and identities that its answers carry.
     "GroupMembership": (5, 18),

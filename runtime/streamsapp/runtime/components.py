@@ -23,7 +23,6 @@ from streamsapp.runtime import garbage_collection
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.housekeeping import (
@@ -37,6 +36,7 @@ from streamsapp.runtime.housekeeping import (
 )
 from streamsapp.runtime.input_feeder import InputFeeder
 from streamsapp.runtime.input_polling import InputPolling
+from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
@@ -77,27 +77,21 @@ class Components:
         plugins: Plugins,
     ) -> None:
         self.state = state
-        self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
-        self.closing = closing = ClosingTime(clock)
-        self._admin = admin = TopicAdmin(client_properties.admin(config), closing.remote)
-        self.stores = StateComponents(
-            topology, config, clock, plugins, admin, self.failures,
-            lambda: clock.monotonic() < self.membership.safe_until, closing,
-        )  # fmt: skip
+        closing = ClosingTime(clock)
+        admin = TopicAdmin(client_properties.admin(config), closing.remote)
+        self._context = context = InstanceContext(config, clock, plugins, admin, closing, SimpleQueue())
+        self.stores = StateComponents(topology, context, lambda: clock.monotonic() < self.membership.safe_until)
         self.membership = GroupMember(config, clock, plugins.assignor, self.stores.locked_directory, closing)
-        self.restoration, self.global_thread = self.stores.restoration, self.stores.global_thread
-        self.consumer = PartitionConsumer(client_properties.main_consumer(config), closing.remote)
         self.tasks = TaskManager(plugins.scheduler, closing.end)
-        self.collector = RecordCollector(_output_capacity(config))
-        positions = StartPositions(self.consumer, clock)
-        self.feeder = InputFeeder(self.consumer, positions, self.tasks, config.memory.input_buffers)
-        self.owned = self._tasks_life(config, clock)
-        self.producer = StreamsProducer(config, self.membership, self.collector, clock, closing)
-        self.life = self._lifecycle(topology, config, clock, plugins)
-        self.hangs = HangDetector(self.tasks, self.failures, config.max_poll_interval_ms / 1000)
+        collector = RecordCollector(_output_capacity(config))
+        self.feeder = self._feeder(config, clock)
+        self.owned = self._owned_tasks(config, clock)
+        producer = StreamsProducer(config, self.membership, collector, clock, closing)
+        self.life = self._lifecycle(topology, producer, collector)
+        self.hangs = HangDetector(self.tasks, context.failures, config.max_poll_interval_ms / 1000)
         self.requests = UserRequests(closing, clock)
         schedule = CommitSchedule(config.commit_interval_ms / 1000, clock, config.memory.uncommitted)
-        self.output = Output(self.producer, self.tasks, self.collector, schedule, clock)
+        self.output = Output(producer, self.tasks, collector, schedule, clock)
         self.polling = PollingThread(
             f"{config.client_id}-polling",
             self.life,
@@ -108,53 +102,55 @@ class Components:
             self.end,
         )
         self.processing = [
-            ProcessingThread(
-                f"{config.client_id}-processing-{number}", self.tasks, self.collector, self.failures, clock
-            )
+            ProcessingThread(f"{config.client_id}-processing-{number}", self.tasks, collector, context.failures, clock)
             for number in range(1, config.threads + 1)
         ]
         self.statistics = StoreStatistics(
             lambda: {task_id: task.stores for task_id, task in list(self.owned.all.items())}
         )
-        self.periodic = self._periodic_threads(config, admin)
+        self.periodic = self._periodic_threads()
 
-    def _tasks_life(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
-        global_stores = {} if self.global_thread is None else self.global_thread.stores
+    def _feeder(self, config: StreamsConfig, clock: Clock) -> InputFeeder:
+        consumer = PartitionConsumer(client_properties.main_consumer(config), self._context.closing.remote)
+        return InputFeeder(consumer, StartPositions(consumer, clock), self.tasks, config.memory.input_buffers)
+
+    def _owned_tasks(self, config: StreamsConfig, clock: Clock) -> InstanceTasks:
+        stores = self.stores
+        global_stores = {} if stores.global_thread is None else stores.global_thread.stores
         return InstanceTasks(
-            TaskAssembly(config, self.stores.resources, clock, global_stores),
-            self.stores.directory,
+            TaskAssembly(config, stores.resources, clock, global_stores),
+            stores.directory,
             self.feeder,
             self.tasks,
-            self.restoration,
-            self.closing,
-            None if self.stores.remote is None else self.stores.remote.snapshots,
+            stores.restoration,
+            self._context.closing,
+            None if stores.remote is None else stores.remote.snapshots,
         )
 
-    def _lifecycle(self, topology: Topology, config: StreamsConfig, clock: Clock, plugins: Plugins) -> Lifecycle:
-        recovery = Recovery(
-            self.owned,
-            self.tasks,
-            self.collector,
-            self.producer,
-            self.restoration,
-            exactly_once=config.exactly_once,
-        )
-        global_name = None if self.global_thread is None else self.global_thread.name
+    def _lifecycle(self, topology: Topology, producer: StreamsProducer, collector: RecordCollector) -> Lifecycle:
+        context, restoration, global_thread = self._context, self.stores.restoration, self.stores.global_thread
+        config = context.config
+        recovery = Recovery(self.owned, self.tasks, collector, producer, restoration, exactly_once=config.exactly_once)
         return Lifecycle(
-            ApplicationTopics(topology, config, self._admin),
-            GroupFollower(self.membership, self.global_thread, config, clock, self.restoration.reading.lag),
+            ApplicationTopics(topology, config, context.admin),
+            GroupFollower(self.membership, global_thread, config, context.clock, restoration.reading.lag),
             self.owned,
-            self.producer,
+            producer,
             recovery,
-            UncaughtExceptions(self.failures, lambda: plugins.uncaught_exception_handler, global_name),
+            UncaughtExceptions(
+                context.failures,
+                lambda: context.plugins.uncaught_exception_handler,
+                None if global_thread is None else global_thread.name,
+            ),
             self.state,
         )
 
-    def _periodic_threads(self, config: StreamsConfig, admin: TopicAdmin) -> list[PeriodicThread]:
+    def _periodic_threads(self) -> list[PeriodicThread]:
+        config, failures = self._context.config, self._context.failures
         limit = None if config.remote_state is None else config.remote_state.max_unused_bytes
         cleanup = Cleanup(self.stores.directory, lambda: list(self.owned.all), limit)
-        topics = TopicWatch(admin, lambda: self.life.layout)
-        name, failures = config.client_id, self.failures
+        topics = TopicWatch(self._context.admin, lambda: self.life.layout)
+        name = config.client_id
         return [
             PeriodicThread(f"{name}-cleanup", CLEANUP_PERIOD, cleanup.run, failures),
             PeriodicThread(f"{name}-metrics", METRICS_PERIOD, self.statistics.run, failures),
@@ -176,20 +172,20 @@ class Components:
         """Called on the polling thread as its last act: stop the others, close the clients, say that it is over."""
         self.tasks.close()
         if self.stores.remote is not None:
-            self.stores.remote.stop(self.closing.end)
+            self.stores.remote.stop(self._context.closing.end)
         others: list[ProcessingThread | RestorationThread | PeriodicThread]
-        others = [*self.processing, self.restoration, *self.periodic]
+        others = [*self.processing, self.stores.restoration, *self.periodic]
         for thread in others:
             thread.stop()
         for thread in others:
             self._join(thread)
         # Last: processing threads may read global stores to their end.
-        if self.global_thread is not None:
-            self.global_thread.stop()
-            self._join(self.global_thread)
-        self.consumer.close()
+        if self.stores.global_thread is not None:
+            self.stores.global_thread.stop()
+            self._join(self.stores.global_thread)
+        self.feeder.close()
         if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
-            self._admin.close()
+            self._context.admin.close()
         self.stores.release()
         garbage_collection.restore()
         if self.life.error is None:
@@ -204,7 +200,7 @@ class Components:
             thread.join(within)
             return not thread.is_alive()
 
-        if not self.closing.end.wait(ended, _JOIN):
+        if not self._context.closing.end.wait(ended, _JOIN):
             log.error("%s does not end; it is left behind", thread.name)
 
 

@@ -68,6 +68,10 @@ class InputFeeder:
             self._filled.pop(partition, None)
         self._consumer.unassign(partitions)
 
+    def close(self) -> None:
+        """Close the main consumer."""
+        self._consumer.close()
+
     @property
     def full(self) -> bool:
         """Whether the buffers hold as much as they may, and processing threads live on it."""

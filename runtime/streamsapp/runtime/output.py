@@ -45,9 +45,14 @@ class Output:
         return self._commit is not None
 
     @property
+    def buffered_records(self) -> int:
+        """Results that wait for the producer. Any thread."""
+        return len(self._collector)
+
+    @property
     def pending(self) -> bool:
         """Whether there is something to send or to commit right now."""
-        return self._commit is not None or len(self._collector) > 0
+        return self.committing or self.buffered_records > 0
 
     @property
     def uncommitted(self) -> bool:

@@ -88,5 +88,5 @@ def _view(task: StreamTask, parts: Components) -> TaskView:
 
 
 def _observed(task: StreamTask, store: str, parts: Components) -> Observation | None:
-    reader = parts.restoration.reading.readers.get(task.plan.all_changelogs[store])
+    reader = parts.stores.restoration.reading.readers.get(task.plan.all_changelogs[store])
     return reader.observed if reader is not None and reader.task is task else None

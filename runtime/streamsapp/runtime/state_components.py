@@ -1,6 +1,6 @@
 """What of an instance has to do with state: its memory, its directory, the threads that fill it, the object store.
 
-Made by ``parts.py`` when the instance starts, on the application's thread.
+Made by ``components`` when the instance starts, on the application's thread.
 """
 
 from __future__ import annotations
@@ -8,23 +8,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
 
-from streamsapp.clock import Clock
 from streamsapp.config import client_properties
-from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
-from streamsapp.runtime.plugins import Plugins
+from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.remote_state.components import RemoteState
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_events import RestoreEvents
@@ -36,18 +30,9 @@ from streamsapp.topology.builder import Topology
 class StateComponents:
     """The state manager (Kafka Streams threading proposal), put together."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        config: StreamsConfig,
-        clock: Clock,
-        plugins: Plugins,
-        admin: TopicAdmin,
-        failures: SimpleQueue[ThreadFailure],
-        permitted: Callable[[], bool],
-        closing: ClosingTime,
-    ) -> None:
+    def __init__(self, topology: Topology, context: InstanceContext, permitted: Callable[[], bool]) -> None:
         """``permitted`` tells whether this instance is a member of its group for sure."""
+        config, clock, plugins = context.config, context.clock, context.plugins
         self.directory = config.state_dir / config.application_id
         self._uses_disk = _uses_disk(topology)
         self._lock: DirectoryLock | None = None
@@ -61,42 +46,34 @@ class StateComponents:
         self.remote = (
             None
             if config.remote_state is None
-            else RemoteState(config, config.remote_state, admin, replay, failures, clock, self.directory, permitted)
+            else RemoteState(context, config.remote_state, replay, self.directory, permitted)
         )
-        consumer = PartitionConsumer(client_properties.restore_consumer(config), closing.remote)
+        consumer = PartitionConsumer(client_properties.restore_consumer(config), context.closing.remote)
         events = RestoreEvents(consumer, lambda: plugins.restore_listener, lambda: plugins.standby_listener)
         self.restoration = RestorationThread(
             f"{config.client_id}-restoration",
-            ChangelogReading(consumer, admin, events, clock),
-            failures,
+            ChangelogReading(consumer, context.admin, events, clock),
+            context.failures,
             clock,
             NOTHING_TO_PREPARE if self.remote is None else self.remote.restores,
             replay,
         )
-        self.global_thread = self._global_thread(topology, config, clock, plugins, admin, failures, closing)
+        self.global_thread = self._global_thread(topology, context)
 
-    def _global_thread(
-        self,
-        topology: Topology,
-        config: StreamsConfig,
-        clock: Clock,
-        plugins: Plugins,
-        admin: TopicAdmin,
-        failures: SimpleQueue[ThreadFailure],
-        closing: ClosingTime,
-    ) -> GlobalThread | None:
+    def _global_thread(self, topology: Topology, context: InstanceContext) -> GlobalThread | None:
+        config, clock = context.config, context.clock
         stores = topology.global_stores()
         if not stores:
             return None
         task = GlobalTask(stores, config, clock, self.resources, self.directory)
-        consumer = PartitionConsumer(client_properties.global_consumer(config), closing.remote)
+        consumer = PartitionConsumer(client_properties.global_consumer(config), context.closing.remote)
         return GlobalThread(
             f"{config.client_id}-global",
             task,
-            GlobalReading(task, consumer, admin, clock),
+            GlobalReading(task, consumer, context.admin, clock),
             FlushSchedule(config.commit_interval_ms / 1000, clock),
-            failures,
-            lambda: plugins.restore_listener,
+            context.failures,
+            lambda: context.plugins.restore_listener,
         )
 
     @property

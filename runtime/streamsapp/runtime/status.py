@@ -40,7 +40,9 @@ def document(config: StreamsConfig, state: ClientState, parts: Components | None
         "ready": readiness(state, parts)[0],
         "peers": [] if assignment is None else sorted({it.endpoint for it in assignment.peers.values() if it.endpoint}),
         "outages": [] if parts is None else list(_outages(config, parts, clock)),
-        "globalStores": [] if parts is None or parts.global_thread is None else _global_stores(parts.global_thread),
+        "globalStores": []
+        if parts is None or parts.stores.global_thread is None
+        else _global_stores(parts.stores.global_thread),
     }
 
 
@@ -109,7 +111,7 @@ def _store(
     parts: Components,
     owned_at_ms: int | None,
 ) -> dict[str, Any]:
-    reader = parts.restoration.reading.readers.get(changelog)
+    reader = parts.stores.restoration.reading.readers.get(changelog)
     if reader is not None and reader.task is not task:
         reader = None  # it was handed over a moment ago
     if task.role is TaskRole.ACTIVE:
@@ -138,10 +140,10 @@ def _active(task: StreamTask, store: str, reader: ChangelogReader | None, owned_
 
 
 def _mode(task: StreamTask, parts: Components) -> str:
-    if parts.restoration.prepares(task.id):
+    if parts.stores.restoration.prepares(task.id):
         return "restoring"
     if task.role is not TaskRole.ACTIVE:
-        return "paused" if parts.restoration.reading.replicas_paused else "updating"
+        return "paused" if parts.stores.restoration.reading.replicas_paused else "updating"
     if task.state is not TaskState.RUNNING:
         return "restoring"
     return "paused" if parts.tasks.paused else "processing"
@@ -174,7 +176,7 @@ def health(state: ClientState, parts: Components | None, hang_limit: float) -> t
         return False, f"threads died: {', '.join(dead)}"
     if parts.hangs.longest > hang_limit:
         return False, f"a record has been in process for {parts.hangs.longest:.0f} s"
-    if (complaint := parts.restoration.corruptions.complaint) is not None:
+    if (complaint := parts.stores.restoration.corruptions.complaint) is not None:
         return False, complaint
     return True, f"state is {state.value}"
 
@@ -199,10 +201,10 @@ def samples(config: StreamsConfig, state: ClientState, parts: Components | None,
     thread = {"thread_id": parts.polling.name}
     yield from parts.output.commit_latency.samples("stream-thread-metrics", "commit-latency", **thread)
     yield counter("stream-thread-metrics", "poll-records", parts.feeder.records_consumed, **thread)
-    yield gauge("stream-thread-metrics", "output-buffer-records", len(parts.collector), **thread)
+    yield gauge("stream-thread-metrics", "output-buffer-records", parts.output.buffered_records, **thread)
     for worker in parts.processing:
         yield from worker.epoch_end.samples("stream-thread-metrics", "commit-pause", thread_id=worker.name)
-    for reader in list(parts.restoration.reading.readers.values()):
+    for reader in list(parts.stores.restoration.reading.readers.values()):
         yield from _reader_samples(reader)
     for task in parts.owned.active:
         yield from _task_samples(task)

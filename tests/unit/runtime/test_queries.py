@@ -38,7 +38,8 @@ class Parts:
         peers = {"me": Peer("here:1", frozenset({task.id}))}
         self.state = SimpleNamespace(state=ClientState.RUNNING)
         self.owned = SimpleNamespace(all={task.id: task})
-        self.restoration = SimpleNamespace(reading=SimpleNamespace(readers=dict[TopicPartition, ChangelogReader]()))
+        restoration = SimpleNamespace(reading=SimpleNamespace(readers=dict[TopicPartition, ChangelogReader]()))
+        self.stores = SimpleNamespace(restoration=restoration)
         layout = SimpleNamespace(plans={TaskId(0, each): replace(task.plan, id=TaskId(0, each)) for each in range(3)})
         self.life = SimpleNamespace(
             layout=layout,
@@ -48,7 +49,9 @@ class Parts:
 
     def follow(self, task: StreamTask, store: str, observed: Observation | None) -> None:
         partition = task.plan.all_changelogs[store]
-        self.restoration.reading.readers[partition] = ChangelogReader(task, store, partition, 0, observed=observed)
+        self.stores.restoration.reading.readers[partition] = ChangelogReader(
+            task, store, partition, 0, observed=observed
+        )
 
 
 def host_of(parts: Parts | None, **settings: Any) -> InstanceHost:

@@ -50,22 +50,20 @@ class Parts:
         self.tasks = SimpleNamespace(paused=self.paused)
         self.owned = SimpleNamespace(all={task.id: task for task in self.running}, active=self.running)
         self.corruptions = Corruptions(MockClock())
-        self.restoration = SimpleNamespace(
+        restoration = SimpleNamespace(
             reading=SimpleNamespace(readers=self.restoring, replicas_paused=self.paused),
             prepares=lambda task_id: False,
             corruptions=self.corruptions,
         )
-        self.stores = SimpleNamespace(remote=None)
+        self.stores = SimpleNamespace(remote=None, restoration=restoration, global_thread=None)
         self.membership = SimpleNamespace(safe_until=self.safe_until, outage=None)
         ready = SimpleNamespace(complaint=None)
         self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready)
         self.hangs = SimpleNamespace(longest=self.longest)
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
-        self.output = SimpleNamespace(commit_latency=Histogram())
+        self.output = SimpleNamespace(commit_latency=Histogram(), buffered_records=0)
         self.feeder = SimpleNamespace(records_consumed=12)
-        self.collector: list[Any] = []
-        self.global_thread: Any = None
         self.statistics = SimpleNamespace(figures={TaskId(0, 0): {"counts": {"read_misses": 3}}})
 
 
@@ -130,7 +128,7 @@ def test_every_partition_that_fills_a_global_store_tells_how_far_behind_it_is() 
     parts = Parts([])
     partition = GlobalPartition("rates", 9, Observation(5, 7, 1_000))
     restored = threading.Event()
-    parts.global_thread = SimpleNamespace(
+    parts.stores.global_thread = SimpleNamespace(
         reading=SimpleNamespace(partitions={TopicPartition("rates-in", 1): partition}), restored=restored
     )
     told = {

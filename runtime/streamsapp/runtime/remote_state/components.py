@@ -6,17 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
 
-from streamsapp.clock import Clock
 from streamsapp.config.remote_state import RemoteStateConfig
-from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import Deadline
-from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.remote.object_store import unobserved
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
-from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.remote_state.changelog_facts import Changelogs
 from streamsapp.runtime.remote_state.download_sampler import Sampler
 from streamsapp.runtime.remote_state.prediction import RestoreRates
@@ -34,18 +30,16 @@ class RemoteState:
 
     def __init__(
         self,
-        config: StreamsConfig,
+        context: InstanceContext,
         remote_config: RemoteStateConfig,
-        admin: TopicAdmin,
         replay: MeasuredRate,
-        failures: SimpleQueue[ThreadFailure],
-        clock: Clock,
         directory: Path,
         permitted: Callable[[], bool],
     ) -> None:
         """``directory`` is the one below which tasks have theirs; ``permitted`` tells whether tasks may be claimed: not
         when others may have taken them over already. Raises ``ConfigError`` for settings that no object
         store can be made of."""
+        config, clock = context.config, context.clock
         remote = RemoteStore(open_store(remote_config), config.application_id, remote_config)
         self.rates = RestoreRates(MeasuredRate(), replay)
         self._stopped = threading.Event()
@@ -54,7 +48,7 @@ class RemoteState:
         self.restores = Restores(
             f"{config.client_id}-restore",
             remote,
-            Changelogs(admin, clock),
+            Changelogs(context.admin, clock),
             directory,
             self.rates,
             clock,
@@ -63,7 +57,7 @@ class RemoteState:
         sampler = Sampler(self.rates.download, directory, clock)
         taking = Taking(remote, moved, sampler, clock, permitted, self._stopped.is_set, self.restores.damage.objection)
         self.snapshots = Snapshots(
-            f"{config.client_id}-snapshot", config.client_id, remote, taking, self.restores, failures, clock
+            f"{config.client_id}-snapshot", config.client_id, remote, taking, self.restores, context.failures, clock
         )
 
     @property

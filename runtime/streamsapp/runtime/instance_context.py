@@ -1,0 +1,29 @@
+"""The things that the parts of one instance share.
+
+Made when the instance starts, on the application's thread; every part that needs several of them is given all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from streamsapp.clock import Clock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import ClosingTime
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.plugins import Plugins
+
+
+@dataclass(frozen=True)
+class InstanceContext:
+    """One per started instance."""
+
+    config: StreamsConfig
+    clock: Clock
+    plugins: Plugins
+    admin: TopicAdmin
+    closing: ClosingTime
+    #: From every thread to the polling thread.
+    failures: SimpleQueue[ThreadFailure]
