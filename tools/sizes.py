@@ -34,8 +34,7 @@ ATTRIBUTES = Limit(usual=15, most=15)
 #: makes one of them smaller takes it off.
 LARGE_CLASSES = {
     # A thread is where several collaborators meet: one of their own would only forward.
-    # The classic group protocol is one state machine, with the times and identities that its answers carry.
-    "GroupMembership": (5, 18),
+    # Joining takes part in everything that a member says and hears.
     "RebalanceHandler": (9, 22),
     # On the way of every record: what a record needs is looked up once and bound here.
     "StreamTask": (5, 20),

@@ -88,11 +88,11 @@ class GroupMember:
 
     @property
     def safe_until(self) -> float:
-        return -math.inf if self._rebalance is None else self._rebalance.group.safe_until
+        return -math.inf if self._rebalance is None else self._rebalance.group.session.safe_until
 
     @property
     def outage(self) -> tuple[float, str] | None:
-        return None if self._rebalance is None else self._rebalance.group.outage
+        return None if self._rebalance is None else self._rebalance.group.coordinator.outage
 
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
         fencing.check_group_metadata()
@@ -138,14 +138,14 @@ class GroupMember:
         request = wire.commit(self._settings, self._committing(), offsets)
         assert self._connection is not None
         assert self._rebalance is not None
-        group = self._rebalance.group
+        coordinator = self._rebalance.group.coordinator
         try:
-            answer = self._connection.run(lambda: group.request(request, COMMIT), COMMIT, self._closing.remote)
+            answer = self._connection.run(lambda: coordinator.request(request, COMMIT), COMMIT, self._closing.remote)
         except UnreachableError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"offsets: {error}", False, True)) from error
         for partition, code in wire.commit_errors(answer).items():
             if code in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE):
-                group.coordinator_moved()
+                coordinator.forget()
             text = f"the offset of {partition} was not committed: {KafkaError(code).str()}"
             raise KafkaException(KafkaError(code, text, False, code in _RETRIABLE))
 

@@ -226,7 +226,7 @@ class RebalanceHandler:
             return self._joins == join
 
         def certain() -> bool:
-            return holds() and self._clock.monotonic() < self.group.safe_until
+            return holds() and self._clock.monotonic() < self.group.session.safe_until
 
         while holds():
             self._roll.fenced(await fencing.fence(self._connection, self._roll.dead, certain))

@@ -298,7 +298,7 @@ def test_a_member_that_was_lost_writes_under_a_new_id(kafka: Kafka, members: Mem
     assert two.member._connection is not None
     assert two.member._rebalance is not None
     group = two.member._rebalance.group
-    two.member._connection.run(lambda: group.request(farewell, 5), 5, Deadline(SystemClock()))
+    two.member._connection.run(lambda: group.coordinator.request(farewell, 5), 5, Deadline(SystemClock()))
 
     members.until(lambda: one.losses, "the loss")
     assert one.member.transactional_id != before

@@ -261,7 +261,7 @@ def test_a_member_shows_signs_of_life_while_it_waits_for_others_to_join() -> Non
             it.clock.advance(4000)
             beats = len(it.coordinator.of("Heartbeat"))
             await it.until(lambda beats=beats: len(it.coordinator.of("Heartbeat")) > beats + 1)  # type: ignore[misc]
-            assert it.group.safe_until > it.clock.monotonic()
+            assert it.group.session.safe_until > it.clock.monotonic()
         # The generation changes before the answer to JoinGroup arrives.
         it.coordinator.answers["HeartbeatRequest"] = [KafkaError.ILLEGAL_GENERATION]
         beats = len(it.coordinator.of("Heartbeat"))
@@ -279,15 +279,15 @@ def test_a_member_that_hears_nothing_for_a_session_is_lost_and_joins_again_under
         it.coordinator.answers["HeartbeatRequest"] = [UnreachableError("cut")]
         it.coordinator.answers["FindCoordinatorRequest"] = [UnreachableError("cut")]
         it.clock.advance(5000)
-        await it.until(lambda: it.group.outage)
-        assert it.group.outage == (it.clock.monotonic(), "cut")
+        await it.until(lambda: it.group.coordinator.outage)
+        assert it.group.coordinator.outage == (it.clock.monotonic(), "cut")
         assert it.told.losses == []
         it.clock.advance(1001)
         await it.until(lambda: it.told.losses)
-        assert it.group.safe_until < it.clock.monotonic()
+        assert it.group.session.safe_until < it.clock.monotonic()
         it.coordinator.answers["FindCoordinatorRequest"] = it.coordinator.answers["HeartbeatRequest"] = [OK]
         await it.until(lambda: len(it.told.assignments) == 2)
-        await it.until(lambda: it.group.outage is None)
+        await it.until(lambda: it.group.coordinator.outage is None)
 
     it = play(scene)
 
@@ -315,9 +315,9 @@ def test_a_member_that_hears_nothing_stops_waiting_for_others() -> None:
 def test_a_process_that_was_stopped_knows_at_once_that_it_may_be_a_zombie() -> None:
     async def scene(it: Play) -> None:
         await it.stable()
-        assert it.group.safe_until > it.clock.monotonic()
+        assert it.group.session.safe_until > it.clock.monotonic()
         it.clock.advance(5500)
-        assert it.group.safe_until < it.clock.monotonic()
+        assert it.group.session.safe_until < it.clock.monotonic()
 
     play(scene)
 
@@ -333,7 +333,7 @@ def test_a_sign_of_life_counts_from_when_it_was_sent() -> None:
         it.clock.advance(3000)
         late.set_result(OK)
         await it.until(lambda: len(it.coordinator.of("Heartbeat")) > beats + 1)
-        assert it.group.safe_until == pytest.approx(sent + 5.4)
+        assert it.group.session.safe_until == pytest.approx(sent + 5.4)
 
     play(scene)
 
@@ -412,7 +412,7 @@ def test_what_cannot_be_helped_ends_the_membership(
     with pytest.raises(kind, match=words):
         raise it.told.errors[0]
     assert len(it.told.errors) == 1
-    assert it.group.safe_until < it.clock.monotonic()
+    assert it.group.session.safe_until < it.clock.monotonic()
 
 
 def test_a_member_leaves_also_while_it_waits_for_others_to_join() -> None:
