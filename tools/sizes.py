@@ -34,8 +34,6 @@ ATTRIBUTES = Limit(usual=15, most=15)
 #: makes one of them smaller takes it off.
 LARGE_CLASSES = {
     # A thread is where several collaborators meet: one of their own would only forward.
-    # Joining takes part in everything that a member says and hears.
-    "RebalanceHandler": (9, 22),
     # On the way of every record: what a record needs is looked up once and bound here.
     "StreamTask": (5, 20),
     "RecordQueue": (9, 15),

@@ -24,8 +24,10 @@ from streamsapp.membership import fencing, wire
 from streamsapp.membership.api import Holdings, News, TaskInfo
 from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.membership.connection import Connection, UnreachableError
+from streamsapp.membership.leading import GroupLeader
 from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
+from streamsapp.membership.own_subscription import OwnSubscription
 from streamsapp.membership.rebalance import RebalanceHandler
 from streamsapp.membership.settings import connection_settings, group_settings
 from streamsapp.membership.wire import Identity
@@ -96,18 +98,16 @@ class GroupMember:
 
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
         fencing.check_group_metadata()
-        self._connection = Connection(self._connection_settings)
+        self._connection = connection = Connection(self._connection_settings)
         self._mailbox.poll()  # the polling thread is alive from now on
         self._rebalance = RebalanceHandler(
-            self._config,
             self._settings,
             MemberId(self._member_id_file),
             self._clock,
-            self._assignor,
-            self._connection,
+            connection,
             self._mailbox,
-            tasks,
-            holdings,
+            OwnSubscription(self._config, self._mailbox, tasks, holdings),
+            GroupLeader(self._config, self._clock, self._assignor, connection),
         )
         self._connection.start()
         self._rebalance.start()
@@ -155,12 +155,12 @@ class GroupMember:
 
     def drain(self) -> None:
         if self._rebalance is not None:
-            self._rebalance.draining = True
+            self._rebalance.own.draining = True
             self._rebalance.group.rejoin("the instance drains")
 
     def request_shutdown(self) -> None:
         if self._rebalance is not None:
-            self._rebalance.shutdown = True
+            self._rebalance.own.shutdown = True
             self._rebalance.group.rejoin("the application is to stop")
 
     def leave(self, *, stay: bool = False) -> None:

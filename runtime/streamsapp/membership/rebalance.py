@@ -1,33 +1,29 @@
-"""What a member says when it joins, how it leads, and what it makes of its assignment.
+"""One member's side of a rebalance: it prepares to join, subscribes, leads where it is to, and follows its assignment.
 
-Runs on the membership's thread, called by ``group``; made by ``member``. ``draining`` and ``shutdown`` are set by the
-polling thread.
+Runs on the membership's thread, called by ``group``; made by ``member``, on the polling thread.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-import random
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
 from streamsapp.clock import Clock
-from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import StreamsError
-from streamsapp.membership import fencing, leader, protocol, wire
-from streamsapp.membership.api import Assignment, Holdings, Lost, Peer, ShutdownRequested, TaskInfo
-from streamsapp.membership.assignor.model import AssignorSettings, TaskAssignor
-from streamsapp.membership.connection import Connection, UnreachableError
+from streamsapp.membership import fencing, protocol
+from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
+from streamsapp.membership.connection import Connection
 from streamsapp.membership.fencing import RollCall
 from streamsapp.membership.group import GroupMembership
-from streamsapp.membership.leader import Reader, Said
+from streamsapp.membership.leader import read_assignment
+from streamsapp.membership.leading import GroupLeader
 from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
-from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError, Subscription
+from streamsapp.membership.own_subscription import OwnSubscription
+from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError
 from streamsapp.membership.wire import GroupSettings, Identity
-from streamsapp.record import TaskId
 
 log = logging.getLogger(__name__)
 
@@ -44,41 +40,30 @@ class RebalanceHandler:
 
     def __init__(
         self,
-        config: StreamsConfig,
         settings: GroupSettings,
         member_id: MemberId,
         clock: Clock,
-        assignor: TaskAssignor,
         connection: Connection,
         mailbox: MembershipMailbox,
-        tasks: Mapping[TaskId, TaskInfo],
-        holdings: Callable[[], Holdings],
+        subscription: OwnSubscription,
+        leader: GroupLeader,
     ) -> None:
-        self._config = config
         self._settings = settings
         self._clock = clock
-        self._assignor = assignor
         self._connection = connection
         self._mailbox = mailbox
-        self._holdings = holdings
-        self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
-        self._tasks = frozenset(tasks)
-        self._definitions = protocol.pack_definitions(tasks)
+        self.own = subscription
+        self._leader = leader
         self.group = GroupMembership(connection, settings, member_id, self, clock)
-        self.draining = self.shutdown = False
         self._commit_ended = connection.bell()
         mailbox.on_commit_ended = self._commit_ended.ring
         #: Of the present life: the next begins with a loss.
         self._transactional_id = mailbox.transactional_id
         self._roll = RollCall()
-        #: What this member said when it joined last.
-        self._told = Holdings()
-        self._nonce = 0
         #: Counts the times that this member joined: what was decided for an earlier one is void.
         self._joins = 0
         self._in_group = False
         self._asked_to_stop = False
-        self._follow_up = math.inf
 
     def start(self) -> None:
         """Begin to join, to show signs of life, and to watch the polling thread."""
@@ -99,52 +84,22 @@ class RebalanceHandler:
 
     def subscription(self) -> bytes:
         self._joins += 1
-        self._follow_up = math.inf
-        self._nonce = random.getrandbits(32) or 1
-        self._told = held = self._mailbox.take_stock(self._holdings)
-        said = Subscription(
-            version=protocol.VERSION,
-            nonce=self._nonce,
-            transactional_id=self._transactional_id if self._config.exactly_once else "",
-            endpoint=self._config.application_server,
-            host=self._config.host_id,
-            tags=dict(self._config.client_tags),
-            threads=min(self._config.threads, protocol.MAX_THREADS),
-            draining=self.draining,
-            shutdown=self.shutdown,
-            active=protocol.pack(held.active),
-            lags=protocol.pack_lags(held.lags),
-            on_disk=protocol.pack(held.on_disk),
-            definitions=self._definitions,
-        )
-        return wire.subscription(self._topics, said.encode())
+        self._leader.forget_follow_up()
+        return self.own.write(self._transactional_id)
 
     async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
-        reader = Reader()
-        read = {member: reader.read(member, metadata) for member, metadata in members.items()}
-        said = {member: each for member, each in read.items() if each is not None}
-        settings = AssignorSettings(
-            standby_replicas=self._config.standby_replicas,
-            acceptable_recovery_lag=self._config.acceptable_recovery_lag,
-            max_warmup_replicas=self._config.max_warmup_replicas,
-            rack_tags=tuple(sorted(self._config.client_tags)),
-        )
-        dead = await self._dead(said, everybody=len(said) == len(members))
-        decision = leader.decide(members, said, self._assignor, settings, dead)
-        due = self._clock.monotonic() + self._config.probing_rebalance_interval_ms / 1000
-        self._follow_up = due if decision.follow_up else math.inf
-        return dict(decision.told)
+        return await self._leader.lead(members, self._roll)
 
     def assigned(self, identity: Identity, data: bytes) -> None:
         try:
-            share, view = leader.read_assignment(data)
+            share, view = read_assignment(data)
             assignment = self._read(identity, share, view)
         except MalformedError as error:
             log.error("the leader's assignment cannot be read: %s; joining again", error)
             self._connection.spawn(self._again)
             return
         # Whoever is called dead is fenced: a member that names somebody else's id must not do that to it.
-        ours = partial(fencing.belongs_to, self._config.application_id)
+        ours = partial(fencing.belongs_to, self._settings.group_id)
         present = filter(ours, (peer.transactional_id for peer in view.peers))
         self._roll.call(set(present), set(filter(ours, view.dead)), self._clock.monotonic())
         self._in_group = True
@@ -159,11 +114,11 @@ class RebalanceHandler:
         )
         for note in assignment.notes:
             log.warning("%s", note)
-        if assignment.active - self._told.active and self._roll.dead:
+        if assignment.active - self.own.held.active and self._roll.dead:
             self._connection.spawn(partial(self._guarded, partial(self._fence_and_hand_over, assignment, self._joins)))
         else:
             self._mailbox.put(assignment, self._transactional_id)
-        if self._settings.instance_id is not None and share.nonce not in (0, self._nonce):
+        if self._settings.instance_id is not None and share.nonce not in (0, self.own.nonce):
             self._connection.spawn(partial(self._take_place, self._joins))
         elif view.shutdown and not self._asked_to_stop:
             self._asked_to_stop = True
@@ -184,7 +139,7 @@ class RebalanceHandler:
             notes=tuple(share.notes),
             held_back=protocol.unpack(view.held_back),
         )
-        unknown = (assignment.active | assignment.standby | assignment.warmup) - self._tasks
+        unknown = (assignment.active | assignment.standby | assignment.warmup) - self.own.tasks
         if unknown:
             named = ", ".join(str(task) for task in sorted(unknown)[:10])
             raise MalformedError(f"it has {len(unknown)} tasks that this application does not have ({named})")
@@ -192,11 +147,11 @@ class RebalanceHandler:
 
     def lost(self, reason: str) -> None:
         self._joins += 1
-        self._follow_up = math.inf
+        self._leader.forget_follow_up()
         if not self._in_group:
             return
         self._in_group = False
-        self._transactional_id = fencing.transactional_id(self._config.application_id, self._config.group_instance_id)
+        self._transactional_id = fencing.transactional_id(self._settings.group_id, self._settings.instance_id)
         log.warning("out of group %s: %s", self._settings.group_id, reason)
         self._mailbox.put(Lost(reason), self._transactional_id)
 
@@ -205,19 +160,6 @@ class RebalanceHandler:
         self._mailbox.fail(error)
 
     # ---- dead members ------------------------------------------------------------------------------------------------
-
-    async def _dead(self, said: Mapping[str, Said], *, everybody: bool) -> set[str]:
-        """Transactional ids that belong to nobody any more. Who leads without having been a member before asks the
-        brokers: all instances may have died at once."""
-        present = {each.transactional_id for each in said.values()}
-        dead = set(self._roll.missing(present))
-        # Whose id could not be read may be alive.
-        if self._config.exactly_once and self._roll.first and everybody:
-            try:
-                dead |= await fencing.open_transactions(self._connection, self._config.application_id)
-            except UnreachableError as error:
-                log.warning("transactions that dead instances may have left open are not known: %s", error)
-        return dead - present
 
     async def _fence_and_hand_over(self, assignment: Assignment, join: int) -> None:
         """Who wrote for the new active tasks before must not write any more when they start here."""
@@ -240,13 +182,12 @@ class RebalanceHandler:
 
     async def watch(self) -> None:
         """Leave while the polling thread does nothing, so that others can; look again when the leader wanted to."""
-        limit = self._config.max_poll_interval_ms / 1000
+        limit = self._settings.rebalance_timeout  # max_poll_interval_ms
         present = True
         while not self.group.ended:
             await self._connection.sleep(min(WATCH, limit / 4))
             now = self._clock.monotonic()
-            if now > self._follow_up:
-                self._follow_up = math.inf
+            if self._leader.take_follow_up():
                 self.group.rejoin("the leader looks again")
             alive = now - self._mailbox.polled_at < limit
             if present and not alive:
