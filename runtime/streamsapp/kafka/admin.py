@@ -79,7 +79,7 @@ class Admin(AdminClient):
 
 
 class _Leaders:
-    """Of which topics the client has the leaders in its cache. It knows nothing of the client, which a callback on
+    """The topics whose leaders the client has in its cache. It knows nothing of the client, which a callback on
     its own thread must not keep alive."""
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_
 
 @dataclass
 class Fetched:
-    """What one poll brought."""
+    """The result of one poll."""
 
     #: Records in offset order, per partition.
     records: list[tuple[TopicPartition, Sequence[InputRecord]]] = field(default_factory=list)
@@ -89,7 +89,7 @@ class PartitionConsumer:
             self._consumer.incremental_assign([KafkaPartition(*each, offset) for each, offset in positions.items()])
 
     def _find_leaders(self, topics: Iterable[str]) -> None:
-        """By itself the client looks for the leaders of a topic that is new to it once a second."""
+        """Look for the leaders of new topics; the client does so by itself only once a second."""
         for topic in sorted(topics):
             try:
                 self._consumer.list_topics(topic, LEADERS_PATIENCE)
@@ -138,7 +138,7 @@ class PartitionConsumer:
         return fetched
 
     def _noted(self, message: Message, fetched: Fetched) -> bool:
-        """Whether the message was an event rather than a record; it is then noted in ``fetched``."""
+        """Return whether the message was an event rather than a record; it is then noted in ``fetched``."""
         error = message.error()
         if error is None:
             return False

@@ -1,4 +1,4 @@
-"""What the Kafka client says over and over, said once in a while.
+"""Thins out the messages that the Kafka client repeats: each is logged once in a while.
 
 A broker that is away makes the client complain twenty times a second, in the same words. Used by the loggers of this
 package, on whatever thread the client calls back.

@@ -153,7 +153,7 @@ def _partition_list(offsets: Mapping[TopicPartition, Committed]) -> Iterator[_Li
 
 
 def _metadata(partition: _Partition) -> str:
-    """What another program committed may be anything."""
+    """Decode metadata, which may be anything if another program committed it."""
     return string_at(partition.metadata, partition.metadata_size).decode(errors="replace") if partition.metadata else ""
 
 

@@ -120,7 +120,7 @@ class RecordProducer:
         self._raise_failure()
 
     def flush(self, timeout: float) -> bool:
-        """Whether everything sent is acknowledged, waiting up to ``timeout`` seconds."""
+        """Return whether everything sent is acknowledged, waiting up to ``timeout`` seconds."""
         try:
             left = self._producer.flush(timeout)
         except KafkaException as error:
@@ -176,10 +176,10 @@ class AtLeastOnceProducer(RecordProducer):
     transactional = False
 
     def start(self) -> None:
-        """Nothing to begin."""
+        """Do nothing: there is no transaction."""
 
     def abort(self, within: float = TRANSACTION_PATIENCE) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no transaction."""
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """No fault of the record's: the broker was away, or is too slow."""
@@ -338,7 +338,7 @@ def _classified(error: KafkaException, what: str) -> Exception:
 
 
 def production_error(error: KafkaError, topic: str) -> ProductionError:
-    """What the user can do about a record that the broker or the client refused."""
+    """The error for a record that the broker or the client refused, with what the user can do about it."""
     remedy = _REMEDIES.get(error.code(), "see the broker's log")
     return ProductionError(f"cannot write to topic {topic}: {error.str()}; {remedy}")
 

@@ -1,4 +1,4 @@
-"""Which topics exist, where they begin and end, and creating the internal ones.
+"""Topics: lists them, creates the internal ones, and looks up where partitions begin and end.
 
 Called on the polling thread when an instance starts, and on the restoration thread for where changelogs end.
 """
@@ -117,11 +117,12 @@ class TopicAdmin:
         )
 
     def only_compacts(self, topic: str) -> bool:
-        """Whether the broker keeps the last record of each key for good, so that one that is missing was lost."""
+        """Return whether the broker keeps the last record of each key for good, so that one that is missing was
+        lost."""
         return self._setting(topic, "cleanup.policy") == "compact"
 
     def max_message_bytes(self, topic: str) -> int | None:
-        """How large a batch the topic takes; ``None`` when the broker does not tell."""
+        """The size of the largest batch that the topic takes, in bytes; ``None`` when the broker does not tell."""
         try:
             return int(self._setting(topic, "max.message.bytes"))
         except KafkaException as error:
@@ -144,7 +145,7 @@ class TopicAdmin:
         return list(deleted.values())
 
     def close(self) -> None:
-        """To be called when no thread uses it any more. A client whose request was given up stays open."""
+        """Close the client; no thread uses it any more. A client whose request was given up stays open."""
         if not self._requests.under_way:
             self._admin.close()
 
@@ -158,7 +159,7 @@ class OffsetRequest:
 
     @property
     def done(self) -> bool:
-        """Whether ``result`` returns at once."""
+        """True if ``result`` returns at once."""
         return all(future.done() for future in self._futures.values())
 
     def result(self) -> dict[TopicPartition, int]:

@@ -15,7 +15,7 @@ from streamsapp.record import TaskId, TopicPartition
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """What the group needs to know of a task."""
+    """The description of a task that the group needs."""
 
     #: What it reads: shown by ``kafka-consumer-groups.sh``.
     partitions: frozenset[TopicPartition]
@@ -27,8 +27,8 @@ class TaskInfo:
     stores: frozenset[tuple[str, str]] | None = None
 
     def covers(self, other: TaskInfo) -> bool:
-        """Whether who knows the task like this can go on where who knows it like ``other`` has stopped: it reads the
-        same, and has all those stores."""
+        """Return whether an instance that knows the task like this can continue where one that knows it like ``other``
+        stopped: it reads the same, and has all those stores."""
         if self.stores is None or other.stores is None:
             return self.definition == other.definition
         return self.partitions == other.partitions and other.stores <= self.stores
@@ -36,7 +36,7 @@ class TaskInfo:
 
 @dataclass(frozen=True)
 class Holdings:
-    """What this instance has when it joins."""
+    """The tasks and state that this instance has when it joins."""
 
     #: Of the last assignment that this reflects. If ``poll`` has handed out a newer one, the instance owns what that
     #: one gave it, too: nobody else may get it in the meantime.
@@ -103,19 +103,19 @@ class Membership(Protocol):
 
     @property
     def transactional_id(self) -> str:
-        """Under which this instance's producer writes. Whoever takes over this instance's tasks fences it: with every
-        ``Lost`` that is polled it becomes another one, and the next producer must be made with that."""
+        """The id under which this instance's producer writes. Whoever takes over this instance's tasks fences it: with
+        every ``Lost`` that is polled it becomes another one, and the next producer must be made with that."""
         ...
 
     @property
     def safe_until(self) -> float:
-        """Until when this instance is surely a member, in monotonic seconds: nobody can have taken over its tasks.
-        What it writes later needs another sign of life from the coordinator."""
+        """The time up to which this instance is surely a member, in monotonic seconds: nobody can have taken over its
+        tasks. What it writes later needs another sign of life from the coordinator."""
         ...
 
     @property
     def outage(self) -> tuple[float, str] | None:
-        """Since when the group's coordinator is out of reach, in monotonic seconds, and why; ``None``: it answers."""
+        """The time since which the coordinator is out of reach, in monotonic seconds, and why; ``None``: it answers."""
         ...
 
     def start(self, tasks: Mapping[TaskId, TaskInfo], holdings: Callable[[], Holdings]) -> None:
@@ -124,24 +124,24 @@ class Membership(Protocol):
         ...
 
     def poll(self) -> News | None:
-        """What happened in the group; of several assignments only the newest, which alone holds. Raises what ended the
+        """The next news of the group; of several assignments only the newest, which alone holds. Raises what ended the
         membership."""
         ...
 
     def rejoin(self) -> None:
-        """What the last assignment took away is given up, or a warm-up replica has caught up: assign anew."""
+        """Ask for a new assignment: tasks of the last one are given up, or a warm-up replica has caught up."""
         ...
 
     @property
     def may_commit(self) -> bool:
-        """Whether ``begin_commit`` would allow a commit now: what is prepared for one that has to wait holds up what
+        """True if ``begin_commit`` would allow a commit now: what is prepared for one that has to wait holds up what
         comes after it."""
         ...
 
     def begin_commit(self) -> bool:
-        """Whether a commit may begin. Not while the instance joins, unless that takes long, nor when it is no member or
-        has news that nobody polled yet: the tasks may belong to somebody else by then. A join waits for the commit that
-        began."""
+        """Return whether a commit may begin. Not while the instance joins, unless that takes long, nor when it is no
+        member or has news that nobody polled yet: the tasks may belong to somebody else by then. A join waits for the
+        commit that began."""
         ...
 
     def end_commit(self) -> None:

@@ -124,7 +124,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -254,7 +254,7 @@ class Bell:
             log.debug("the membership's thread has ended; nobody hears the bell")
 
     async def heard(self, timeout: float | None = None) -> None:
-        """Until it rings, or ``timeout`` seconds have passed."""
+        """Return when it rings, or when ``timeout`` seconds have passed."""
         await self._notifier(timeout)
 
 
@@ -272,8 +272,8 @@ def check_client() -> None:
 
 
 class _Demoted(logging.Filter):
-    """What kafka-python says is worth a look when something is debugged: what matters reaches us as an exception, and
-    is told in our words. Only the end of its event loop is not."""
+    """Makes debug messages of kafka-python's warnings: whatever matters reaches us as an exception, and
+    is told in our words, except for the end of its event loop."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and record.name == "kafka.net.selector":

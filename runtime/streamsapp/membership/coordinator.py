@@ -60,7 +60,7 @@ class GroupCoordinator:
 
     @property
     def known(self) -> bool:
-        """Whether the coordinator has been found."""
+        """True if the coordinator has been found."""
         return self._nodes is not None
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class GroupCoordinator:
 
     @property
     def waiting(self) -> bool:
-        """Whether a request waits for the other members."""
+        """True if a request waits for the other members."""
         return self._waits_at is not None
 
     async def stop_waiting(self) -> None:

@@ -49,7 +49,7 @@ _UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def group_metadata(group_id: str, identity: wire.Identity, instance_id: str | None) -> bytes:
-    """What a transaction's offsets are fenced by, as librdkafka writes it for itself.
+    """The proof of membership by which a transaction's offsets are fenced, as librdkafka writes it for itself.
 
     librdkafka's own says generation -1 for a consumer that was assigned its partitions, which no broker fences.
     """
@@ -92,12 +92,12 @@ def transactional_id(application_id: str, instance_id: str | None) -> str:
 
 
 def belongs_to(application_id: str, transactional_id: str) -> bool:
-    """Whether an instance of the application wrote under this id, be it one of Kafka Streams'."""
+    """Return whether an instance of the application wrote under this id, be it one of Kafka Streams'."""
     return re.fullmatch(rf"{re.escape(application_id)}-{_UUID}(-\d+)?", transactional_id) is not None
 
 
 class RollCall:
-    """Who was a member and is not any more, by transactional id."""
+    """Finds out who was a member and is not any more, by transactional id."""
 
     def __init__(self) -> None:
         self._members: frozenset[str] = frozenset()
@@ -105,7 +105,7 @@ class RollCall:
 
     @property
     def first(self) -> bool:
-        """Nothing is known of an earlier generation."""
+        """True if nothing is known of an earlier generation."""
         return not self._members
 
     @property
@@ -114,7 +114,7 @@ class RollCall:
         return frozenset(self._dead)
 
     def missing(self, present: Collection[str]) -> frozenset[str]:
-        """Who would be dead if just those were members."""
+        """The ids that would be dead if just those were members."""
         return (self._members | frozenset(self._dead)) - frozenset(present)
 
     def call(self, present: Collection[str], told_dead: Collection[str], now: float) -> None:

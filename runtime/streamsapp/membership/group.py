@@ -35,13 +35,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 
 class Delegate(Protocol):
-    """What the member says and does. All but ``failed`` on the membership's thread, as is everything here."""
+    """Decides what the member says and does. All methods but ``failed`` are called on the membership's thread."""
 
     async def prepare(self) -> None:
         """The member is about to join: let a commit under way come to its end."""
 
     def subscription(self) -> bytes:
-        """What to tell the leader."""
+        """The message to the leader."""
 
     def joined(self) -> None:
         """All members have joined: the generation before is over."""
@@ -50,7 +50,7 @@ class Delegate(Protocol):
         """Assign, given what all members said."""
 
     def assigned(self, identity: Identity, data: bytes) -> None:
-        """What the leader answered."""
+        """Take the leader's answer."""
 
     def lost(self, reason: str) -> None:
         """The group went on without this member, or may have."""
@@ -60,7 +60,7 @@ class Delegate(Protocol):
 
 
 class Phase(enum.Enum):
-    """Where the member stands."""
+    """The steps of the group protocol."""
 
     OUT = "out"
     JOINING = "joining"
@@ -105,7 +105,7 @@ class GroupMembership:
 
     @property
     def ended(self) -> bool:
-        """Whether the membership is over."""
+        """True if the membership is over."""
         return self._phase is Phase.ENDED
 
     async def joins(self) -> None:
@@ -272,7 +272,7 @@ class GroupMembership:
             self.end(self.coordinator.replaced())
 
     async def _expire(self) -> None:
-        """Nothing was heard of the coordinator for a session: others may have taken over."""
+        """Leave the group unasked: the coordinator was silent for a session, and others may have taken over."""
         self._lose(f"no answer from the coordinator for {self._settings.session_timeout:g} s", keep_id=True)
         self.coordinator.forget()
         await self.coordinator.stop_waiting()

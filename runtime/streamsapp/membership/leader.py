@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Said:
-    """What one member said, read."""
+    """The subscription of one member, read."""
 
     state: MemberState
     tasks: Mapping[TaskId, TaskInfo]
@@ -85,7 +85,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the leader tells each member."""
+    """The leader's message to each member."""
 
     told: Mapping[str, bytes]
     #: Whether it is to look again after a while.
@@ -99,7 +99,7 @@ def decide(
     settings: AssignorSettings,
     dead: Collection[str],
 ) -> Decision:
-    """What each of ``members`` is told; ``said`` lacks those that could not be read.
+    """Decide what each of ``members`` is told; ``said`` lacks those that could not be read.
 
     A member with whom nothing can be decided is left out, as if it could not be read, and the others go on. It is found
     by deciding for more and more of them, first for those whose topology most of them have. What the assignor raises
@@ -165,8 +165,8 @@ def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSet
 
 
 def tell(members: Collection[str], said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> dict[str, bytes]:
-    """What each of ``members`` is told; ``said`` lacks those that could not be read. Raises ``MalformedError`` for what
-    they could not read."""
+    """The message to each of ``members``; ``said`` lacks those that could not be read. Raises ``MalformedError`` for
+    what they could not read."""
     group = _view(said, decided, dead).encode()
     GroupView.decode(group)
     return {

@@ -61,7 +61,7 @@ class GroupLeader:
         return dead - present
 
     def take_follow_up(self) -> bool:
-        """Whether the assignor wanted to decide again by now; says so once."""
+        """Return whether the assignor wanted to decide again by now; says so once."""
         due = self._clock.monotonic() > self._follow_up
         if due:
             self._follow_up = math.inf

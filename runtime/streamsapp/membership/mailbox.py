@@ -1,4 +1,4 @@
-"""What passes between the membership's thread and the polling thread: news one way, the leave to commit the other.
+"""The mailbox between the membership's thread and the polling thread: it carries news, and the permission to commit.
 
 One lock, held for moments only. The rules it keeps (see ``api.Membership``):
 
@@ -92,14 +92,14 @@ class MembershipMailbox:
 
     @property
     def committing(self) -> Identity | None:
-        """Whose commit is under way."""
+        """The identity under which a commit is under way; ``None`` without one."""
         return self._committing
 
     # ---- membership's thread -----------------------------------------------------------------------------------
 
     @property
     def settled(self) -> bool:
-        """Whether the polling thread is done with all that it was told."""
+        """True if the polling thread is done with all that it was told."""
         return self._settled and not self._news
 
     def joining(self) -> None:
@@ -120,8 +120,8 @@ class MembershipMailbox:
             self._joining = False
 
     def take_stock(self, holdings: Callable[[], Holdings]) -> Holdings:
-        """What the member holds as it joins: what the runtime says, and what it was handed and cannot reflect yet; but
-        never what it was not handed since the last loss, which it may still be closing.
+        """The holdings of the member as it joins: what the runtime says, and what it was handed and cannot reflect yet;
+        but never what it was not handed since the last loss, which it may still be closing.
 
         An assignment that nobody polled is taken back: the next one says what holds.
         """

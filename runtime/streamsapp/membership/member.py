@@ -150,7 +150,7 @@ class GroupMember:
             raise KafkaException(KafkaError(code, text, False, code in _RETRIABLE))
 
     def metadata(self) -> bytes:
-        """Of the generation in which the commit under way began."""
+        """The group metadata of the generation in which the commit under way began."""
         return fencing.group_metadata(self._settings.group_id, self._committing(), self._settings.instance_id)
 
     def drain(self) -> None:

@@ -1,4 +1,4 @@
-"""What members tell the leader when they join, and what the leader answers: compact, versioned, and never trusted.
+"""The messages between members and leader: compact, versioned, and never trusted.
 
 Pure; used on the membership's thread. Both are arrays: a later version appends fields, which an earlier one skips, and
 finds the default where an earlier one said nothing. So members of two versions understand each other during a rolling
@@ -50,7 +50,7 @@ _Alike: TypeAlias = tuple[
 
 
 class MalformedError(Exception):
-    """What a member said cannot be read."""
+    """A message that cannot be read."""
 
 
 class Message(msgspec.Struct, array_like=True, frozen=True):
@@ -91,7 +91,7 @@ class Definition(Message, frozen=True):
 
 
 class Subscription(Message, frozen=True):
-    """What a member tells about itself when it joins."""
+    """A member's message about itself when it joins."""
 
     version: _Number
     #: Different at each join: the coordinator starts no rebalance for a member that says what it said before.
@@ -123,7 +123,7 @@ class PeerEntry(Message, frozen=True):
 
 
 class GroupView(Message, frozen=True):
-    """What all members are told alike."""
+    """The part of the leader's answer that is the same for all members."""
 
     version: _Number
     peers: list[PeerEntry]
@@ -135,7 +135,7 @@ class GroupView(Message, frozen=True):
 
 
 class AssignmentInfo(Message, frozen=True):
-    """What one member is told."""
+    """The leader's answer to one member."""
 
     active: Tasks
     standby: Tasks
@@ -231,7 +231,7 @@ def _runs(partitions: Iterable[int]) -> list[int]:
 
 
 def _length(runs: list[int]) -> int:
-    """How many partitions there are in runs; raises ``MalformedError`` for what are no runs."""
+    """The number of partitions in runs; raises ``MalformedError`` for what are no runs."""
     if len(runs) % 2 or any(number < 0 for number in runs):
         raise MalformedError("runs of partitions are pairs of numbers that are not negative")
     if any(first + length > _END for first, length in zip(runs[::2], runs[1::2], strict=True)):

@@ -162,7 +162,7 @@ class RebalanceHandler:
     # ---- dead members ------------------------------------------------------------------------------------------------
 
     async def _fence_and_hand_over(self, assignment: Assignment, join: int) -> None:
-        """Who wrote for the new active tasks before must not write any more when they start here."""
+        """Fence those who wrote for the new active tasks before, then hand the tasks to the polling thread."""
 
         def holds() -> bool:
             return self._joins == join

@@ -26,12 +26,12 @@ class MemberSession:
 
     @property
     def safe_until(self) -> float:
-        """Until when the coordinator surely counts this as a member."""
+        """The time up to which the coordinator surely counts this as a member."""
         return self._confirmed + (1 - MARGIN) * self._timeout
 
     @property
     def expired(self) -> bool:
-        """Whether the coordinator may have put this member out."""
+        """True if the coordinator may have put this member out."""
         return self._clock.monotonic() > max(self._confirmed, self._joined) + self._timeout
 
     def joined(self) -> None:

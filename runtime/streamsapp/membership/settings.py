@@ -25,7 +25,7 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def group_settings(config: StreamsConfig, properties: ClientProperties) -> GroupSettings:
-    """What the coordinator is told; ``properties`` are the main consumer's."""
+    """The settings that the coordinator is told; ``properties`` are the main consumer's."""
     session = config.session_timeout_ms
     heartbeat = _milliseconds(properties, "heartbeat.interval.ms", min(HEARTBEAT_INTERVAL_MS, session // 3))
     if heartbeat * 3 > session:

@@ -18,7 +18,7 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 class _Sockets(KafkaNetSocket):  # type: ignore[misc]
     """Closes a socket that did not get its connection."""
 
-    SCHEMES = ()  # for no proxy
+    SCHEMES = ()  # kafka-python reads it: the schemes of proxies that this class talks to
 
     async def sock_connect(
         self, net: Any, sock: socket.socket, sockaddr: Any, timeout_at: float | None = None

@@ -46,7 +46,7 @@ def tls_context(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
-    """Whose certificates are believed; the system's authorities unless some are named."""
+    """Load the authorities whose certificates are believed; the system's unless some are named."""
     location = properties.get("ssl.ca.location", "probe")
     if "ssl.ca.pem" in properties:
         with _named("ssl.ca.pem"):

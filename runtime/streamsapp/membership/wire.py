@@ -46,7 +46,7 @@ Response: TypeAlias = Any
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """What the coordinator is told about a member; times in seconds."""
+    """A member's settings as the coordinator is told them; times in seconds."""
 
     group_id: str
     instance_id: str | None
@@ -57,7 +57,7 @@ class GroupSettings:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who this is to the group: commits are fenced by it."""
+    """A member as the group knows it: commits are fenced by it."""
 
     generation: int
     member_id: str
@@ -87,8 +87,8 @@ def join(group: GroupSettings, member_id: str, metadata: bytes, reason: str) -> 
 
 
 def leads(answer: Response) -> bool:
-    """Whether the answer to a JoinGroup makes this member assign. A static member that came back in time does not:
-    the assignment of its group stands (KIP-814)."""
+    """Return whether the answer to a JoinGroup makes this member assign. A static member that came back in time does
+    not: the assignment of its group stands (KIP-814)."""
     return answer.leader == answer.member_id and not answer.skip_assignment
 
 
@@ -122,7 +122,7 @@ def leave(group: GroupSettings, member_id: str, reason: str) -> Request:
 
 
 def commit(group: GroupSettings, identity: Identity, offsets: Mapping[TopicPartition, tuple[int, str]]) -> Request:
-    """By names of topics: the next version goes by their ids."""
+    """The request to commit offsets, by names of topics: the next version goes by their ids."""
     topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
     partition_of = topic_of.OffsetCommitRequestPartition
     topics: dict[str, list[Any]] = {}
@@ -171,7 +171,7 @@ def list_open_transactions() -> Request:
 
 
 def subscription(topics: Iterable[str], user_data: bytes) -> bytes:
-    """What a member says when it joins, in the form of a plain consumer's."""
+    """A member's subscription, in the form of a plain consumer's."""
     data: bytes = ConsumerProtocolSubscription(
         version=1, topics=sorted(topics), user_data=user_data, owned_partitions=[]
     ).encode()
@@ -184,7 +184,7 @@ def user_data_of_subscription(metadata: bytes) -> bytes:
 
 
 def assignment(partitions: Iterable[TopicPartition], user_data: bytes) -> bytes:
-    """What the leader tells a member, in the form of a plain consumer's, so that tools see its partitions."""
+    """A member's assignment, in the form of a plain consumer's, so that tools see its partitions."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)

@@ -1,4 +1,4 @@
-"""From a topology and the topics that exist to the tasks an application consists of.
+"""The layout of an application: its tasks, made from its topology and the topics that exist.
 
 Runs on the polling thread when an instance starts; afterwards the layout is fixed. ``changes`` tells later whether the
 source topics still have the partitions that the layout was made from.
@@ -42,7 +42,7 @@ class ApplicationLayout:
 
     @property
     def task_infos(self) -> dict[TaskId, TaskInfo]:
-        """What the group needs to know of the tasks."""
+        """The description of every task that the group is given."""
         parts = {plan.sub_topology.id: plan.sub_topology for plan in self.plans.values()}
         definitions = {number: fingerprint(part) for number, part in parts.items()}
         stores = {number: frozenset((each.name, each.type.name) for each in it.stores) for number, it in parts.items()}
@@ -57,7 +57,7 @@ class ApplicationLayout:
         }
 
     def changes(self, existing: Mapping[str, int]) -> str | None:
-        """What happened to the source topics since, as a sentence; ``None`` when nothing did."""
+        """A sentence that says how the source topics have changed since; ``None`` if they have not."""
         for topic, count in self.sources.items():
             now = existing.get(topic)
             if now is None:

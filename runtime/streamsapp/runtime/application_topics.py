@@ -33,7 +33,7 @@ class ApplicationTopics:
 
     @property
     def application_id(self) -> str:
-        """Whose topics they are."""
+        """The id of the application that the topics belong to."""
         return self._config.application_id
 
     def wait_for_broker(self, given_up: Callable[[], bool]) -> None:

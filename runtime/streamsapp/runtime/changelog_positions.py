@@ -1,4 +1,4 @@
-"""Where the stores of new tasks stand, where their changelogs begin and end, and where their inputs go on.
+"""Looks up positions: those of stores, the ends of their changelogs, and the offsets where inputs continue.
 
 Called on the restoration thread.
 """
@@ -24,7 +24,7 @@ Offsets: TypeAlias = dict[TopicPartition, int]
 
 
 def ends(admin: TopicAdmin, changelogs: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
-    """Where changelogs begin and end; raises ``KafkaException`` when the broker does not tell for long."""
+    """The first and the next offset of changelogs; raises ``KafkaException`` if the broker does not tell for long."""
 
     def ask() -> tuple[Offsets, Offsets]:
         low = admin.request_offsets(changelogs, earliest=True)
@@ -40,8 +40,8 @@ def read_committed(
     tasks: Sequence[StreamTask],
     snapshots: Mapping[TaskId, Mapping[TopicPartition, ConsumedOffset]],
 ) -> None:
-    """Where active tasks go on, and how far replicas of tables may go: offset and partition time as committed. For
-    inputs of which the group knows nothing, where the task's snapshot stands."""
+    """Set the offsets where active tasks continue and up to which replicas of tables may go: those committed. For
+    inputs of which the group knows nothing, it is the offset of the task's snapshot."""
     committed = consumer.committed([each for task in tasks for each in task.plan.inputs])
     for task in tasks:
         known = {each: ConsumedOffset.committed(*committed[each]) for each in task.plan.inputs if each in committed}
@@ -53,7 +53,7 @@ def read_committed(
 
 
 def locate(task: StreamTask, lows: Offsets, highs: Offsets) -> list[ChangelogReader]:
-    """Where each store of a task stands and where its changelog ends; ``TaskCorruptedError`` for a store that stands
+    """A reader for each store of a task, at the store's position. Raises ``TaskCorruptedError`` for a store that stands
     where its changelog is not."""
     found = []
     for store, partition in task.plan.all_changelogs.items():

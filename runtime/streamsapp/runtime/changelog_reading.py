@@ -70,7 +70,7 @@ class ChangelogReading:
 
     @property
     def restoring(self) -> bool:
-        """Whether stores of active tasks are incomplete."""
+        """True if stores of active tasks are incomplete."""
         return any(not reader.follows for reader in self.readers.values())
 
     def pause_replicas(self, *, paused: bool) -> None:

@@ -13,7 +13,7 @@ from streamsapp.tasks.stream_task import StreamTask
 
 @dataclass(frozen=True)
 class Observation:
-    """How far a replica was behind at one moment. The position is read before the end is asked for, and the time is
+    """The lag of a replica at one moment. The position is read before the end is asked for, and the time is
     that of the question: at that time the store was no further behind than this."""
 
     position: int
@@ -51,5 +51,5 @@ class ChangelogReader:
 
     @property
     def follows(self) -> bool:
-        """Whether this is a replica's."""
+        """True if this is a replica's."""
         return self.end is None

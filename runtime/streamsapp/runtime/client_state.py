@@ -1,5 +1,7 @@
 """The states of an instance (Kafka Streams' ``KafkaStreams.State``), and who hears of them.
 
+The polling thread changes it, and whichever thread of the application closes the instance; that one calls the listener.
+
           +---------+
           | CREATED |-------------+
           +----+----+             |
@@ -32,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class ClientState(Enum):
-    """Where an instance stands."""
+    """The state of an instance."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"
@@ -44,7 +46,7 @@ class ClientState(Enum):
 
     @property
     def ended(self) -> bool:
-        """Nothing will happen any more."""
+        """True if the instance is over."""
         return self in (ClientState.NOT_RUNNING, ClientState.ERROR)
 
     @property

@@ -156,7 +156,8 @@ class Commit:
 
 
 class CommitSchedule:
-    """When the next commit is due: by interval, on request of user code, or when uncommitted writes grow large."""
+    """Decides when the next commit is due: by interval, on request of user code, or when uncommitted writes grow
+    large."""
 
     def __init__(self, interval: float, clock: Clock, uncommitted_limit: int) -> None:
         self._interval = interval
@@ -166,7 +167,7 @@ class CommitSchedule:
         self._check_at = 0.0
 
     def due(self, tasks: TaskManager) -> bool:
-        """Whether to start a commit now."""
+        """Return whether to start a commit now."""
         now = self._clock.monotonic()
         if now >= self._due:
             return True

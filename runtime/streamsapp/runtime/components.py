@@ -205,7 +205,7 @@ class Components:
 
 
 def _output_capacity(config: StreamsConfig) -> int:
-    """Under exactly once what tasks send waits for the commit ahead of it, and with it whoever reads the results:
-    under full load this bound is what keeps commits short."""
+    """The number of results that may be buffered. Under exactly once the output of tasks waits for the commit ahead of
+    it, and so do readers of the results: under full load this bound is what keeps commits short."""
     affordable = max(1000, config.memory.output_buffers // _OUTPUT_RECORD_BYTES)
     return min(affordable, _TRANSACTION_RECORDS) if config.exactly_once else affordable

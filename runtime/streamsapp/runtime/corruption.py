@@ -1,4 +1,4 @@
-"""How often state was found damaged: once is mended and told, again and again is a disk that somebody must look at.
+"""Counts how often state was found damaged: once is repaired and logged; repeated damage is a disk to be replaced.
 
 Noted on the polling and restoration threads, asked for ``/healthz`` on any thread.
 """
@@ -36,7 +36,7 @@ class Corruptions:
 
     @property
     def complaint(self) -> str | None:
-        """What is wrong, if anything is damaged again and again."""
+        """A sentence about state that is damaged again and again; ``None`` if there is none."""
         since = self._clock.monotonic() - WINDOW
         with self._lock:
             often = [str(task_id) for task_id, times in self._times.items() if len(times) == TIMES and times[0] > since]

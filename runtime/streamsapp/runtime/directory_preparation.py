@@ -1,4 +1,4 @@
-"""What the restoration thread asks of those who bring snapshots to the directories of its tasks.
+"""The interface by which the restoration thread has the directories of its tasks prepared: snapshots are put there.
 
 Called on the restoration thread. Without remote state there is nothing to prepare.
 """
@@ -27,7 +27,7 @@ class Preparer(Protocol):
     """Brings snapshots to tasks whose stores are closed, on threads of its own, and hears how they go on."""
 
     def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
-        """Whether there is anything to prepare; if so, ``done`` is called on another thread at its end."""
+        """Return whether there is anything to prepare; if so, ``done`` is called on another thread at its end."""
         ...
 
     def promoted(self, task: StreamTask) -> None:

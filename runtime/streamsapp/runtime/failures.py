@@ -9,7 +9,7 @@ from streamsapp.record import TaskId
 
 @dataclass(frozen=True)
 class ThreadFailure:
-    """What a thread could not go on with; ``task_id`` when it concerns one task only."""
+    """An exception that stopped a thread, or one task of it, ``task_id``."""
 
     thread: str
     error: BaseException

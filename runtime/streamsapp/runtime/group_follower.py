@@ -1,4 +1,4 @@
-"""What the group has told this instance, and what the instance owes the group.
+"""The instance's view of its group: the assignment it follows, and the answers it owes.
 
 Called on the polling thread. The group is joined when the global stores are complete, because tasks read them from
 their first record on:
@@ -24,7 +24,7 @@ from streamsapp.tasks.stream_task import StreamTask
 
 
 class FollowingPhase(enum.Enum):
-    """How far the instance is on its way into the group."""
+    """The steps of an instance on its way into the group."""
 
     OUT = "out"
     RESTORING_GLOBAL_STORES = "restoring global stores"
@@ -73,7 +73,7 @@ class GroupFollower:
             self._global.begin()
 
     def waits(self) -> bool:
-        """Whether the global stores are still being restored; when they are complete, the group is joined."""
+        """Return whether the global stores are still being restored; when they are complete, the group is joined."""
         if self._phase is not FollowingPhase.RESTORING_GLOBAL_STORES:
             return False
         if self._global is None or not self._global.restored.is_set():
@@ -104,7 +104,7 @@ class GroupFollower:
 
     @property
     def may_write(self) -> bool:
-        """Whether nobody can have taken over. Under exactly once the broker decides that: it fences producers."""
+        """True if nobody can have taken over. Under exactly once the broker decides that: it fences producers."""
         return self._exactly_once or self._clock.monotonic() < self.membership.safe_until
 
     def look_at_the_clock(self) -> None:
@@ -122,7 +122,7 @@ class GroupFollower:
         self.membership.drain()
 
     def drained(self, layout: ApplicationLayout | None) -> bool:
-        """Whether the others have everything that anybody can take."""
+        """Return whether the others have everything that anybody can take."""
         if self.assignment is None or layout is None or not self._draining:
             return False
         others = [peer for peer in self.assignment.peers.values() if not peer.draining]

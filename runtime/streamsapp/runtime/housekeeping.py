@@ -85,7 +85,7 @@ class Cleanup:
                 self._remove(left.path, f"tasks that moved away may leave {self._most_unused_bytes} bytes")
 
     def _left(self, before: float) -> Iterator[_Left]:
-        """What tasks left that are not here; and the remains of what was removed or downloaded, which is very old."""
+        """Directories of tasks that are not here, and very old remains of removals and downloads."""
         owned = {str(task_id) for task_id in self._owned()}
         for path in self._directory.iterdir():
             try:
@@ -166,7 +166,7 @@ def _changed(directory: Path) -> float:
 
 
 def _in_use(directory: Path) -> bool:
-    """Whether a process has its database open."""
+    """Return whether a process has its database open."""
     lock = directory / DATABASE / "LOCK"
     if not lock.exists():
         return False

@@ -1,11 +1,11 @@
-"""From the main consumer to the tasks' input buffers. Runs on the polling thread.
+"""Feeds the tasks' input buffers from the main consumer. Runs on the polling thread.
 
 Bounded by memory: nothing is fetched while the buffers are full. But full buffers may be of no use to anybody: their
 tasks wait for another of their inputs, or are slow and held already, and the other threads have nothing to do. Then
 partitions that fill more than their share are paused until half of it is used, and the others are fetched. Not before:
 the client drops what it has fetched ahead of a partition that is paused, and fetches it again.
 
-What is done per fetch does not grow with the number of tasks, only with the number of buffers that hold something.
+The work per fetch does not grow with the number of tasks, only with the number of buffers that hold something.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class InputFeeder:
 
     @property
     def full(self) -> bool:
-        """Whether the buffers hold as much as they may, and processing threads live on it."""
+        """True if the buffers hold as much as they may, and processing threads live on it."""
         return self._over_budget() and not self._starving()
 
     def feed(self, timeout: float) -> Fetched:
@@ -145,7 +145,7 @@ class InputFeeder:
         return self._at_most_buffered >= self._budget_bytes
 
     def _starving(self) -> bool:
-        """Whether nobody can use what is buffered, while the broker may have what somebody could."""
+        """Return whether nobody can use what is buffered, while the broker may have what somebody could."""
         held = self._tasks.held
         waiting = {id(task): task for task in map(self._owners.__getitem__, self._filled) if task not in held}
         return not any(map(_can_process, waiting.values())) and any(
@@ -177,5 +177,5 @@ def _can_process(task: StreamTask) -> bool:
 
 
 def _may_get_more(queue: RecordQueue) -> bool:
-    """Whether a buffer is empty although the broker may have more for it."""
+    """Return whether a buffer is empty although the broker may have more for it."""
     return not queue and not queue.at_end

@@ -1,6 +1,6 @@
 """``StreamsRuntime``: one runtime instance, what a pod runs (Kafka Streams threading proposal).
 
-Made and closed by the application on any of its threads. What it consists of is put together in ``parts.py``:
+Made and closed by the application on any of its threads. What it consists of is put together in ``components.py``:
 
     polling        1   clients, commits, life of the tasks        (runtime/polling.py)
     processing     N   user code                                  (runtime/processing.py)
@@ -199,8 +199,8 @@ class StreamsRuntime:
         partition: int | None = None,
         stale: Staleness | None = None,
     ) -> Any:
-        """What a store holds for ``key``, as ``KeyValueStore.get`` gives it, or without one an iterator over the keys
-        and values with ``from_ <= key <= to``: here, or at the instance that has it.
+        """The value that a store has for ``key``, as ``KeyValueStore.get`` gives it, or without one an iterator over
+        keys and values with ``from_ <= key <= to``: here, or at the instance that has it.
 
         Of a store with windows always an iterator, over the windows of these keys, as
         :class:`~streamsapp.serdes.windowed.Windowed`, and their values. ``from_time`` and ``to_time`` say from when to
@@ -224,7 +224,7 @@ class StreamsRuntime:
 
     @property
     def state(self) -> ClientState:
-        """Where the instance stands."""
+        """The state of the instance."""
         return self._state.state
 
     def tasks(self) -> list[dict[str, Any]]:
@@ -240,16 +240,16 @@ class StreamsRuntime:
         return status.document(self._config, self._state.state, self._parts, self._clock)
 
     def describe(self) -> TopologyDescription:
-        """What the topology consists of, as ``Topology.describe`` tells it."""
+        """The nodes and stores of the topology, as ``Topology.describe`` tells them."""
         return self._topology.describe()
 
     def healthy(self) -> tuple[bool, str]:
-        """Whether every thread lives and none hangs."""
+        """Return whether every thread lives and none hangs."""
         return status.health(self._state.state, self._parts, self._config.max_poll_interval_ms / 1000)
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the instance has come back: since it joined the group, it runs the tasks that it was given first, and
-        its replicas have caught up once."""
+        """Return whether the instance has come back: since it joined the group, it runs the tasks that it was given
+        first, and its replicas have caught up once."""
         return status.readiness(self._state.state, self._parts)
 
     def samples(self) -> Iterable[Sample]:

@@ -74,8 +74,8 @@ class InstanceTasks:
         return [task for task in list(self.all.values()) if task.role is TaskRole.ACTIVE]
 
     def holdings(self, generation: int) -> Holdings:
-        """What the group is told when this instance joins; ``generation``: of the last assignment. Called on the
-        membership's thread."""
+        """The holdings that the group is told when this instance joins; ``generation``: of the last assignment. Called
+        on the membership's thread."""
         tasks = list(self.all.values())
         return Holdings(
             generation=generation,
@@ -111,7 +111,7 @@ class InstanceTasks:
             self._restoration.add(task)
 
     def at_rest(self) -> bool:
-        """Whether nothing is left to be committed of the tasks that go to others."""
+        """Return whether nothing is left to be committed of the tasks that go to others."""
         return self._tasks.at_rest(self.giving_up)
 
     def give_up(self) -> None:
@@ -158,7 +158,7 @@ class InstanceTasks:
 
     @property
     def all_running(self) -> bool:
-        """Whether no active task is being created or restored."""
+        """True if no active task is being created or restored."""
         return all(task.state is TaskState.RUNNING for task in self.active)
 
     # ---- failed ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""From start to end of an instance: joins, follows its assignment, commits, recovers from failures, closes.
+"""The life of an instance: it joins, follows its assignment, commits, recovers from failures and closes.
 
 The polling thread's side of the runtime: everything here runs on it. What ends the instance is decided in one place,
 by the answer of the uncaught exception handler.
@@ -65,7 +65,7 @@ class Lifecycle:
 
     @property
     def readiness(self) -> Readiness:
-        """Whether the instance has come back."""
+        """The rule by which the instance has come back."""
         return self._group.readiness
 
     # ---- running -----------------------------------------------------------------------------------------------
@@ -145,14 +145,14 @@ class Lifecycle:
 
     @property
     def drained(self) -> bool:
-        """Whether the others have everything that anybody can take."""
+        """True if the others have everything that anybody can take."""
         return self._group.drained(self.layout)
 
     # ---- committing --------------------------------------------------------------------------------------------
 
     @property
     def may_write(self) -> bool:
-        """Whether nobody can have taken over."""
+        """True if nobody can have taken over."""
         return self._group.may_write
 
     @property
@@ -175,7 +175,7 @@ class Lifecycle:
         self._topics.purge(self.layout, self._life.active, now)
 
     def abort(self, error: Exception) -> None:
-        """What was sent since the last commit is lost: all tasks go on from there, with a new producer; or stop, when
+        """The output since the last commit is lost: all tasks continue from there, with a new producer; or stop, when
         other instances run them."""
         if isinstance(error, FencedError):
             log.warning("%s; its tasks stop without committing", error)

@@ -1,4 +1,4 @@
-"""What a user can be told by a running instance, and what a user can answer.
+"""Listeners and handlers: a running instance tells them its news, and asks them for decisions.
 
 Restore and standby listeners are called on the restoration thread, state listeners and the uncaught exception handler
 on the polling thread.
@@ -77,7 +77,7 @@ class StandbyUpdateListener(Protocol):
 
 
 class UncaughtExceptionResponse(Enum):
-    """What happens after an exception that nothing else handled (KIP-671)."""
+    """The consequence of an exception that nothing else handled (KIP-671)."""
 
     #: The task starts again from the last commit; the thread goes on.
     REPLACE_THREAD = "replace_thread"

@@ -41,7 +41,7 @@ class Output:
 
     @property
     def committing(self) -> bool:
-        """Whether a commit is under way."""
+        """True if a commit is under way."""
         return self._commit is not None
 
     @property
@@ -51,12 +51,12 @@ class Output:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to send or to commit right now."""
+        """True if there is something to send or to commit right now."""
         return self.committing or self.buffered_records > 0
 
     @property
     def uncommitted(self) -> bool:
-        """Whether tasks did anything since the last commit."""
+        """True if tasks did anything since the last commit."""
         return self._tasks.anything_touched()
 
     def send(self) -> None:

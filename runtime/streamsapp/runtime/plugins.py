@@ -1,4 +1,4 @@
-"""What an application plugs into its instance. Set by the application before the start, on its own thread."""
+"""The parts that an application gives its instance. Set by the application before the start, on its own thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What interactive queries see of an instance.
+"""An instance as interactive queries see it.
 
 Called on threads that query: reads what the runtime's threads publish as plain attributes, waits for nothing.
 """

@@ -1,4 +1,4 @@
-"""Whether an instance has come back: what ``/readyz`` answers, and so what a PodDisruptionBudget counts.
+"""Decides whether an instance has come back: ``/readyz`` answers it, and a PodDisruptionBudget counts it.
 
 The polling thread tells it of assignments and looks at the tasks; any thread may ask. What counts is the first
 assignment since the instance joined: once those of its tasks that it still has run, or have caught up, the instance

@@ -1,4 +1,4 @@
-"""What an assignment changes for the tasks of an instance. Pure; called on the polling thread."""
+"""The difference between two assignments for the tasks of an instance. Pure; called on the polling thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks start again from the last commit after a failure, and with which producer.
+"""Recovery from failures: chooses the tasks that start again from the last commit, and renews the producer.
 
 Called on the polling thread. Failures are noted as they come; ``revive`` is called once no commit is under way, because
 one that is still needs the frozen writes of tasks that failed after they ended their epoch.
@@ -22,7 +22,7 @@ STANDSTILL = 30.0
 
 
 class SinceLastCommit(enum.Enum):
-    """What is known of everything that was sent since the last commit."""
+    """The condition of the output since the last commit."""
 
     #: It can be committed.
     SOUND = "sound"
@@ -57,11 +57,11 @@ class Recovery:
 
     @property
     def sound(self) -> bool:
-        """Whether what was sent since the last commit can be committed."""
+        """True if what was sent since the last commit can be committed."""
         return self._sent is SinceLastCommit.SOUND
 
     def task_failed(self, task: StreamTask) -> None:
-        """Under exactly once a failed task takes the transaction with it; a replica has no part in it."""
+        """Start the task again; under exactly once it takes the transaction with it, unless it is a replica."""
         self._failed.append(task)
         if self._exactly_once and task.role is TaskRole.ACTIVE:
             self.lost()

@@ -53,7 +53,7 @@ MEASURABLE = 1000
 
 
 class RestorePhase(enum.Enum):
-    """How far a task is."""
+    """The steps of a task on this thread."""
 
     #: Other threads prepare its directory.
     PREPARING = "preparing"
@@ -125,7 +125,7 @@ class RestorationThread(threading.Thread):
         self._preparer.damaged(task, error)
 
     def prepares(self, task_id: TaskId) -> bool:
-        """Whether a task's directory is being prepared. Any thread."""
+        """Return whether a task's directory is being prepared. Any thread."""
         here = self._here.get(task_id)
         return here is not None and here.phase is RestorePhase.PREPARING
 
@@ -228,7 +228,7 @@ class RestorationThread(threading.Thread):
     # ---- prepared elsewhere ------------------------------------------------------------------------------------
 
     def _prepare(self, here: RestoringTask) -> bool:
-        """Whether the task waits for its directory to be prepared; then it is opened later."""
+        """Return whether the task waits for its directory to be prepared; then it is opened later."""
 
         def done(prepared: Prepared) -> None:
             self._requests.put(partial(self._prepared, stores, prepared))
@@ -297,7 +297,7 @@ class RestorationThread(threading.Thread):
         return self._begin_anew(here)
 
     def _begin_anew(self, here: RestoringTask) -> bool:
-        """With empty stores; whether they are open already."""
+        """Restore the task from the beginning, with empty stores; returns whether they are open already."""
         here.task.changelog_positions.clear()
         here.task.stores.wipe()
         if self._prepare(here):

@@ -30,7 +30,8 @@ class StartPositions:
         return {each: known[each].offset if each in known else self.reset(task, each) for each in task.plan.inputs}
 
     def reset(self, task: StreamTask, partition: TopicPartition) -> int:
-        """Where to begin without a committed offset. Raises ``TopicError`` if the policy forbids that, or is none."""
+        """The position of an input without a committed offset. Raises ``TopicError`` if the policy forbids that, or is
+        none."""
         source = task.plan.inputs[partition]
         policy = source.offset_reset or DEFAULT_POLICY
         if policy == "earliest":

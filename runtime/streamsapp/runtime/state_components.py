@@ -1,4 +1,4 @@
-"""What of an instance has to do with state: its memory, its directory, the threads that fill it, the object store.
+"""The parts of an instance that keep state: memory, directory, the threads that fill stores, the object store.
 
 Made by ``components`` when the instance starts, on the application's thread.
 """
@@ -84,7 +84,7 @@ class StateComponents:
 
     @property
     def locked_directory(self) -> Path | None:
-        """What nobody else uses from ``lock`` on; ``None`` if nothing is kept on disk."""
+        """The directory that nobody else uses from ``lock`` on; ``None`` if nothing is kept on disk."""
         return self.directory if self._uses_disk else None
 
     def lock(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be seen of an instance from outside: the ``/status`` document, health, metrics.
+"""An instance as it is seen from outside: the ``/status`` document, health, metrics.
 
 Called on the HTTP server's threads and by the application, at any time: reads what the runtime's threads publish as
 plain attributes, waits for nothing.
@@ -47,7 +47,7 @@ def document(config: StreamsConfig, state: ClientState, parts: Components | None
 
 
 def _outages(config: StreamsConfig, parts: Components, clock: Clock) -> Iterator[dict[str, Any]]:
-    """What this instance depends on and cannot reach: since when, and how that shows."""
+    """The systems that this instance depends on and cannot reach, since when, and with which error."""
     remote = parts.stores.remote
     found = [("kafka", config.bootstrap_servers, parts.membership.outage)]
     if remote is not None and config.remote_state is not None:
@@ -80,7 +80,7 @@ def _global_stores(thread: GlobalThread) -> list[dict[str, Any]]:
 
 
 def _owned_at_ms(safe_until: float, clock: Clock) -> int | None:
-    """When nobody else can have had this instance's tasks, at the latest: now, or before the group went silent."""
+    """The last time at which surely nobody else had this instance's tasks: now, or before the group went silent."""
     if safe_until == -inf:
         return None
     return clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - safe_until))

@@ -49,7 +49,7 @@ class StreamsProducer:
         self.client = self._make(reports=False)
 
     def start(self) -> None:
-        """Under exactly once, fence whoever wrote under this transactional id before."""
+        """Connect; under exactly once, fence whoever wrote under this transactional id before."""
         self.client.start()
 
     def know_dead_letters(self, dead_letters: DeadLetters) -> None:

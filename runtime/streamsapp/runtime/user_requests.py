@@ -41,10 +41,10 @@ class UserRequests:
 
     @property
     def leaving(self) -> bool:
-        """Whether there is a request to drain or to close."""
+        """True if there is a request to drain or to close."""
         return self.hand_over_by is not None or self.close_now
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time has passed in which brokers are waited for."""
+        """True if the time has passed in which brokers are waited for."""
         return self._closing.remote.passed

@@ -22,7 +22,7 @@ class Warmups:
         self._told: dict[TaskId, float] = {}
 
     def caught_up(self, replicas: Iterable[StreamTask]) -> bool:
-        """Whether the group should hear of any of these warm-up replicas now."""
+        """Return whether the group should hear of any of these warm-up replicas now."""
         now = self._clock.monotonic()
         ready = [
             task.id

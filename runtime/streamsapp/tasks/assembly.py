@@ -21,7 +21,7 @@ from streamsapp.tasks.stream_task import StreamTask, TaskPlan
 
 @dataclass(frozen=True)
 class TaskAssembly:
-    """What all tasks of one instance have in common."""
+    """The parts that all tasks of one instance share."""
 
     config: StreamsConfig
     resources: StateResources

@@ -45,7 +45,7 @@ def fan_out(pushes: list[Push]) -> Push:
 
 
 class NodeBinding:
-    """What one node is bound to: the :class:`~streamsapp.processor.operator.NodeContext` of operators and the
+    """The surroundings of one node: the :class:`~streamsapp.processor.operator.NodeContext` of operators and the
     :class:`~streamsapp.processor.api.ProcessorContext` of user processors."""
 
     def __init__(
@@ -116,7 +116,7 @@ class NodeBinding:
 
     @property
     def emit_interval_ms(self) -> int:
-        """How often results that wait for a window to close are looked for, in milliseconds of wall-clock time."""
+        """The interval at which results that wait for a window to close are looked for, in wall-clock milliseconds."""
         return self.task.emit_interval_ms
 
     @property

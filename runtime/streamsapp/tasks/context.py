@@ -72,7 +72,7 @@ class TaskContext:
             self.processor_metadata[name] = max(value, self.processor_metadata.get(name, value))
 
     def metadata(self) -> RecordMetadata | None:
-        """Where the record in process was read."""
+        """The place from which the record in process was read."""
         message = self.message
         if message is None:
             return None

@@ -69,7 +69,7 @@ class PartitionGroup:
         self._idle_until_ms.clear()
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """How long the task has to wait before it may process: 0 now, ``None`` until more input arrives."""
+        """The milliseconds that the task has to wait before it may process; ``None``: until more input arrives."""
         empty = [queue for queue in self._queues if not queue]
         if len(empty) == len(self._queues):
             return None

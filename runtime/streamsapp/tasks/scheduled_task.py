@@ -29,6 +29,6 @@ class ScheduledTask:
     retired: bool = False
 
     def due(self, now_ms: int) -> bool:
-        """Whether a callback by wall-clock time or the end of an idle wait is due."""
+        """Return whether a callback by wall-clock time or the end of an idle wait is due."""
         waits = self.wake_at_ms is not None and self.wake_at_ms <= now_ms
         return waits or self.task.context.wall_clock_punctuation.next_due <= now_ms

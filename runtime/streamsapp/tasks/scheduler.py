@@ -26,7 +26,7 @@ class TaskScheduler(Protocol):
 
 
 class MostBufferedFirst:
-    """In turn the task with the most buffered records, so that no input buffer stays full, and the one that has been
+    """Chooses in turn the task with the most buffered records, so that no input buffer stays full, and the one that was
     ready longest, so that none waits for the backlog of others: it is taken after at most two turns for each task that
     was ready before it."""
 

@@ -1,5 +1,7 @@
 """The life of a task, as states that know their legal transitions.
 
+A transition is made on the thread that has the task: polling, processing or restoration.
+
                 +----------+
                 | CREATED  |-----+
                 +----+-----+     |
@@ -25,7 +27,8 @@ from enum import Enum
 
 
 class TaskRole(Enum):
-    """What an instance has a task for. Standby and warm-up tasks follow their changelogs at the state manager."""
+    """The purpose for which an instance has a task. Standby and warm-up tasks follow their changelogs at the state
+    manager."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -42,7 +45,7 @@ class TaskState(Enum):
     CLOSED = "CLOSED"
 
     def may_become(self, target: TaskState) -> bool:
-        """Whether the transition is legal."""
+        """Return whether the transition is legal."""
         return target in _ALLOWED[self]
 
 

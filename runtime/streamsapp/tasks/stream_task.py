@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """What a task consists of, as full topic names."""
+    """The parts of a task, with full topic names."""
 
     id: TaskId
     sub_topology: SubTopology
@@ -60,13 +60,13 @@ class TaskPlan:
         return {store: each.topic for store, each in self.all_changelogs.items()}
 
     def has_snapshots(self, stores: TaskStores) -> bool:
-        """Whether anything of ``stores``, the task's, is on disk and continued by a changelog."""
+        """Return whether anything of ``stores``, the task's, is on disk and continued by a changelog."""
         return not stores.families.keys().isdisjoint(self.all_changelogs)
 
 
 @dataclass(frozen=True)
 class ConsumedOffset:
-    """Where a task stands in one input partition, as it is committed."""
+    """The position of a task in one input partition, as it is committed."""
 
     offset: int
     partition_time: int
@@ -80,14 +80,14 @@ class ConsumedOffset:
 
     @classmethod
     def committed(cls, offset: int, metadata: str | None) -> ConsumedOffset:
-        """What was committed, with its metadata string."""
+        """The position that was committed with this offset and metadata string."""
         read = OffsetMetadata.decode(metadata)
         return cls(offset, read.partition_time, read.processor_metadata)
 
 
 @dataclass(frozen=True)
 class TaskEpoch:
-    """What one task contributes to one commit: how far it read, and the writes that reading led to."""
+    """The contribution of one task to one commit: how far it read, and the writes that reading led to."""
 
     task: StreamTask
     offsets: Mapping[TopicPartition, ConsumedOffset]
@@ -193,7 +193,7 @@ class StreamTask:
 
     @property
     def initialized(self) -> bool:
-        """Whether the task may have processed anything."""
+        """True if the task may have processed anything."""
         return self.role is TaskRole.ACTIVE and self.state is TaskState.RUNNING
 
     def close_user_code(self) -> None:
@@ -294,11 +294,11 @@ class StreamTask:
 
     @property
     def has_output(self) -> bool:
-        """Whether the task sent anything since ``take_output``."""
+        """True if the task sent anything since ``take_output``."""
         return bool(self._output)
 
     def take_output(self) -> list[OutputRecord]:
-        """What the task sent since the last call."""
+        """The records that the task sent since the last call."""
         output = self._output[:]
         self._output.clear()
         return output
@@ -326,5 +326,5 @@ class StreamTask:
 
     @property
     def committed_offsets(self) -> Mapping[TopicPartition, int]:
-        """How far the task had read at the last commit that was started."""
+        """The next offset of each input at the last commit that was started."""
         return self._committed

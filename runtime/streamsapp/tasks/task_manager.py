@@ -34,7 +34,7 @@ class EpochEnd:
 
     @property
     def done(self) -> bool:
-        """Whether every task has ended its epoch."""
+        """True if every task has ended its epoch."""
         return not self.waiting
 
 
@@ -72,7 +72,7 @@ class TaskManager:
             return [scheduled.task for scheduled in self._held.values()]
 
     def anything_touched(self) -> bool:
-        """Whether a commit would have anything to do."""
+        """Return whether a commit would have anything to do."""
         with self._condition:
             return any(self._unfinished(scheduled) for scheduled in self._tasks.values())
 
@@ -120,7 +120,7 @@ class TaskManager:
             self._condition.notify_all()
 
     def at_rest(self, task_ids: Collection[TaskId]) -> bool:
-        """Whether nothing of these retired tasks is left to be committed."""
+        """Return whether nothing of these retired tasks is left to be committed."""
         with self._condition:
             here = [self._tasks[task_id] for task_id in task_ids if task_id in self._tasks]
             return not any(map(self._unfinished, here))
@@ -177,7 +177,7 @@ class TaskManager:
 
     @property
     def paused(self) -> bool:
-        """Whether tasks are given out only to end their epochs."""
+        """True if tasks are given out only to end their epochs."""
         return self._paused
 
     def stand_still(self, timeout: float) -> bool:
@@ -219,7 +219,7 @@ class TaskManager:
             return task
 
     def scheduling(self, task: StreamTask) -> ScheduledTask:
-        """What is wanted of a task; only for who holds it."""
+        """The scheduling entry of a task; only its holder may use it."""
         return self._held.get(task.id) or self._tasks[task.id]
 
     def give_back(self, task: StreamTask, *, more: bool) -> None:
@@ -256,7 +256,7 @@ class TaskManager:
         return self._deadline.wait(partial(self._condition.wait_for, holds), timeout)
 
     def _unfinished(self, scheduled: ScheduledTask) -> bool:
-        """Whether the task did something, or does, that the next commit has to carry."""
+        """Return whether the task did something, or does, that the next commit has to carry."""
         return scheduled.task.touched or scheduled.task.id in self._held
 
     def _wanted(self, task_id: TaskId) -> bool:

@@ -23,7 +23,7 @@ from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTo
 
 @dataclass(frozen=True)
 class Wires:
-    """What a task's nodes are connected to."""
+    """The surroundings that a task's nodes are connected to."""
 
     context: TaskContext
     failures: FailureHandling

@@ -1,1 +1,1 @@
-"""Who runs which task: pure decisions of the group's leader, from what the members told about themselves."""
+"""The assignor: decides for the group's leader who runs which task; pure, on the membership's thread."""

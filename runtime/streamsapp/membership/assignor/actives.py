@@ -1,7 +1,8 @@
-"""Where every task runs, and where it is to run.
+"""The placement of active tasks: where they run, and where they are to run.
 
-Called by the assignor; pure. Kinds of tasks are placed one after the other: owners keep their tasks, tasks without an
-owner and those of members that drain get a new one, then what is above a member's share moves to members below theirs.
+Called by the assignor, on the membership's thread; pure. Kinds of tasks are placed one after the other: owners keep
+their tasks, tasks without an owner and those of members that drain get a new one, then what is above a member's share
+moves to members below theirs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Move:
 
 @dataclass
 class ActivePlacement:
-    """Where active tasks are, and where they go."""
+    """The members that have the active tasks, and those that get them."""
 
     #: Who runs a task now.
     running: dict[TaskId, int] = field(default_factory=dict)
@@ -132,7 +133,8 @@ class _Placer:
         return min(ready, key=lambda m: (pressure[m], self._group.lag(task, m), m))
 
     def _best_to_restore(self, task: TaskId, kind: EligibleTasks) -> int:
-        """Who has the least to restore: a known lag counts for more than load, old state only between equals."""
+        """The member with the least to restore: a known lag counts for more than load, old state only between
+        equals."""
         pressure, replicas = self._pressure, self._group.replicas[task]
         known = [m for m, lag in replicas.items() if lag is not None and m in kind.staying]
         if known:

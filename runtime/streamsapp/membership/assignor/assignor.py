@@ -23,7 +23,7 @@ class HighAvailabilityTaskAssignor:
 
 
 def place(group: Group, settings: AssignorSettings) -> Plan:
-    """Where every task of the group is to be: active tasks first, then their replicas."""
+    """The place of every task of the group: active tasks first, then their replicas."""
     actives = place_actives(group, settings)
     replicas = place_standbys(group, actives, settings)
     size = len(group.names)

@@ -1,6 +1,6 @@
-"""How many tasks are each member's fair share.
+"""The number of tasks that is each member's fair share.
 
-Called by the assignor; pure.
+Called by the assignor, on the membership's thread; pure.
 """
 
 from __future__ import annotations

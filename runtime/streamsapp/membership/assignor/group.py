@@ -4,7 +4,7 @@ Members of two versions of an application may know a task differently. One that 
 reads the same and has the same stores or more, can take over from it. So the version that runs a task says who may have
 it; and a task with state runs only as a version that enough hosts know for its standbys, where there is one.
 
-Made by the assignor for one assignment; pure.
+Made by the assignor for one assignment, on the membership's thread; pure.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class Group:
         }
 
     def lag(self, task: TaskId, m: int) -> float:
-        """How far the member's replica is behind; infinite if it has none or does not know."""
+        """The lag of the member's replica; infinite if it has none or does not know."""
         lag = self.replicas[task].get(m)
         return inf if lag is None else lag
 
     def notes_for(self, m: int) -> tuple[str, ...]:
-        """What the member does not get because of its topology."""
+        """Sentences about the tasks that the member does not get because of its topology."""
         if len(self._versions) == 1:
             return ()
         mine = self.states[m].definitions
@@ -120,7 +120,7 @@ class Group:
         return versions
 
     def _hosts_of(self, members: Iterable[int]) -> frozenset[str]:
-        """Of those that stay, or of all if nobody does."""
+        """The hosts of the members that stay, or of all if nobody does."""
         everybody_leaves = all(state.draining for state in self.states)
         return frozenset(self.hosts[m] for m in members if everybody_leaves or not self.states[m].draining)
 
@@ -177,7 +177,7 @@ class Group:
 
 
 class _Choice:
-    """Which of the definitions of a task is the least that who runs it must cover."""
+    """Chooses the definition of a task that its owner must cover at least."""
 
     def __init__(self, task: TaskId, versions: list[_Version], running: set[tuple[int, int]], hosts: int) -> None:
         self._versions = versions
@@ -219,7 +219,7 @@ class _Choice:
         return len(hosts) >= self._hosts_needed
 
     def _best(self, versions: Iterable[int]) -> int:
-        """What runs goes on; then what most members know; then any, but always the same."""
+        """The definition that runs; without one, that which most members know; among equals always the same."""
         first, *others = versions
         if not others:
             return first
@@ -236,7 +236,7 @@ class _Choice:
 
 
 def _difference(mine: TaskInfo, theirs: TaskInfo) -> str:
-    """In what their definition is not covered."""
+    """The respect in which their definition is not covered."""
     if mine.stores is None or theirs.stores is None:
         return "its nodes differ"
     if mine.partitions != theirs.partitions:

@@ -1,4 +1,4 @@
-"""What an assignor is told and what it answers.
+"""The question that an assignor is asked, and its answer.
 
 Made by the group's leader, on the membership's thread, whenever the group rebalances.
 """
@@ -48,13 +48,13 @@ class AssignorSettings:
     rack_tags: tuple[str, ...] = ()
 
     def caught_up(self, lag: int | None) -> bool:
-        """Whether a replica that far behind may become active; one of unknown lag never."""
+        """Return whether a replica that far behind may become active; one of unknown lag never."""
         return lag is not None and lag <= self.acceptable_recovery_lag
 
 
 @dataclass(frozen=True)
 class MemberPlan:
-    """What one member does until the next rebalance."""
+    """The tasks of one member until the next rebalance."""
 
     active: frozenset[TaskId] = frozenset()
     standby: frozenset[TaskId] = frozenset()
@@ -66,7 +66,7 @@ class MemberPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """What all members do. A task that is in nobody's ``active`` has an owner who must give it up first."""
+    """The tasks of all members. A task that is in nobody's ``active`` has an owner who must give it up first."""
 
     members: Mapping[str, MemberPlan]
     #: Something waits for a replica to catch up, or for the group to settle: assign anew after a while.

@@ -1,8 +1,8 @@
-"""Where the standbys and warm-up replicas of every task are.
+"""The placement of standbys and warm-up replicas.
 
-Called by the assignor once active tasks are placed; pure. Standbys stay where they are. Missing ones are made at once,
-all of them. One that is to move, because its member has more than its share or a better rack is free, stays until a
-warm-up replica at the new place has caught up.
+Called by the assignor once active tasks are placed, on the membership's thread; pure. Standbys stay where they are.
+Missing ones are made at once, all of them. One that is to move, because its member has more than its share or a better
+rack is free, stays until a warm-up replica at the new place has caught up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAME_PAIR = 1 << 20
 
 @dataclass(frozen=True)
 class _Need:
-    """What a task's standbys depend on."""
+    """The facts that a task's standbys depend on."""
 
     kind: EligibleTasks
     #: Who runs the task, or will once its owner has given it up.
@@ -37,7 +37,7 @@ class _Need:
 
 @dataclass
 class StandbyPlacement:
-    """Where replicas are, and where they are made."""
+    """The members that have replicas, and those that get them."""
 
     standbys: dict[TaskId, list[int]] = field(default_factory=dict)
     #: Who prepares for a task.
@@ -247,7 +247,7 @@ class _Placer:
                     self._relocate(task, need, source, better)
 
     def _balance(self) -> None:
-        """What is above a member's share goes to members below theirs; moves that have begun go first."""
+        """Move replicas from members above their share to members below theirs; moves that have begun go first."""
         excess = {m: n for m in range(len(self._count)) if (n := self._count[m] - self._quota[m]) > 0}
         missing = {m: n for m in range(len(self._count)) if (n := self._quota[m] - self._count[m]) > 0}
         if not excess or not missing:

@@ -1,4 +1,4 @@
-"""How far global stores have followed their topics. Written by the global thread, read by status and metrics.
+"""The progress of global stores along their topics. Written by the global thread, read by status and metrics.
 
 The broker is asked once a second where the partitions end, whether or not records flow: an idle topic brings none.
 """

@@ -62,7 +62,8 @@ class GlobalReading:
         return [TopicPartition(topic, each) for topic in self._task.by_topic for each in range(counts[topic])]
 
     def _ends(self, partition: TopicPartition, store: str) -> tuple[int, int]:
-        """As far as this consumer may read: a transaction that somebody else has open must not be waited for."""
+        """The offsets between which this consumer may read: it must not wait for a transaction that somebody has
+        open."""
         found = self._consumer.watermarks(partition, cached=False)
         if found is None:
             raise StateStoreError(f"the broker does not tell where {partition} ends, which fills global store {store}")

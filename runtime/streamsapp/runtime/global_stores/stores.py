@@ -80,7 +80,8 @@ class GlobalStores(TaskStores):
             pass
 
     def forget_positions(self) -> None:
-        """What is here cannot be gone on from: readable until it is closed, restored anew when it is opened."""
+        """Mark the stores as useless for the next start: they stay readable, and are restored anew when they are
+        opened."""
         for store in self._by_topic.values():
             self.put_metadata(_key(store), b"null")
         for _ in self.apply(None, {}):

@@ -1,4 +1,4 @@
-"""What fills the global stores: one processor per store, run on every record of its topic.
+"""The task that fills the global stores: one processor per store runs on every record of its topic.
 
 Called by the global thread, and by the test driver, on one thread. A processor here sees all global stores and can
 write them; it forwards to nobody, has no commits, no callbacks and no dead letters, as in Kafka Streams. Stores whose

@@ -51,7 +51,7 @@ class FlushSchedule:
         self._unflushed += count
 
     def take_due(self) -> bool:
-        """Whether to flush now; if so, counting begins anew."""
+        """Return whether to flush now; if so, counting begins anew."""
         now = self._clock.monotonic()
         if self._unflushed < UNFLUSHED or now < self._next:
             return False

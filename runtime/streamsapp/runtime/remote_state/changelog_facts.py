@@ -1,4 +1,4 @@
-"""What the broker says of a task's changelogs, and whether a snapshot can be continued with them.
+"""Facts about a task's changelogs, asked from the broker, which decide whether a snapshot can be continued with them.
 
 Called on the threads that prepare tasks. A snapshot of a topic that was deleted and created again must never meet the
 new one, nor may records be skipped between a snapshot and what its changelog still has.
@@ -72,7 +72,7 @@ class ChangelogFacts:
         return None
 
     def gaps(self, snapshot: Snapshot, task: StreamTask) -> list[Gap]:
-        """Where records after the snapshot are gone."""
+        """The places where records after the snapshot are gone."""
         return [
             Gap(name, changelog, snapshot.number, point.offset, self.lows[changelog])
             for name, changelog in task.plan.all_changelogs.items()

@@ -1,4 +1,7 @@
-"""What remote state adds to an instance, put together. Made when the instance starts, if it is configured."""
+"""Puts together the threads and clients of remote state.
+
+Made when an instance starts for which it is configured, on the application's thread.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task's snapshots must not bring back: files that turned out to be damaged.
+"""Files that turned out to be damaged: no snapshot may bring them back.
 
 Noted on the polling and restoration threads when a task's state is found damaged, asked on the threads that fetch and
 claim. Kept as long as the instance lives: a restart does not need it, as the next claim repeats no damaged snapshot.

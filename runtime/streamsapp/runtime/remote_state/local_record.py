@@ -1,4 +1,4 @@
-"""What a task's directory says of the database in it, besides what the database itself knows: ``local.json``.
+"""``local.json``: the record in a task's directory about the database beside it.
 
 Written and read on the snapshot threads and on the restoration thread. A local disk is a cache: with this, an instance
 that comes back to it knows whether somebody else has had the task meanwhile.
@@ -25,7 +25,7 @@ _UNKNOWN = 0
 
 
 class LocalRecord(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What is known of a task's database."""
+    """The facts about a task's database that the database itself does not keep."""
 
     #: Under which an active task writes it; ``None`` for a replica's, and after an active task has ended in good order.
     epoch: int | None = None
@@ -51,12 +51,12 @@ class LocalState:
         (self.directory / _NAME).unlink(missing_ok=True)
 
     def remove_leftovers(self) -> None:
-        """What a process left that ended in the middle of a snapshot."""
+        """Remove the files of a process that ended in the middle of a snapshot."""
         for part in self.directory.glob("*.part"):
             shutil.rmtree(part, ignore_errors=True)
 
     def read(self) -> LocalRecord:
-        """What is known. Who cannot read it does not know who has had the task."""
+        """The record; an empty one, which does not know who has had the task, if it cannot be read."""
         try:
             return decoded((self.directory / _NAME).read_bytes(), LocalRecord)
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class LocalState:
         unseen.replace(self.directory / _NAME)
 
     def write_epoch(self, epoch: int | None) -> None:
-        """Who writes the database now."""
+        """Note the epoch of the owner that writes the database from now on."""
         record = self.read()
         if record.epoch != epoch:
             self.write(msgspec.structs.replace(record, epoch=epoch))

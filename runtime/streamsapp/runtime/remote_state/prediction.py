@@ -1,4 +1,4 @@
-"""What restoring a task costs: predicted from what was measured, and compared with what it then took.
+"""The time to restore a task: predicted from measured rates, and compared with the time it then took.
 
 Predicted on the threads that restore and for ``/status``; measured on the threads that transfer and replay.
 """
@@ -18,7 +18,7 @@ ASSUMED_REPLAY = 20_000.0
 
 @dataclass(frozen=True)
 class RestoreRates:
-    """How fast this instance is."""
+    """The speed of this instance."""
 
     #: Bytes per second out of the object store.
     download: MeasuredRate

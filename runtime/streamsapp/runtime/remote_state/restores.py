@@ -47,7 +47,7 @@ _FOR_ACTIVE, _FOR_REPLICA = 0, 1
 
 
 class Restores:
-    """What the restoration thread asks (``runtime.preparing.Preparer``)."""
+    """Prepares directories for the restoration thread."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Restores:
         return record.epoch is None or self._is_owners(record.epoch, chain, task)
 
     def _is_owners(self, epoch: int, chain: ManifestChain, task: StreamTask) -> bool:
-        """Whether nobody else has had the task since this disk did."""
+        """Return whether nobody else has had the task since this disk did."""
         try:
             number, newest = self._outage.observed(chain.newest)
         except ObjectStoreError as error:
@@ -270,12 +270,12 @@ class _Outage:
 
     @property
     def lasts(self) -> ObjectStoreError | None:
-        """How it is away, if it has been for as long as anybody waits, and was a moment ago."""
+        """The fault that has lasted for as long as a restore waits, and was seen a moment ago; ``None`` without one."""
         found, now = self._found, self._clock.monotonic()
         return found[2] if found is not None and now - found[0] > PATIENCE >= now - found[1] else None
 
     def observed(self, request: Callable[[], T]) -> T:
-        """What ``request`` returns; raises ``ObjectStoreError`` as it does, and at once while the outage lasts."""
+        """The result of ``request``; raises ``ObjectStoreError`` as it does, and at once while the outage lasts."""
         if (error := self.lasts) is not None:
             raise error
         try:
@@ -327,7 +327,7 @@ class _Progress:
                 self._complete, self._most = complete, 0
 
     def objection(self, snapshot: Snapshot) -> str | None:
-        """To a snapshot that was given up; it is the current one otherwise."""
+        """The reason not to take a snapshot that was given up before; any other becomes the current one."""
         if snapshot.files in self._given_up:
             return f"its files did not come within {PATIENCE:.0f} s"
         self._current = snapshot

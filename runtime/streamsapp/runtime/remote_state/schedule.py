@@ -1,4 +1,4 @@
-"""When which active task is to have its next snapshot.
+"""The schedule of snapshots: the time at which each active task has its next.
 
 The polling thread adds and removes tasks, snapshot threads take the one that is due and give it back, anybody may ask
 for all of them at once. Under one lock that nobody holds for longer than it takes to look.
@@ -53,7 +53,7 @@ class SnapshotSchedule(Generic[T]):
             self._changed.notify_all()
 
     def remove(self, task_id: TaskId) -> T | None:
-        """What was there, though it may still be in its turn."""
+        """Remove a task; returns its entry, which a thread may still be working on."""
         with self._changed:
             entry = self._entries.pop(task_id, None)
             self._changed.notify_all()
@@ -63,13 +63,13 @@ class SnapshotSchedule(Generic[T]):
             return entry.work
 
     def get(self, task_id: TaskId) -> T | None:
-        """What is there of a task."""
+        """The value of a task; ``None`` if it is not scheduled."""
         entry = self._entries.get(task_id)
         return None if entry is None else entry.work
 
     @property
     def all(self) -> dict[TaskId, T]:
-        """What is there, by task."""
+        """All values by task."""
         with self._changed:
             return {task_id: entry.work for task_id, entry in self._entries.items()}
 
@@ -117,8 +117,8 @@ class SnapshotSchedule(Generic[T]):
             return list(self._entries.values())
 
     def wait(self, entries: Collection[Entry[T]], timeout: float) -> bool:
-        """Whether all had the turn that they were asked for, and well, within ``timeout`` seconds. A task that moved
-        away meanwhile is somebody else's."""
+        """Return whether all had the turn that they were asked for, and well, within ``timeout`` seconds. A task that
+        moved away meanwhile is somebody else's."""
         wanted = [(entry, entry.asked) for entry in entries]
         with self._changed:
             ended = self._changed.wait_for(

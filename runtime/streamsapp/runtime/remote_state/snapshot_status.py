@@ -1,4 +1,4 @@
-"""What can be seen of remote state from outside: its part of ``/status`` and of the metrics.
+"""Remote state as it is seen from outside: its part of ``/status`` and of the metrics.
 
 Called on the HTTP server's threads: reads what the snapshot threads publish as plain attributes, waits for nothing.
 """
@@ -50,7 +50,7 @@ def store_snapshot(known: Known | None, store: str) -> dict[str, Any] | None:
 
 
 def restore_figures(remote: RemoteState, task: StreamTask, known: Known | None) -> dict[str, Any]:
-    """What restoring a task would take elsewhere, with an empty disk, and what it took here; not known is ``None``."""
+    """The time to restore a task elsewhere, with an empty disk, and the time it took here; not known is ``None``."""
     timing = remote.restores.timings.get(task.id)
     figures: dict[str, Any] = {"predictedSeconds": _rounded(_predicted(remote, task, known))}
     if timing is not None:
@@ -62,7 +62,7 @@ def restore_figures(remote: RemoteState, task: StreamTask, known: Known | None) 
 
 
 def _predicted(remote: RemoteState, task: StreamTask, known: Known | None) -> float | None:
-    """Where the task stands decides, so a replica's is not known before it has read anything."""
+    """The task's position decides, so a replica's is not known before it has read anything."""
     positions = [task.changelog_positions.get(store) for store in task.plan.all_changelogs]
     if None in positions:
         return None
@@ -106,7 +106,7 @@ def _task_samples(task_id: TaskId, it: TaskSnapshots, now_ms: int) -> Iterator[S
 
 
 def age_ms(it: TaskSnapshots, now_ms: int) -> int | None:
-    """How old what the object store has of a task is; it is not old for having not changed."""
+    """The age of a task's newest snapshot; state that has not changed since does not age."""
     if it.fresh_at_ms is not None:
         return max(0, now_ms - it.fresh_at_ms)
     return None if it.last is None else max(0, now_ms - milliseconds(it.last.created_at))

@@ -90,7 +90,7 @@ class Snapshots:
 
     @property
     def outage(self) -> tuple[float, str] | None:
-        """Since when no snapshot can be written, in monotonic seconds, and why."""
+        """The time since which no snapshot can be written, in monotonic seconds, and the reason."""
         return self._outage.current
 
     def of(self, task_id: TaskId) -> TaskSnapshots | None:
@@ -98,8 +98,8 @@ class Snapshots:
         return self._schedule.get(task_id)
 
     def take_all(self, timeout: float) -> bool:
-        """Whether the object store has, within ``timeout`` seconds, what every task stood at when this was called, or
-        later."""
+        """Return whether the object store has, within ``timeout`` seconds, what every task stood at when this was
+        called, or later."""
         return self._schedule.wait(self._schedule.ask(), timeout)
 
     def stop(self) -> None:

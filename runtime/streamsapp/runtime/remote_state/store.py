@@ -42,8 +42,8 @@ class RemoteStore:
                 self.fit = True
 
     def bootstrap(self) -> BootstrapDone | None:
-        """What the application's bootstrap left, if it had one. ``StateStoreError`` if it is not done: some tasks would
-        skip history that others have not seen. Looked up once: none begins while there are instances."""
+        """The result of the application's bootstrap, if it had one. ``StateStoreError`` if it is not done: some tasks
+        would skip history that others have not seen. Looked up once: none begins while there are instances."""
         with self._probing:
             if not self._looked_for_bootstrap:
                 newest = Bootstraps(self.objects, self._application_id).newest()

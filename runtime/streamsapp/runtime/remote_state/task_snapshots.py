@@ -35,7 +35,7 @@ COLLECT_EVERY = 10
 
 @dataclass
 class Figures:
-    """What the snapshots of one task cost, for metrics."""
+    """The cost of one task's snapshots, for metrics."""
 
     published: int = 0
     unchanged: int = 0
@@ -66,7 +66,7 @@ class TaskSnapshots:
 
     @property
     def released(self) -> bool:
-        """Whether the task is no longer active here."""
+        """True if the task is no longer active here."""
         return self._released
 
     def release(self) -> None:
@@ -75,7 +75,7 @@ class TaskSnapshots:
             self._released = True
 
     def claimed(self, epoch: int) -> None:
-        """From now on the database is written under this epoch."""
+        """Note that the database is written under this epoch from now on."""
         with self._lock:
             if not self._released:
                 self.local.write_epoch(epoch)
