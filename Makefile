@@ -9,7 +9,7 @@ RUN := .venv/bin
 SETUP = "$(PYTHON)" tools/bootstrap.py
 PYTEST = $(RUN)/python -m pytest
 
-.PHONY: help demo demo-bootstrap unit test test-long check bench bench-rolling soak soak-cluster lock clean \
+.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster lock clean \
 	python setup setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make unit    what a contributor runs on save: in seconds, without a broker and without Java'
 	@echo 'make test    all checks, and every promise once: on a real broker, object store and Kubernetes'
 	@echo 'make test-long  what takes long, and more random programs: PART=3/24 for one part of it, SEED=7, LOAD=2 busy loops'
+	@echo 'make oracle  random programs against Kafka Streams itself, those that differ made small; PROGRAMS=1000 SEED=7'
 	@echo 'make check   format, lint, types, import contracts, sizes'
 	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
 	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
@@ -46,6 +47,10 @@ test: setup-all check
 test-long: setup-all
 	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) $(SPREAD) -m 'long or hypothesis or seeds' \
 		--hypothesis-profile long --hypothesis-seed $(or $(SEED),1) --seed $(or $(SEED),1) --part $(or $(PART),1/1)
+
+# So many programs of each kind: of the DSL, the Topology API, windows, joins, suppress, versioned tables and stores.
+oracle: setup
+	@$(PYTEST) --quiet --maxfail 10 -m seeds --programs $(or $(PROGRAMS),100) --seed $(or $(SEED),1) tests/oracle
 
 check: setup
 	@$(RUN)/ruff format --check --quiet .

@@ -46,6 +46,7 @@ settings.load_profile("house")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", default="1/1", metavar="K/N", help="run the K-th of N parts of what is selected")
     parser.addoption("--seed", type=int, help="tests of random programs and faults take many more seeds, from here on")
+    parser.addoption("--programs", type=int, help="so many seeds for each test of random programs")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -53,8 +54,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("seeds")
     if marker is not None:
         count, start = marker.args[0], metafunc.config.getoption("seed")
-        seeds = range(count) if start is None else range(start * 1000, start * 1000 + count * _MORE_SEEDS)
-        metafunc.parametrize("seed", seeds)
+        wanted = metafunc.config.getoption("programs") or count * (1 if start is None else _MORE_SEEDS)
+        first = (start or 0) * 1000
+        metafunc.parametrize("seed", range(first, first + wanted))
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers have no types
