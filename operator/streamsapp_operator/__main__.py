@@ -28,7 +28,7 @@ from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import OperatorHealth, ProbeServer
-from streamsapp_operator.reconcile import Tools
+from streamsapp_operator.reconcile import OperatorContext
 from streamsapp_operator.settings import Settings, parse
 from streamsapp_operator.shared_informers import make_cache, make_informers
 from streamsapp_operator.steady_clock import SteadyClock
@@ -72,7 +72,7 @@ def run(settings: Settings) -> int:
         if not lease.acquire(stop):
             return DONE
         figures.leader.set(1)
-        tools = Tools(
+        tools = OperatorContext(
             client=client,
             asker=PodAsker(clock),
             clock=clock,
@@ -109,7 +109,7 @@ def _served(client: Client, settings: Settings, stop: threading.Event) -> bool:
 
 
 def _work(
-    settings: Settings, tools: Tools, figures: OperatorMetrics, health: OperatorHealth, stop: threading.Event
+    settings: Settings, tools: OperatorContext, figures: OperatorMetrics, health: OperatorHealth, stop: threading.Event
 ) -> int:
     loops, age = Loops(tools, figures), WatchAge(tools.clock.now())
     missed = lambda namespace, name: loops.saw(Key(namespace, name))  # noqa: E731

@@ -16,7 +16,7 @@ from streamsapp_operator.status_comparison import masked
 _SELDOM_SECONDS = 60.0
 
 
-class Seldom(logging.Filter):
+class DuplicateFilter(logging.Filter):
     """Lets one library tell the same thing once a minute: kopf tells each of its tries."""
 
     def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
@@ -40,5 +40,5 @@ def set_up_logging(level: str, form: str) -> None:
     """Replaces the handlers of an earlier call."""
     handler = log_format.set_up_logging(level, form)
     if level != "debug":
-        handler.addFilter(Seldom("kopf", time.monotonic))
+        handler.addFilter(DuplicateFilter("kopf", time.monotonic))
         logging.getLogger("kopf").setLevel(logging.WARNING)

@@ -29,7 +29,14 @@ from streamsapp_operator.kube import (
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.observed_state import Trouble
 from streamsapp_operator.pace import PERIOD, Pace, motion
-from streamsapp_operator.reconcile import AppReconciler, Reconciled, Tools, read_app, subject, write_trouble
+from streamsapp_operator.reconcile import (
+    AppReconciler,
+    OperatorContext,
+    ReconcileResult,
+    read_app,
+    subject,
+    write_trouble,
+)
 from streamsapp_operator.status_comparison import masked
 
 log = logging.getLogger(__name__)
@@ -55,7 +62,7 @@ class Key(NamedTuple):
 class Loop:
     """Turns for one application until it is gone; one at a time, on whichever thread has time."""
 
-    def __init__(self, key: Key, tools: Tools, figures: OperatorMetrics, pace: Pace) -> None:
+    def __init__(self, key: Key, tools: OperatorContext, figures: OperatorMetrics, pace: Pace) -> None:
         self.key = key
         self._tools = tools
         self._figures = figures
@@ -87,13 +94,13 @@ class Loop:
         """The application is not what it was when it was read."""
         self._stale = True
 
-    def turn(self) -> float | None:
+    def reconcile(self) -> float | None:
         """Seconds until the next; ``None``: the application is gone."""
         self._beat()
         began = time.thread_time()
         try:
             with self._figures.reconcile_seconds.time():
-                turned = self._try()
+                result = self._try()
         except Conflict as error:
             return self._again(error, "conflict", longest=PERIOD)
         except (Refused, Gone) as error:
@@ -112,11 +119,11 @@ class Loop:
         if self._document is None:
             self._pace.forget(self.key)
             return None
-        if turned is None or self._tools.cache is None:
+        if result is None or self._tools.cache is None:
             return PERIOD
-        return self._pace.next_look(self.key, motion(turned.status), time.thread_time() - began)
+        return self._pace.next_reconcile(self.key, motion(result.status), time.thread_time() - began)
 
-    def _try(self) -> Reconciled | None:
+    def _try(self) -> ReconcileResult | None:
         document = self._newest()
         if document is None:
             self._figures.forget(self.key)
@@ -126,11 +133,11 @@ class Loop:
         uid = document["metadata"]["uid"]
         if self._app is None or self._app.uid != uid:
             self._app = AppReconciler(self._tools, uid)
-        turned = self._app.turn(document, self._beat)
-        if turned is not None:
-            self._document = turned.document
-            self._figures.saw(self.key, turned.status, turned.wanted_replicas)
-        return turned
+        result = self._app.reconcile(document, self._beat)
+        if result is not None:
+            self._document = result.document
+            self._figures.saw(self.key, result.status, result.wanted_replicas)
+        return result
 
     def _newest(self) -> Object | None:
         """The application; read again when it changed, and when something went wrong."""
@@ -195,7 +202,7 @@ class Loops:
     Called by the watchers and by the probes, on their threads.
     """
 
-    def __init__(self, tools: Tools, figures: OperatorMetrics) -> None:
+    def __init__(self, tools: OperatorContext, figures: OperatorMetrics) -> None:
         self._tools = tools
         self._figures = figures
         self._pace = Pace()
@@ -256,7 +263,7 @@ class Loops:
 
     def _run(self) -> None:
         while (loop := self._next()) is not None:
-            wait = loop.turn()
+            wait = loop.reconcile()
             self._turned(loop, wait)
 
     def _next(self) -> Loop | None:

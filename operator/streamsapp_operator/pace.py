@@ -44,7 +44,7 @@ class Pace:
         self._costs: dict[object, float] = {}
         self._total = 0.0
 
-    def next_look(self, app: object, now: Motion, cost: float) -> float:
+    def next_reconcile(self, app: object, now: Motion, cost: float) -> float:
         """Seconds until then; ``cost`` is what the last look took of a core."""
         with self._lock:
             self._set(app, cost if now == "quiet" else None)
@@ -64,7 +64,7 @@ class Pace:
             self._total += cost
 
 
-class Spare:
+class RateLimit:
     """Admits so many writes a second of what is not urgent, for all applications together."""
 
     def __init__(self, per_second: float) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from streamsapp_operator.apply import FINALIZER, ActionContext, Actor, set_finalizer
+from streamsapp_operator.apply import FINALIZER, ActionContext, ActionRunner, set_finalizer
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.consumer_groups import ConsumerGroups
 from streamsapp_operator.kube import Client, Object
@@ -20,9 +20,9 @@ from streamsapp_operator.model.actions import Action, ApplyChildren, Evict
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, ObservedState, Trouble
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
-from streamsapp_operator.observe import Look, Observer, PodAsker
-from streamsapp_operator.observe.look import ObjectReader
-from streamsapp_operator.pace import Spare
+from streamsapp_operator.observe import Observation, Observer, PodAsker
+from streamsapp_operator.observe.observer import ObjectReader
+from streamsapp_operator.pace import RateLimit
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.pod_tokens import tokens
@@ -45,7 +45,7 @@ class Planner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class OperatorContext:
     """What all applications share."""
 
     client: Client
@@ -62,7 +62,7 @@ class Tools:
     groups: ConsumerGroups = field(default_factory=ConsumerGroups)
     #: What the watches told; ``None``: everything is read from the API server each time.
     cache: Cache | None = None
-    figure_writes: Spare = field(default_factory=lambda: Spare(FIGURE_WRITES_PER_SECOND))
+    figure_writes: RateLimit = field(default_factory=lambda: RateLimit(FIGURE_WRITES_PER_SECOND))
 
     @property
     def reader(self) -> ObjectReader:
@@ -70,7 +70,7 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciled:
+class ReconcileResult:
     """What a turn came to."""
 
     #: The application, as it was written last.
@@ -82,19 +82,19 @@ class Reconciled:
 class AppReconciler:
     """One application, from when it is seen until it is gone; one that is made anew under its name is another."""
 
-    def __init__(self, tools: Tools, uid: str) -> None:
+    def __init__(self, tools: OperatorContext, uid: str) -> None:
         self.uid = uid
         self._tools = tools
         self._observer = Observer(tools.client, tools.reader, tools.asker, tools.clock)
         self.recorder = Recorder(tools.client, tools.clock, tools.reporter)
-        self._actor = Actor(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
+        self._runner = ActionRunner(tools.client, tools.clock, self.recorder, tools.settings, tools.may_act, uid)
         self.code = _CodeMap(tools.client, tools.reader)
-        self._asked: tuple[object, ReadSpec] | None = None
+        self._spec: tuple[object, ReadSpec] | None = None
         self._written_at = float("-inf")
         #: Of the last turn, until one does all it wants.
         self.trouble: Trouble | None = None
 
-    def turn(self, document: Object, progress: Callable[[], None]) -> Reconciled | None:
+    def reconcile(self, document: Object, progress: Callable[[], None]) -> ReconcileResult | None:
         """``document`` is the application as it was read a moment ago; ``None``: it is being deleted, and was let go.
         ``progress`` is called after every part."""
         finalizers = document["metadata"].get("finalizers") or ()
@@ -103,21 +103,21 @@ class AppReconciler:
                 return None
             document = set_finalizer(self._tools.client, document, present=True)
         namespace = document["metadata"]["namespace"]
-        asked = self._read(document, namespace)
+        spec = self._read(document, namespace)
         known = tokens(self._tools.key, self.uid, self._tools.clock.now())
         before = from_document(document.get("status"))
         job = None if before.bootstrap is None else before.bootstrap.job
-        look, planned = self._plan(asked, known, job, before, fresh=False)
+        observation, planned = self._plan(spec, known, job, before, fresh=False)
         progress()
         if self._tools.cache is not None and takes_pods(planned.actions):
-            look, planned = self._plan(asked, known, job, before, fresh=True)
+            observation, planned = self._plan(spec, known, job, before, fresh=True)
             progress()
         document = self._write(document, before, planned.status)
         progress()
-        case = ActionContext(asked, document, look, subject(document, planned.status), known)
-        self._actor.act(planned.actions, case, lambda _: progress())
-        return Reconciled(
-            document, planned.status, asked.wanted.replicas if isinstance(asked.wanted, DesiredState) else None
+        case = ActionContext(spec, document, observation, subject(document, planned.status), known)
+        self._runner.act(planned.actions, case, lambda _: progress())
+        return ReconcileResult(
+            document, planned.status, spec.wanted.replicas if isinstance(spec.wanted, DesiredState) else None
         )
 
     def _read(self, document: Object, namespace: str) -> ReadSpec:
@@ -131,28 +131,28 @@ class AppReconciler:
             metadata.get("deletionTimestamp"),
             None if code is None else _version(code),
         )
-        if self._tools.cache is None or self._asked is None or self._asked[0] != made_of:
-            self._asked = made_of, read_spec(document, self._tools.settings, lambda name: code)
-        return self._asked[1]
+        if self._tools.cache is None or self._spec is None or self._spec[0] != made_of:
+            self._spec = made_of, read_spec(document, self._tools.settings, lambda name: code)
+        return self._spec[1]
 
     def _plan(
-        self, asked: ReadSpec, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
-    ) -> tuple[Look, ReconcilePlan]:
-        look = self._with_rejection(self._observer.look(asked, known, job, fresh=fresh), asked)
-        app = f"{asked.owner.namespace}/{asked.owner.name}"
-        rivals = self._tools.groups.rivals(app, asked.application_id, asked.bootstrap_servers)
-        look = replace(look, observed=replace(look.observed, trouble=self.trouble, rivals=rivals))
-        return look, self._tools.plan(asked.wanted, look.observed, before, self._tools.clock.now())
+        self, spec: ReadSpec, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
+    ) -> tuple[Observation, ReconcilePlan]:
+        observation = self._with_rejection(self._observer.observe(spec, known, job, fresh=fresh), spec)
+        app = f"{spec.owner.namespace}/{spec.owner.name}"
+        rivals = self._tools.groups.rivals(app, spec.application_id, spec.bootstrap_servers)
+        observation = replace(observation, observed=replace(observation.observed, trouble=self.trouble, rivals=rivals))
+        return observation, self._tools.plan(spec.wanted, observation.observed, before, self._tools.clock.now())
 
-    def _with_rejection(self, look: Look, asked: ReadSpec) -> Look:
+    def _with_rejection(self, observation: Observation, spec: ReadSpec) -> Observation:
         """A check pod that the API server does not take is a check that failed."""
-        revision = "" if asked.revision is None else asked.revision.id
-        said = self._actor.rejected.get(revision)
+        revision = "" if spec.revision is None else spec.revision.id
+        said = self._runner.rejected.get(revision)
         if said is None:
-            return look
-        failed = CheckSeen(revision, CheckState.FAILED, (said,), None, look.observed.at)
-        checks = {**look.observed.checks, revision: failed}
-        return replace(look, observed=replace(look.observed, checks=checks))
+            return observation
+        failed = CheckSeen(revision, CheckState.FAILED, (said,), None, observation.observed.at)
+        checks = {**observation.observed.checks, revision: failed}
+        return replace(observation, observed=replace(observation.observed, checks=checks))
 
     def _write(self, document: Object, before: AppStatus, after: AppStatus) -> Object:
         """The status, before anything is done. ``Conflict``: the application changed, so the plan may be wrong."""

@@ -1,4 +1,4 @@
-"""Looks at an application, each planned from the status that the last one left: for tests of the plan."""
+"""Reconciles at an application, each planned from the status that the last one left: for tests of the plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from observed_builders import NOW, SHAPE, observed, pods
-from streamsapp_operator.model.actions import Action, Tell
+from streamsapp_operator.model.actions import Action, PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import BootstrapSeen, CheckSeen, PodSeen
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
@@ -23,14 +23,14 @@ RUNS = AppStatus(
 
 
 @dataclass
-class Looks:
+class Reconciles:
     """Plans look after look, from the status that the last one left."""
 
     app: DesiredState | InvalidSpec
     status: AppStatus = RUNS
     now: float = NOW
 
-    def look(
+    def plan(
         self,
         seen: list[PodSeen],
         *,
@@ -71,7 +71,7 @@ def has(planned: ReconcilePlan, kind: type[Action]) -> bool:
 
 
 def told(planned: ReconcilePlan) -> list[str]:
-    return [it.reason for it in planned.actions if isinstance(it, Tell)]
+    return [it.reason for it in planned.actions if isinstance(it, PostEvent)]
 
 
 def three(*revisions: str) -> list[PodSeen]:

@@ -9,12 +9,12 @@ from simulated_cluster import RefusedError, SimulatedCluster, is_known
 from streamsapp_operator.model.actions import (
     Action,
     ApplyChildren,
-    DropCheck,
+    DeleteCheck,
     Evict,
-    Release,
+    PostEvent,
+    RemoveFinalizer,
     SetBudget,
     StartCheck,
-    Tell,
 )
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
@@ -41,7 +41,7 @@ class SimulatedOperator:
         #: The budget is open although the application is not safe: a pod is replaced that holds nothing.
         self.opens_for_itself = False
 
-    def turn(self) -> None:
+    def reconcile(self) -> None:
         """One look and what follows; then a second or so passes."""
         try:
             self._turn()
@@ -62,7 +62,7 @@ class SimulatedOperator:
         self.status = planned.status
         self.written.append(planned.status)
         for action in planned.actions:
-            if isinstance(action, Tell):
+            if isinstance(action, PostEvent):
                 self.told[action.reason] += 1
         for action in planned.actions:
             self._pass(0.3)
@@ -80,7 +80,7 @@ class SimulatedOperator:
             raise RefusedError("the API server is away")
 
     def _act(self, action: Action) -> None:
-        if isinstance(action, Tell):
+        if isinstance(action, PostEvent):
             return
         self._call()
         self.trace.append(f"{self.cluster.now:.2f} {action}")
@@ -96,9 +96,9 @@ class SimulatedOperator:
                 self._evict(action)
             case StartCheck(revision):
                 self.cluster.start_check(revision)
-            case DropCheck(revision):
+            case DeleteCheck(revision):
                 self.cluster.drop_check(revision)
-            case Release():
+            case RemoveFinalizer():
                 self.released = True
             case _:
                 pass

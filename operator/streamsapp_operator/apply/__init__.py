@@ -3,7 +3,7 @@
 Called on the thread of the application's loop.
 """
 
-from streamsapp_operator.apply.actor import FINALIZER, ActionContext, Actor, set_finalizer
+from streamsapp_operator.apply.action_runner import FINALIZER, ActionContext, ActionRunner, set_finalizer
 from streamsapp_operator.apply.children import ChildWriter, NameTakenError
 
-__all__ = ["FINALIZER", "ActionContext", "Actor", "ChildWriter", "NameTakenError", "set_finalizer"]
+__all__ = ["FINALIZER", "ActionContext", "ActionRunner", "ChildWriter", "NameTakenError", "set_finalizer"]

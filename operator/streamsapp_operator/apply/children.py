@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from streamsapp_operator.kube import Client, Conflict, Gone, Object, Rejected
 from streamsapp_operator.kube.client import FIELD_MANAGER
 from streamsapp_operator.kube.kinds import SECRET, annotation, kind_of
-from streamsapp_operator.observe.look import APPLIED, is_owned
+from streamsapp_operator.observe.observer import APPLIED, is_owned
 from streamsapp_operator.steady_clock import SteadyClock
 
 #: Secrets are never read, so one that was deleted is not missed: each is written again after so many seconds.

@@ -9,7 +9,7 @@ from streamsapp_operator.children import Revision, recorded_revision
 from streamsapp_operator.children.names import Owner, config_map_name
 from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import CONFIG_MAP
-from streamsapp_operator.observe.look import is_owned
+from streamsapp_operator.observe.observer import is_owned
 from streamsapp_operator.spec_reader import ReadSpec
 
 
@@ -20,12 +20,12 @@ class Revisions:
         self._client = client
         self._read: dict[str, Revision] = {}
 
-    def find(self, revision: str, asked: ReadSpec) -> Revision | None:
+    def find(self, revision: str, spec: ReadSpec) -> Revision | None:
         """``None``: its ConfigMap is gone, and it is not what the spec asks for."""
-        if asked.revision is not None and asked.revision.id == revision:
-            return asked.revision
+        if spec.revision is not None and spec.revision.id == revision:
+            return spec.revision
         if revision not in self._read:
-            found = self._recorded(asked.owner, revision)
+            found = self._recorded(spec.owner, revision)
             if found is None:
                 return None
             # Two matter at a time: what runs, and what it may go back to.

@@ -42,7 +42,7 @@ class Election:
         self._since = 0.0
         self._renewed_at: float | None = None
 
-    def look(self, lease: LeaseSeen | None, now: float) -> ElectionStep:
+    def decide(self, lease: LeaseSeen | None, now: float) -> ElectionStep:
         """Decide what to do about the Lease that was just read; ``None``: there is none."""
         if lease != self._seen:
             self._seen, self._since = lease, now

@@ -117,7 +117,7 @@ class Lease:
         found = self._read()
         seen = None if found is None else _seen(found)
         sent_at = self._clock.now()
-        if self._election.look(seen, sent_at) is ElectionStep.WAIT:
+        if self._election.decide(seen, sent_at) is ElectionStep.WAIT:
             return False
         document = self._claim(found, seen)
         try:

@@ -51,7 +51,7 @@ class StartCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class DropCheck:
+class DeleteCheck:
     """Its result is in the status: the pod may go."""
 
     revision: str
@@ -65,19 +65,19 @@ class StartBootstrap:
 
 
 @dataclass(frozen=True, slots=True)
-class DropBootstrap:
+class DeleteBootstrap:
     """Delete the Job: it is gone when its pods are."""
 
 
 @dataclass(frozen=True, slots=True)
-class DropRevisions:
+class DeleteRevisions:
     """Delete configurations that nothing refers to any more; ``keep`` stay."""
 
     keep: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class PostEvent:
     """An event on the application; ``reason`` is stable, tools match it."""
 
     kind: Literal["Normal", "Warning"]
@@ -86,7 +86,7 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class RemoveFinalizer:
     """Everything is drained: the finalizer may go."""
 
 
@@ -95,10 +95,10 @@ Action: TypeAlias = (
     | SetBudget
     | Evict
     | StartCheck
-    | DropCheck
+    | DeleteCheck
     | StartBootstrap
-    | DropBootstrap
-    | DropRevisions
-    | Tell
-    | Release
+    | DeleteBootstrap
+    | DeleteRevisions
+    | PostEvent
+    | RemoveFinalizer
 )

@@ -16,16 +16,16 @@ from streamsapp_operator.observe.status_document import MAX_BYTES, read_status
 from streamsapp_operator.steady_clock import SteadyClock
 
 #: For each pod, its answer included.
-PATIENCE_SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
 _AT_A_TIME = 32
 
 
 class PodAsker:
     """Asks pods, with the application's token."""
 
-    def __init__(self, clock: SteadyClock, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, clock: SteadyClock, timeout: float = TIMEOUT_SECONDS) -> None:
         self._clock = clock
-        self._patience = patience
+        self._timeout = timeout
         self._threads = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="ask")
 
     def ask_all(
@@ -40,7 +40,7 @@ class PodAsker:
 
     def _ask(self, address: Address, application_id: str, tokens: Sequence[str]) -> PodReport | str:
         """A pod may not have heard of today's token yet: then yesterday's is tried."""
-        deadline = self._clock.now() + self._patience
+        deadline = self._clock.now() + self._timeout
         said: PodReport | str = "there is no token to ask it with"
         for token in tokens:
             asked_at = self._clock.now()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from streamsapp_operator.children.names import bootstrap_job_name
-from streamsapp_operator.model.actions import Action, DropBootstrap, StartBootstrap
+from streamsapp_operator.model.actions import Action, DeleteBootstrap, StartBootstrap
 from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
 from streamsapp_operator.model.status import BootstrapStatus, RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
@@ -31,48 +31,48 @@ class Preparation:
     actions: tuple[Action, ...] = ()
 
 
-def prepared(view: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, Preparation]:
+def prepared(inputs: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, Preparation]:
     """The rollout, which begins when the state is there."""
-    preparation = prepare(view, rollout)
+    preparation = prepare(inputs, rollout)
     if preparation.waits and rollout.phase in {"Rolling", "Bootstrapping"}:
         rollout = replace(rollout, phase="Bootstrapping", message=_message(preparation))
     elif rollout.phase == "Bootstrapping":
-        rollout = replace(rollout, phase="Rolling", message=None, started_at=view.time)
+        rollout = replace(rollout, phase="Rolling", message=None, started_at=inputs.time)
     return rollout, preparation
 
 
-def prepare(view: PlanInput, rollout: RolloutStatus) -> Preparation:
+def prepare(inputs: PlanInput, rollout: RolloutStatus) -> Preparation:
     """The next move towards state that is whole."""
-    last, seen = view.status.bootstrap, view.observed.bootstrap
+    last, seen = inputs.status.bootstrap, inputs.observed.bootstrap
     if last is not None and last.phase == "Done":
         return _over(last, seen)
-    if _has_run(view):
-        asked = view.settings.bootstrap is not None
+    if _has_run(inputs):
+        asked = inputs.settings.bootstrap is not None
         return _over(BootstrapStatus(phase="Ignored", message=_IGNORED, job=_job(last)) if asked else None, seen)
     if seen is not None and seen.state is JobState.DONE:
-        return _over(_done(view, last), seen)
-    if view.settings.bootstrap is None:
+        return _over(_done(inputs, last), seen)
+    if inputs.settings.bootstrap is None:
         return _ending(last, seen, "spec.bootstrap was removed") if seen else Preparation(None)
-    if view.settings.replicas == 0:
+    if inputs.settings.replicas == 0:
         waiting = last or BootstrapStatus(phase="Pending")
         return _ending(waiting, seen, "spec.replicas is 0: it begins when there are to be pods")
     if not rollout.checked:
         return Preparation(last)
-    return _towards(view, view.settings.bootstrap, last, seen)
+    return _towards(inputs, inputs.settings.bootstrap, last, seen)
 
 
-def _towards(view: PlanInput, attempt: str, last: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
+def _towards(inputs: PlanInput, attempt: str, last: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
     same = last is not None and last.attempt == attempt
     if seen is None:
         if last is not None and same and last.phase == "Failed":
             return Preparation(replace(last, job=None), waits=True)
-        return Preparation(_started(view, attempt, last if same else None), True, (StartBootstrap(attempt),))
+        return Preparation(_started(inputs, attempt, last if same else None), True, (StartBootstrap(attempt),))
     if seen.attempt != attempt:
         return _ending(last, seen, "it is begun anew, as the spec has changed")
-    status = last if last is not None and same else _started(view, attempt, None)
+    status = last if last is not None and same else _started(inputs, attempt, None)
     match seen.state:
         case JobState.FAILED:
-            return Preparation(_failed(view, status, seen), waits=True)
+            return Preparation(_failed(inputs, status, seen), waits=True)
         case JobState.ENDING:
             return _ending(status, seen, "it is begun anew")
         case _:
@@ -80,24 +80,24 @@ def _towards(view: PlanInput, attempt: str, last: BootstrapStatus | None, seen: 
             return Preparation(replace(status, phase=phase, message=seen.message), waits=True)
 
 
-def _started(view: PlanInput, attempt: str, last: BootstrapStatus | None) -> BootstrapStatus:
-    since = view.time if last is None else last.started_at
-    name = bootstrap_job_name(view.app.name)
+def _started(inputs: PlanInput, attempt: str, last: BootstrapStatus | None) -> BootstrapStatus:
+    since = inputs.time if last is None else last.started_at
+    name = bootstrap_job_name(inputs.app.name)
     return BootstrapStatus(
         phase="Pending", message="its Job is being made", started_at=since, job=name, attempt=attempt
     )
 
 
-def _failed(view: PlanInput, status: BootstrapStatus, seen: BootstrapSeen) -> BootstrapStatus:
+def _failed(inputs: PlanInput, status: BootstrapStatus, seen: BootstrapSeen) -> BootstrapStatus:
     """Told once: its pods may be gone later."""
     if status.phase == "Failed":
         return status
-    message = f"{seen.message or 'its Job failed without saying why'}; {_REMEDY.format(name=view.app.name)}"
-    return replace(status, phase="Failed", message=message, finished_at=view.time)
+    message = f"{seen.message or 'its Job failed without saying why'}; {_REMEDY.format(name=inputs.app.name)}"
+    return replace(status, phase="Failed", message=message, finished_at=inputs.time)
 
 
-def _done(view: PlanInput, last: BootstrapStatus | None) -> BootstrapStatus:
-    return replace(last or BootstrapStatus(phase="Done"), phase="Done", message=None, finished_at=view.time)
+def _done(inputs: PlanInput, last: BootstrapStatus | None) -> BootstrapStatus:
+    return replace(last or BootstrapStatus(phase="Done"), phase="Done", message=None, finished_at=inputs.time)
 
 
 def _over(status: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
@@ -116,13 +116,13 @@ def _ending(status: BootstrapStatus | None, seen: BootstrapSeen | None, why: str
 
 
 def _drop(seen: BootstrapSeen) -> tuple[Action, ...]:
-    return () if seen.state is JobState.ENDING else (DropBootstrap(),)
+    return () if seen.state is JobState.ENDING else (DeleteBootstrap(),)
 
 
-def _has_run(view: PlanInput) -> bool:
+def _has_run(inputs: PlanInput) -> bool:
     """Pods were made, or are about to be, whatever became of them."""
-    status = view.status
-    runs = view.observed.children.template_revision is not None
+    status = inputs.status
+    runs = inputs.observed.children.template_revision is not None
     return runs or status.target_replicas is not None or status.last_good_revision is not None
 
 

@@ -33,16 +33,16 @@ INTERVALS = 3
 SLACK_SECONDS = 60.0
 
 
-def conditions(view: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
+def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
     """All five. ``status`` has everything else of the new status."""
     told: dict[Type, Told] = {
-        "Ready": _ready(view, status),
-        "Progressing": _progressing(view, status),
-        "RestartSafe": _restart_safe(view),
-        "SnapshotsFresh": _snapshots_fresh(view),
-        "Degraded": _degraded(view, status),
+        "Ready": _ready(inputs, status),
+        "Progressing": _progressing(inputs, status),
+        "RestartSafe": _restart_safe(inputs),
+        "SnapshotsFresh": _snapshots_fresh(inputs),
+        "Degraded": _degraded(inputs, status),
     }
-    return stamped(told, view.status, view.app.generation, view.time)
+    return stamped(told, inputs.status, inputs.app.generation, inputs.time)
 
 
 def stamped(told: dict[Type, Told], before: AppStatus, generation: int, now: datetime) -> tuple[Condition, ...]:
@@ -72,9 +72,9 @@ def _same(old: Condition | None, state: State) -> bool:
     return old is not None and old.status == state
 
 
-def _ready(view: PlanInput, status: AppStatus) -> Told:
-    rollout, wanted = status.rollout, view.observed.children.replicas or 0
-    if view.settings.replicas == 0:
+def _ready(inputs: PlanInput, status: AppStatus) -> Told:
+    rollout, wanted = status.rollout, inputs.observed.children.replicas or 0
+    if inputs.settings.replicas == 0:
         return "False", "Suspended", "spec.replicas is 0"
     if rollout is not None and rollout.phase == "Bootstrapping":
         return "False", _bootstrap_reason(status), rollout.message or ""
@@ -84,16 +84,18 @@ def _ready(view: PlanInput, status: AppStatus) -> Told:
         return "False", "Starting", (rollout.message if rollout else None) or "pods are starting"
     away = wanted - status.ready_replicas
     if wanted == 0 or away > int(rollout is not None and rollout.current is not None):
-        return "False", "PodsNotReady", _unready(view) or f"{status.ready_replicas} of {wanted} pods are ready"
+        return "False", "PodsNotReady", _unready(inputs) or f"{status.ready_replicas} of {wanted} pods are ready"
     if status.tasks.restoring:
         return "True", "Restoring", f"{status.tasks.restoring} of {status.tasks.active} tasks restore"
     return "True", "Running", f"{status.ready_replicas} of {wanted} pods are ready"
 
 
-def _progressing(view: PlanInput, status: AppStatus) -> Told:
+def _progressing(inputs: PlanInput, status: AppStatus) -> Told:
     rollout = status.rollout
-    if view.settings.replicas == 0:
-        return ("True", "Suspending", "pods are ending") if view.pods else ("False", "Suspended", "spec.replicas is 0")
+    if inputs.settings.replicas == 0:
+        return (
+            ("True", "Suspending", "pods are ending") if inputs.pods else ("False", "Suspended", "spec.replicas is 0")
+        )
     if rollout is None:
         return "Unknown", "NotStarted", "nothing was begun yet"
     message = rollout.message or f"revision {rollout.revision}"
@@ -102,60 +104,60 @@ def _progressing(view: PlanInput, status: AppStatus) -> Told:
         return "False" if reason == BOOTSTRAP_FAILED else "True", reason, message
     if rollout.phase in {"Checking", "Rolling", "Blocked", "RollingBack"}:
         return "True", rollout.phase, message
-    if len(view.pods) != status.target_replicas:
-        return "True", "Scaling", f"{len(view.pods)} pods, {status.target_replicas} are asked for"
+    if len(inputs.pods) != status.target_replicas:
+        return "True", "Scaling", f"{len(inputs.pods)} pods, {status.target_replicas} are asked for"
     return "False", rollout.phase, message
 
 
-def _restart_safe(view: PlanInput) -> Told:
-    if view.restart.safe:
+def _restart_safe(inputs: PlanInput) -> Told:
+    if inputs.restart.safe:
         return "True", "Safe", "any one pod may be taken away"
-    first = view.restart.blockers[0]
-    more = len(view.restart.blockers) + view.restart.more_blockers - 1
+    first = inputs.restart.blockers[0]
+    more = len(inputs.restart.blockers) + inputs.restart.more_blockers - 1
     place = " ".join(text for text in (first.pod, first.task, first.store) if text)
     return "False", leading_word(first), f"{place}: {first.reason}" + (f" (and {more} more)" if more else "")
 
 
-def _snapshots_fresh(view: PlanInput) -> Told:
-    if not view.settings.has_remote_state:
+def _snapshots_fresh(inputs: PlanInput) -> Told:
+    if not inputs.settings.has_remote_state:
         return "Unknown", "NoRemoteState", "spec.remoteState is not set"
-    if not summary.all_answer(view) or not view.pods:
+    if not summary.all_answer(inputs) or not inputs.pods:
         return "Unknown", "Unreachable", "not every pod could be asked"
-    limit = INTERVALS * view.settings.snapshot_interval_seconds + SLACK_SECONDS
+    limit = INTERVALS * inputs.settings.snapshot_interval_seconds + SLACK_SECONDS
     oldest = 0.0
-    for pod, store in summary.active_stores(view):
+    for pod, store in summary.active_stores(inputs):
         if pod.report is None or store.snapshot_at is None:
             return "False", "SnapshotMissing", f"{pod.name}: store {store.name} has no snapshot yet ({store.changelog})"
-        oldest = max(oldest, view.now + pod.report.clock_offset - store.snapshot_at)
+        oldest = max(oldest, inputs.now + pod.report.clock_offset - store.snapshot_at)
     if oldest > limit:
         return "False", "SnapshotTooOld", f"the oldest snapshot is {oldest:.0f} s old, more than {limit:.0f} s"
     return "True", "Fresh", f"no snapshot is older than {limit:.0f} s"
 
 
-def _degraded(view: PlanInput, status: AppStatus) -> Told:
+def _degraded(inputs: PlanInput, status: AppStatus) -> Told:
     """All that is wrong; the reason is that of the first."""
-    found = list(_faults(view, status))
+    found = list(_faults(inputs, status))
     return ("True", found[0][0], _joined(tuple(text for _, text in found))) if found else ("False", "AsExpected", "")
 
 
-def _faults(view: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
+def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     """Reasons and messages, what explains the others first."""
-    if isinstance(view.app, InvalidSpec):
-        yield "InvalidSpec", f"the last valid spec goes on: {_joined(view.app.faults)}"
-    trouble = view.observed.trouble
+    if isinstance(inputs.app, InvalidSpec):
+        yield "InvalidSpec", f"the last valid spec goes on: {_joined(inputs.app.faults)}"
+    trouble = inputs.observed.trouble
     if trouble is not None:
         yield trouble.reason, trouble.message
-    yield from strangers(view)
-    yield from unreachable(view)
+    yield from strangers(inputs)
+    yield from unreachable(inputs)
     rollout = status.rollout
     if rollout is not None and rollout.phase in {"Refused", "RollingBack", "RolledBack", "TimedOut"}:
         yield "TopologyRefused" if rollout.phase == "Refused" else rollout.phase, _why(rollout)
     if rollout is not None and rollout.phase == "Bootstrapping" and _bootstrap_reason(status) == BOOTSTRAP_FAILED:
         yield BOOTSTRAP_FAILED, rollout.message or ""
-    job = view.observed.bootstrap
+    job = inputs.observed.bootstrap
     if job is not None and job.stuck:
         yield "PodFailing", f"the bootstrap's pod does not run: {job.message}"
-    unready = _unready(view)
+    unready = _unready(inputs)
     if unready is not None:
         yield "PodFailing", unready
 
@@ -169,15 +171,15 @@ def _why(rollout: RolloutStatus) -> str:
     return rollout.failure or rollout.message or ""
 
 
-def _unready(view: PlanInput) -> str | None:
+def _unready(inputs: PlanInput) -> str | None:
     """The first pod whose container does not run, or ended and has not been well for a while since, and why."""
-    for pod in view.pods:
+    for pod in inputs.pods:
         if pod.terminating:
             continue
         if pod.waiting_reason is not None and pod.waiting_reason not in PASSING:
             why = pod.last_exit or pod.waiting_message
             return f"{pod.name}: {pod.waiting_reason}" + (f": {why}" if why else "")
-        if pod.restarts and pod.last_exit is not None and not _has_settled(pod, view.now):
+        if pod.restarts and pod.last_exit is not None and not _has_settled(pod, inputs.now):
             return f"{pod.name}: it was started {pod.restarts} times again, the last time after {pod.last_exit}"
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from streamsapp_operator.model.actions import Action, ApplyChildren, Release, Tell
+from streamsapp_operator.model.actions import Action, ApplyChildren, PostEvent, RemoveFinalizer
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, Condition
@@ -31,14 +31,14 @@ def drain(
     )
     actions: list[Action] = []
     if status.draining_since is None:
-        actions.append(Tell("Normal", "Draining", "the application is deleted: all pods end"))
+        actions.append(PostEvent("Normal", "Draining", "the application is deleted: all pods end"))
     revision, replicas = observed.children.template_revision, observed.children.replicas
     if not observed.pods and not replicas:
-        return drained, [*actions, Release()]
+        return drained, [*actions, RemoveFinalizer()]
     if revision is not None and replicas:
         actions.insert(0, ApplyChildren(revision, 0, 0))
     if now - since.timestamp() >= LIMIT_SECONDS:
-        actions.append(Release())
+        actions.append(RemoveFinalizer())
     return drained, actions
 
 

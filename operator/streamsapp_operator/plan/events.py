@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamsapp_operator.model.actions import Tell
+from streamsapp_operator.model.actions import PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus
 
 
-def events(app: DesiredState | InvalidSpec, observed: ObservedState, before: AppStatus, after: AppStatus) -> list[Tell]:
+def events(
+    app: DesiredState | InvalidSpec, observed: ObservedState, before: AppStatus, after: AppStatus
+) -> list[PostEvent]:
     """Reasons are stable: tools match them."""
     present = frozenset(pod.uid for pod in observed.pods)
     return [
@@ -24,34 +26,36 @@ def events(app: DesiredState | InvalidSpec, observed: ObservedState, before: App
     ]
 
 
-def _spec(app: DesiredState | InvalidSpec, before: AppStatus) -> Iterator[Tell]:
+def _spec(app: DesiredState | InvalidSpec, before: AppStatus) -> Iterator[PostEvent]:
     told = [it.message for it in before.conditions if it.type == "Degraded" and it.reason == "InvalidSpec"]
     if isinstance(app, InvalidSpec):
         message = "; ".join(app.faults)
         if not any(message in it for it in told):
-            yield Tell("Warning", "InvalidSpec", message)
+            yield PostEvent("Warning", "InvalidSpec", message)
     elif told:
-        yield Tell("Normal", "SpecAccepted", "the spec is valid again")
+        yield PostEvent("Normal", "SpecAccepted", "the spec is valid again")
 
 
-def _bootstrap(before: BootstrapStatus | None, after: BootstrapStatus | None) -> Iterator[Tell]:
+def _bootstrap(before: BootstrapStatus | None, after: BootstrapStatus | None) -> Iterator[PostEvent]:
     if after is None:
         return
     began = after.started_at is not None and (before is None or before.started_at != after.started_at)
     if began and after.phase == "Pending":
-        yield Tell("Normal", "BootstrapStarted", f"Job {after.job} makes state of history before the first pods start")
+        yield PostEvent(
+            "Normal", "BootstrapStarted", f"Job {after.job} makes state of history before the first pods start"
+        )
     if before is not None and before.phase == after.phase:
         return
     match after.phase:
         case "Done":
-            yield Tell("Normal", "BootstrapDone", "the state is there: pods start with it")
+            yield PostEvent("Normal", "BootstrapDone", "the state is there: pods start with it")
         case "Failed":
-            yield Tell("Warning", "BootstrapFailed", after.message or "")
+            yield PostEvent("Warning", "BootstrapFailed", after.message or "")
         case "Ignored":
-            yield Tell("Warning", "BootstrapIgnored", f"spec.bootstrap: {after.message}")
+            yield PostEvent("Warning", "BootstrapIgnored", f"spec.bootstrap: {after.message}")
 
 
-def _rollout(before: RolloutStatus | None, after: RolloutStatus | None, present: frozenset[str]) -> Iterator[Tell]:
+def _rollout(before: RolloutStatus | None, after: RolloutStatus | None, present: frozenset[str]) -> Iterator[PostEvent]:
     if after is None:
         return
     if before is not None:
@@ -61,52 +65,52 @@ def _rollout(before: RolloutStatus | None, after: RolloutStatus | None, present:
         yield from _phase(before if same else None, after)
 
 
-def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[Tell]:
+def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[PostEvent]:
     why = after.failure or after.message or ""
     match after.phase:
         case "Checking":
-            yield Tell("Normal", "CheckStarted", f"the topology of revision {after.revision} is being loaded")
+            yield PostEvent("Normal", "CheckStarted", f"the topology of revision {after.revision} is being loaded")
         case "Rolling":
             if before is not None and before.phase in {"Paused", "Blocked"}:
-                yield Tell("Normal", "RolloutResumed", "pods may be restarted again")
+                yield PostEvent("Normal", "RolloutResumed", "pods may be restarted again")
             elif before is None or before.phase != "Complete":  # else one pod of it is restarted, which is told as such
-                yield Tell("Normal", "RolloutStarted", f"revision {after.revision} is rolled out")
+                yield PostEvent("Normal", "RolloutStarted", f"revision {after.revision} is rolled out")
         case "Paused":
-            yield Tell("Normal", "RolloutPaused", after.message or "")
+            yield PostEvent("Normal", "RolloutPaused", after.message or "")
         case "Blocked":
-            yield Tell("Warning", "RolloutBlocked", after.message or "")
+            yield PostEvent("Warning", "RolloutBlocked", after.message or "")
         case "Complete":
-            yield Tell("Normal", "RolloutComplete", f"all {after.total} pods have revision {after.revision}")
+            yield PostEvent("Normal", "RolloutComplete", f"all {after.total} pods have revision {after.revision}")
         case "TimedOut":
-            yield Tell("Warning", "RolloutTimedOut", f"{after.message}; waiting for a change of the spec")
+            yield PostEvent("Warning", "RolloutTimedOut", f"{after.message}; waiting for a change of the spec")
         case "RollingBack":
-            yield Tell("Warning", "RollingBack", why)
+            yield PostEvent("Warning", "RollingBack", why)
         case "RolledBack":
-            yield Tell("Warning", "RolledBack", f"the last good revision runs again: {why}")
+            yield PostEvent("Warning", "RolledBack", f"the last good revision runs again: {why}")
         case "Refused":
-            yield Tell("Warning", "TopologyRefused" if after.checked else "CheckFailed", why)
+            yield PostEvent("Warning", "TopologyRefused" if after.checked else "CheckFailed", why)
 
 
-def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) -> Iterator[Tell]:
+def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) -> Iterator[PostEvent]:
     ended = before.current_uid is not None and before.current_uid != after.current_uid
     if ended and before.current_uid not in present and after.phase != "RollingBack":
         stood = "" if after.observed_seconds is None else f"; its tasks ran again after {after.observed_seconds:.1f} s"
-        yield Tell("Normal", "PodRestarted", f"{before.current} is done{stood}{_predicted(after)}")
+        yield PostEvent("Normal", "PodRestarted", f"{before.current} is done{stood}{_predicted(after)}")
     if after.current_uid is not None and after.current_uid != before.current_uid:
-        yield Tell("Normal", "PodRestarting", f"{after.current} is restarted{_predicted(after)}")
+        yield PostEvent("Normal", "PodRestarting", f"{after.current} is restarted{_predicted(after)}")
 
 
 def _predicted(rollout: RolloutStatus) -> str:
     return "" if rollout.predicted_seconds is None else f" (predicted: {rollout.predicted_seconds:.1f} s)"
 
 
-def _replicas(before: AppStatus, after: AppStatus) -> Iterator[Tell]:
+def _replicas(before: AppStatus, after: AppStatus) -> Iterator[PostEvent]:
     old, new = before.target_replicas, after.target_replicas
     if new is None or old is None or old == new:
         return
     if new == 0:
-        yield Tell("Normal", "Suspended" if after.draining_since is None else "Draining", "all pods end")
+        yield PostEvent("Normal", "Suspended" if after.draining_since is None else "Draining", "all pods end")
         return
     why = after.scaling.reason if after.scaling is not None else "asked for by spec.replicas"
     word = "Resumed" if old == 0 else "ScaledUp" if new > old else "ScaledDown"
-    yield Tell("Normal", word, f"{old} → {new} pods: {why}")
+    yield PostEvent("Normal", word, f"{old} → {new} pods: {why}")

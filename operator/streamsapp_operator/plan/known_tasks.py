@@ -41,9 +41,9 @@ def expected(status: AppStatus) -> frozenset[str]:
     )
 
 
-def waiver(view: PlanInput, rollout: RolloutStatus, target: str) -> Waiver:
+def waiver(inputs: PlanInput, rollout: RolloutStatus, target: str) -> Waiver:
     """What the rollout's change of the topology excuses on the way to ``target``."""
-    good, new = decode(view.status.shape), decode(rollout.shape)
+    good, new = decode(inputs.status.shape), decode(rollout.shape)
     aim = new if target == rollout.revision else good
     staying = None if aim is None else frozenset(str(number) for number in aim.sources)
     if good is None or new is None:

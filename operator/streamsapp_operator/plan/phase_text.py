@@ -7,17 +7,17 @@ from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
 
 
-def phrase(view: PlanInput, status: AppStatus) -> str:
+def phrase(inputs: PlanInput, status: AppStatus) -> str:
     """What goes on, in a few words."""
-    if isinstance(view.app, InvalidSpec):
+    if isinstance(inputs.app, InvalidSpec):
         return "Invalid spec"
-    if view.settings.replicas == 0:
-        return "Suspending" if view.pods else "Suspended"
+    if inputs.settings.replicas == 0:
+        return "Suspending" if inputs.pods else "Suspended"
     if status.bootstrap is not None and status.bootstrap.phase == "Failed":
         return "Bootstrap failed"
     if status.rollout is not None and (words := _of_rollout(status.rollout, first=status.last_good_revision is None)):
         return words
-    pods, asked = len(view.pods), status.target_replicas
+    pods, asked = len(inputs.pods), status.target_replicas
     if pods != asked:
         return f"Scaling to {asked}"
     return "Running" if status.ready_replicas == asked else f"Running, {status.ready_replicas} of {asked} ready"

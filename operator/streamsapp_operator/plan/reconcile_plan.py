@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from streamsapp_operator.gate import Gate
-from streamsapp_operator.model.actions import Action, ApplyChildren, DropRevisions, Evict, SetBudget
+from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevisions, Evict, SetBudget
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
@@ -47,48 +47,48 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
         return _never_valid(app, observed, status, now)
     known = replace(status, known_tasks=known_tasks.learn(status.known_tasks, observed))
     gate = Gate(observed, settings.rollout, known_tasks.expected(known))
-    view = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
-    wanted, scaling = wanted_replicas(view)
-    shrinking = is_shrinking(view, wanted)
-    course = decide(view, shrinking=shrinking)
-    replicas = next_replicas(view, course, wanted, scaling)
-    after = _status(view, course, scaling, replicas)
-    return ReconcilePlan(after, (*_actions(view, course, replicas, shrinking), *events(app, observed, status, after)))
+    inputs = PlanInput(app, settings, observed, looked_at, known, now, gate, gate.verdict())
+    wanted, scaling = wanted_replicas(inputs)
+    shrinking = is_shrinking(inputs, wanted)
+    course = decide(inputs, shrinking=shrinking)
+    replicas = next_replicas(inputs, course, wanted, scaling)
+    after = _status(inputs, course, scaling, replicas)
+    return ReconcilePlan(after, (*_actions(inputs, course, replicas, shrinking), *events(app, observed, status, after)))
 
 
-def _actions(view: PlanInput, course: RolloutDecision, replicas: int, shrinking: bool) -> list[Action]:
+def _actions(inputs: PlanInput, course: RolloutDecision, replicas: int, shrinking: bool) -> list[Action]:
     """Shutting the budget comes first, taking a pod last."""
-    observed, restart = view.observed, course.restart
+    observed, restart = inputs.observed, course.restart
     children = observed.children
     fewer = 0 < replicas < (children.replicas or 0)
-    budget = max_unavailable(view, evicting=restart is not None, shrinking=shrinking)
+    budget = max_unavailable(inputs, evicting=restart is not None, shrinking=shrinking)
     actions: list[Action] = [SetBudget(0)] if budget == 0 and children.max_unavailable else []
-    until = min(view.gate.good_until(), view.looked_at + view.settings.rollout.max_observation_age_seconds)
+    until = min(inputs.gate.good_until(), inputs.looked_at + inputs.settings.rollout.max_observation_age_seconds)
     if course.template is not None:
         actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None))
     if restart is not None:
         reason = f"rolling restart to revision {course.template}"
-        limit = until if restart.ready else observed.at + view.settings.rollout.max_observation_age_seconds
+        limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds
         actions.append(Evict(restart.name, restart.uid, restart.resource_version, reason, limit))
     job = None if observed.bootstrap is None else observed.bootstrap.revision
     kept = {job, course.rollout.revision, course.last_good, course.template, children.template_revision}
-    keep = frozenset(it for it in (*kept, *(pod.revision for pod in view.pods)) if it is not None)
-    drop = [DropRevisions(keep)] if children.revisions - keep else []
+    keep = frozenset(it for it in (*kept, *(pod.revision for pod in inputs.pods)) if it is not None)
+    drop = [DeleteRevisions(keep)] if children.revisions - keep else []
     return [*actions, *course.before, *drop]
 
 
-def _status(view: PlanInput, course: RolloutDecision, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
-    before = view.status
+def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
+    before = inputs.status
     status = replace(
         before,
-        observed_generation=view.app.generation,
-        replicas=len(view.pods),
-        ready_replicas=sum(pod.ready and not pod.terminating for pod in view.pods),
-        selector=f"streamsapp.dev/name={view.app.name}",
-        tasks=summary.tasks(view),
-        input_lag=summary.input_lag(view),
-        standby_lag=summary.standby_lag(view),
-        restart=view.restart,
+        observed_generation=inputs.app.generation,
+        replicas=len(inputs.pods),
+        ready_replicas=sum(pod.ready and not pod.terminating for pod in inputs.pods),
+        selector=f"streamsapp.dev/name={inputs.app.name}",
+        tasks=summary.tasks(inputs),
+        input_lag=summary.input_lag(inputs),
+        standby_lag=summary.standby_lag(inputs),
+        restart=inputs.restart,
         rollout=course.rollout,
         bootstrap=course.bootstrap,
         scaling=scaling,
@@ -97,9 +97,9 @@ def _status(view: PlanInput, course: RolloutDecision, scaling: ScalingStatus | N
         shape=course.shape,
         target_replicas=before.target_replicas if course.template is None else replicas,
         draining_since=None,
-        accepted=view.settings,
+        accepted=inputs.settings,
     )
-    return replace(status, phase=phrase(view, status), conditions=conditions(view, status))
+    return replace(status, phase=phrase(inputs, status), conditions=conditions(inputs, status))
 
 
 def _never_valid(

@@ -49,18 +49,18 @@ class RestartStep:
     waits: str | None = None
 
 
-def advance(view: PlanInput, rollout: RolloutStatus, target: str, *, shrinking: bool) -> RestartStep:
+def advance(inputs: PlanInput, rollout: RolloutStatus, target: str, *, shrinking: bool) -> RestartStep:
     """Towards all pods being of ``target``; a look ends a step or begins one, never both. While the application is to
     have fewer pods, none is restarted: it may be one of those that go."""
     if rollout.current is None:
-        return _next(view, rollout, target, shrinking)
+        return _next(inputs, rollout, target, shrinking)
     ended = replace(rollout, current=None, current_uid=None, step_started_at=None)
-    return _go_on(view, rollout, target) or RestartStep(ended)
+    return _go_on(inputs, rollout, target) or RestartStep(ended)
 
 
-def is_settled(view: PlanInput, target: str) -> bool:
+def is_settled(inputs: PlanInput, target: str) -> bool:
     """Every pod that is to be there is there, of this revision, and ready."""
-    children, pods = view.observed.children, view.pods
+    children, pods = inputs.observed.children, inputs.pods
     return (
         children.template_revision == target
         and bool(pods)
@@ -69,17 +69,17 @@ def is_settled(view: PlanInput, target: str) -> bool:
     )
 
 
-def failure_of(view: PlanInput, rollout: RolloutStatus) -> str | None:
+def failure_of(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     """Why the revision must be given up: its pod cannot run, or is not ready in time and none ever was."""
-    pod = view.pod(rollout.current)
+    pod = inputs.pod(rollout.current)
     if pod is None or pod.ready or pod.terminating or pod.revision != rollout.revision:
         return None
-    lasted = min(view.since(rollout.step_started_at), max(0.0, view.now - pod.created_at))
+    lasted = min(inputs.since(rollout.step_started_at), max(0.0, inputs.now - pod.created_at))
     why = ": ".join(text for text in (pod.waiting_reason, pod.last_exit or pod.waiting_message) if text)
     crashes = pod.restarts >= CRASHES and (pod.waiting_reason == "CrashLoopBackOff" or not rollout.proved)
     if crashes or (pod.waiting_reason in HOPELESS and lasted >= PATIENCE):
         return f"pod {pod.name} cannot run: {why}"
-    limit = view.settings.rollout.progress_deadline_seconds
+    limit = inputs.settings.rollout.progress_deadline_seconds
     if rollout.proved or lasted < limit:
         return None
     return (
@@ -87,16 +87,16 @@ def failure_of(view: PlanInput, rollout: RolloutStatus) -> str | None:
     )
 
 
-def _go_on(view: PlanInput, rollout: RolloutStatus, target: str) -> RestartStep | None:
+def _go_on(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RestartStep | None:
     """The step that is under way, or ``None`` if it has ended or must not go on."""
-    pod, excused = view.pod(rollout.current), waiver(view, rollout, target)
+    pod, excused = inputs.pod(rollout.current), waiver(inputs, rollout, target)
     if pod is None:
-        return RestartStep(rollout, stuck=_unmade(rollout)) if _is_to_be(view, rollout.current or "") else None
+        return RestartStep(rollout, stuck=_unmade(rollout)) if _is_to_be(inputs, rollout.current or "") else None
     if pod.terminating:
         return RestartStep(rollout)
     if pod.uid == rollout.current_uid:
-        due = rollout_holds.is_due(view, rollout, pod, target) and rollout_holds.hold(view, rollout, target) is None
-        takes = due and _replaced_by(view, target) and _may_take(view, pod, excused)
+        due = rollout_holds.is_due(inputs, rollout, pod, target) and rollout_holds.hold(inputs, rollout, target) is None
+        takes = due and _replaced_by(inputs, target) and _may_take(inputs, pod, excused)
         return (
             RestartStep(rollout, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
             if takes
@@ -112,96 +112,98 @@ def _unmade(rollout: RolloutStatus) -> str:
     )
 
 
-def _next(view: PlanInput, rollout: RolloutStatus, target: str, shrinking: bool) -> RestartStep:
+def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: bool) -> RestartStep:
     """The pod to begin with now, or why there is none."""
-    away = _away(view)
+    away = _away(inputs)
     if away is not None:
         return RestartStep(rollout, stuck=away)
-    coming = [pod for pod in view.pods if pod.revision == target and not pod.ready]
+    coming = [pod for pod in inputs.pods if pod.revision == target and not pod.ready]
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
-        return RestartStep(replace(rollout, current=coming[0].name, step_started_at=view.time))
-    soaking = soak.waits(view, rollout, target)
+        return RestartStep(replace(rollout, current=coming[0].name, step_started_at=inputs.time))
+    soaking = soak.waits(inputs, rollout, target)
     if soaking is not None:
         return RestartStep(rollout, waits=soaking)
-    outdated = [pod for pod in view.pods if rollout_holds.is_due(view, rollout, pod, target)]
-    held = rollout_holds.hold(view, rollout, target) if outdated else rollout_holds.kept(view, rollout, target)
+    outdated = [pod for pod in inputs.pods if rollout_holds.is_due(inputs, rollout, pod, target)]
+    held = rollout_holds.hold(inputs, rollout, target) if outdated else rollout_holds.kept(inputs, rollout, target)
     if held is not None or not outdated:
         return RestartStep(rollout, held=held)
-    if not _replaced_by(view, target):
+    if not _replaced_by(inputs, target):
         return RestartStep(rollout, stuck=f"the StatefulSet does not make pods of revision {target} yet")
-    excused = waiver(view, rollout, target)
-    broken = [pod for pod in outdated if view.gate.holds_nothing(pod, excused)]
+    excused = waiver(inputs, rollout, target)
+    broken = [pod for pod in outdated if inputs.gate.holds_nothing(pod, excused)]
     if broken:
-        return _begin(view, rollout, broken[0])
+        return _begin(inputs, rollout, broken[0])
     if shrinking:
-        return RestartStep(rollout, stuck=_first_blocker(view) or "first there are to be fewer pods")
-    free = [pod for pod in outdated if pod.ready and _may_take(view, pod, excused)]
+        return RestartStep(rollout, stuck=_first_blocker(inputs) or "first there are to be fewer pods")
+    free = [pod for pod in outdated if pod.ready and _may_take(inputs, pod, excused)]
     if not free:
         unready = any(not pod.ready for pod in outdated)
-        return RestartStep(rollout, stuck=(_first_blocker(view) or "no pod may be taken") + (REMEDY if unready else ""))
-    return _begin(view, rollout, min(free, key=lambda pod: _price(view, pod)))
+        return RestartStep(
+            rollout, stuck=(_first_blocker(inputs) or "no pod may be taken") + (REMEDY if unready else "")
+        )
+    return _begin(inputs, rollout, min(free, key=lambda pod: _price(inputs, pod)))
 
 
-def _replaced_by(view: PlanInput, target: str) -> bool:
+def _replaced_by(inputs: PlanInput, target: str) -> bool:
     """Whether a pod that is taken away now comes back with the revision."""
-    return view.observed.children.template_revision == target and view.observed.children.template_seen
+    return inputs.observed.children.template_revision == target and inputs.observed.children.template_seen
 
 
-def _begin(view: PlanInput, rollout: RolloutStatus, pod: PodSeen) -> RestartStep:
+def _begin(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen) -> RestartStep:
     step = replace(
         rollout,
         current=pod.name,
         current_uid=pod.uid,
-        step_started_at=view.time,
-        predicted_seconds=view.gate.predicted_seconds(pod),
+        step_started_at=inputs.time,
+        predicted_seconds=inputs.gate.predicted_seconds(pod),
         observed_seconds=None,
     )
     return RestartStep(step, restart=pod, stuck=f"the eviction of {pod.name} is not admitted yet")
 
 
-def _price(view: PlanInput, pod: PodSeen) -> tuple[float, int, int]:
-    seconds = view.gate.predicted_seconds(pod)
+def _price(inputs: PlanInput, pod: PodSeen) -> tuple[float, int, int]:
+    seconds = inputs.gate.predicted_seconds(pod)
     tasks = len(pod.report.tasks) if pod.report else 0
     return float("inf") if seconds is None else seconds, tasks, -pod.ordinal
 
 
-def _may_take(view: PlanInput, pod: PodSeen, excused: Waiver) -> bool:
-    if view.gate.allows(pod, excused):
+def _may_take(inputs: PlanInput, pod: PodSeen, excused: Waiver) -> bool:
+    if inputs.gate.allows(pod, excused):
         return True
-    return _away(view) is None and view.gate.holds_nothing(pod, excused)
+    return _away(inputs) is None and inputs.gate.holds_nothing(pod, excused)
 
 
-def _away(view: PlanInput) -> str | None:
+def _away(inputs: PlanInput) -> str | None:
     """A pod that is not there, or about to go: never is another one taken meanwhile."""
-    ending = next((pod.name for pod in view.pods if pod.terminating), None)
+    ending = next((pod.name for pod in inputs.pods if pod.terminating), None)
     if ending is not None:
         return f"pod {ending} is ending"
-    missing = {*range(view.observed.children.replicas or 0)} - {pod.ordinal for pod in view.pods}
+    missing = {*range(inputs.observed.children.replicas or 0)} - {pod.ordinal for pod in inputs.pods}
     return f"pod number {min(missing)} is not there yet" if missing else None
 
 
-def _first_blocker(view: PlanInput) -> str | None:
+def _first_blocker(inputs: PlanInput) -> str | None:
     """In words."""
-    blockers = view.restart.blockers
+    blockers = inputs.restart.blockers
     if not blockers:
         return None
-    first, more = blockers[0], len(blockers) - 1 + view.restart.more_blockers
+    first, more = blockers[0], len(blockers) - 1 + inputs.restart.more_blockers
     place = " ".join(text for text in (first.pod, first.task, first.store) if text)
     return f"{place}: {first.reason}" + (f" (and {more} more)" if more else "")
 
 
-def measured(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
+def measured(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
     """With how long tasks stood still, as soon as all run again without the pod that was taken."""
     if rollout.current_uid is None or rollout.observed_seconds is not None:
         return rollout
-    old = next((pod for pod in view.pods if pod.uid == rollout.current_uid), None)
+    old = next((pod for pod in inputs.pods if pod.uid == rollout.current_uid), None)
     if old is not None and (not old.terminating or (old.report and old.report.tasks)):
         return rollout
-    if not view.gate.all_run():
+    if not inputs.gate.all_run():
         return rollout
-    return replace(rollout, observed_seconds=round(view.since(rollout.step_started_at), 1))
+    return replace(rollout, observed_seconds=round(inputs.since(rollout.step_started_at), 1))
 
 
-def _is_to_be(view: PlanInput, name: str) -> bool:
+def _is_to_be(inputs: PlanInput, name: str) -> bool:
     ordinal = name.rpartition("-")[2]
-    return ordinal.isdecimal() and int(ordinal) < (view.observed.children.replicas or 0)
+    return ordinal.isdecimal() and int(ordinal) < (inputs.observed.children.replicas or 0)

@@ -51,11 +51,11 @@ class RolloutDecision:
     bootstrap: BootstrapStatus | None = None
 
 
-def decide(view: PlanInput, *, shrinking: bool) -> RolloutDecision:
+def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
     """The next move towards the wanted revision, or back to the last good one."""
-    rollout, checks = examine(view, _begun(view))
-    rollout, preparation = prepared(view, rollout)
-    status, template = view.status, view.observed.children.template_revision
+    rollout, checks = examine(inputs, _begun(inputs))
+    rollout, preparation = prepared(inputs, rollout)
+    status, template = inputs.status, inputs.observed.children.template_revision
     course = RolloutDecision(
         rollout=rollout,
         template=template or status.last_good_revision,
@@ -66,60 +66,60 @@ def decide(view: PlanInput, *, shrinking: bool) -> RolloutDecision:
         bootstrap=preparation.status,
     )
     waits = preparation.waits or rollout.phase == "Checking"
-    return course if waits else _follow(view, course, shrinking)
+    return course if waits else _follow(inputs, course, shrinking)
 
 
-def _begun(view: PlanInput) -> RolloutStatus:
+def _begun(inputs: PlanInput) -> RolloutStatus:
     """The rollout that is under way, or a new one for another revision. What was good needs no check."""
-    wanted, last, status = view.settings.revision, view.status.rollout, view.status
+    wanted, last, status = inputs.settings.revision, inputs.status.rollout, inputs.status
     if last is not None and last.revision == wanted:
         return last
     known = wanted == status.last_good_revision
     return RolloutStatus(
-        revision=wanted, started_at=view.time, checked=known, proved=known, shape=status.shape if known else None
+        revision=wanted, started_at=inputs.time, checked=known, proved=known, shape=status.shape if known else None
     )
 
 
-def _follow(view: PlanInput, course: RolloutDecision, shrinking: bool) -> RolloutDecision:
+def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> RolloutDecision:
     """What comes after the check."""
-    rollout, reasons = course.rollout, _incompatibilities(view, course.rollout)
-    refused = not rollout.checked or (bool(reasons) and view.settings.rollout.topology_change == "Refuse")
-    rollout = _refused(rollout, reasons) if refused else _admitted(view, rollout)
+    rollout, reasons = course.rollout, _incompatibilities(inputs, course.rollout)
+    refused = not rollout.checked or (bool(reasons) and inputs.settings.rollout.topology_change == "Refuse")
+    rollout = _refused(rollout, reasons) if refused else _admitted(inputs, rollout)
     back = refused or course.failed == rollout.revision
     failed = rollout.revision if not rollout.checked else course.failed
     target = course.last_good if back else rollout.revision
     course = dataclasses.replace(course, rollout=rollout, failed=failed)
     if target is None:
         return course
-    given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(view, rollout)
+    given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
     if given_up is not None:
-        return _follow(view, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
-    foreign = [pod for pod in view.pods if (pod.revision == rollout.revision) == back]
+        return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
+    foreign = [pod for pod in inputs.pods if (pod.revision == rollout.revision) == back]
     if reasons and not refused and foreign:
-        held = rollout_holds.hold(view, rollout, target) if view.observed.children.replicas else None
+        held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
         if held is not None:
             paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
             return dataclasses.replace(course, rollout=paused, template=course.last_good)
         waits = f"every pod ends before the first of the other topology starts: {'; '.join(reasons)}"
         stopping = replace(rollout, phase="RollingBack" if back else "Rolling", message=waits, current=None)
         return dataclasses.replace(course, rollout=stopping, stop=True)
-    return _move(view, dataclasses.replace(course, template=target), target, back=back, shrinking=shrinking)
+    return _move(inputs, dataclasses.replace(course, template=target), target, back=back, shrinking=shrinking)
 
 
-def _move(view: PlanInput, course: RolloutDecision, target: str, *, back: bool, shrinking: bool) -> RolloutDecision:
+def _move(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool, shrinking: bool) -> RolloutDecision:
     """Towards ``target``, unless this rollout has ended."""
-    rollout = measured(view, _counted(view, soak.followed(view, course.rollout), target))
-    asked = any(rollout_holds.is_asked_for(view, pod) for pod in view.pods)
-    done = rollout.phase == "Complete" or soak.waits(view, rollout, target) is None
-    if is_settled(view, target) and done and not asked:
+    rollout = measured(inputs, _counted(inputs, soak.followed(inputs, course.rollout), target))
+    asked = any(rollout_holds.is_asked_for(inputs, pod) for pod in inputs.pods)
+    done = rollout.phase == "Complete" or soak.waits(inputs, rollout, target) is None
+    if is_settled(inputs, target) and done and not asked:
         return _finished(dataclasses.replace(course, rollout=rollout), back)
     over = rollout.phase in {"Complete", "RolledBack"} and not asked
-    ended = over and all(pod.revision == target for pod in view.pods)
-    if ended or rollout.phase == "TimedOut" or view.settings.replicas == 0:
+    ended = over and all(pod.revision == target for pod in inputs.pods)
+    if ended or rollout.phase == "TimedOut" or inputs.settings.replicas == 0:
         return dataclasses.replace(course, rollout=rollout)
-    move = advance(view, rollout, target, shrinking=shrinking)
+    move = advance(inputs, rollout, target, shrinking=shrinking)
     template = course.template if move.held is None else course.last_good or target
-    return dataclasses.replace(course, rollout=_judged(view, move, back), restart=move.restart, template=template)
+    return dataclasses.replace(course, rollout=_judged(inputs, move, back), restart=move.restart, template=template)
 
 
 def _finished(course: RolloutDecision, back: bool) -> RolloutDecision:
@@ -132,51 +132,51 @@ def _finished(course: RolloutDecision, back: bool) -> RolloutDecision:
     return dataclasses.replace(course, rollout=replace(rollout, phase=phase, message=rollout.failure))
 
 
-def _judged(view: PlanInput, move: RestartStep, back: bool) -> RolloutStatus:
+def _judged(inputs: PlanInput, move: RestartStep, back: bool) -> RolloutStatus:
     """Which phase that is."""
     rollout = move.rollout
-    blocked_since = (rollout.blocked_since or view.time) if move.stuck else None
+    blocked_since = (rollout.blocked_since or inputs.time) if move.stuck else None
     rollout = replace(rollout, blocked_since=blocked_since)
     doing = move.stuck or move.held or move.waits
     doing = doing or (f"{rollout.current} is being restarted" if rollout.current else "pods are starting")
     message = f"{rollout.failure}; {doing}" if rollout.failure else doing
-    phase = _phase(view, rollout, back)
+    phase = _phase(inputs, rollout, back)
     return replace(rollout, phase="Paused" if move.held and phase == "Rolling" else phase, message=message)
 
 
-def _phase(view: PlanInput, rollout: RolloutStatus, back: bool) -> Phase:
+def _phase(inputs: PlanInput, rollout: RolloutStatus, back: bool) -> Phase:
     if rollout.phase == "Refused":
         return "Refused"
-    if _is_late(view, rollout, back):
+    if _is_late(inputs, rollout, back):
         return "TimedOut"
     if back:
         return "RollingBack"
-    return "Blocked" if view.since(rollout.blocked_since) >= BLOCKED_AFTER else "Rolling"
+    return "Blocked" if inputs.since(rollout.blocked_since) >= BLOCKED_AFTER else "Rolling"
 
 
-def _is_late(view: PlanInput, rollout: RolloutStatus, back: bool) -> bool:
+def _is_late(inputs: PlanInput, rollout: RolloutStatus, back: bool) -> bool:
     """Blocked, or waiting for one pod, for longer than is to be waited."""
-    limit = view.settings.rollout.timeout_seconds
-    if view.since(rollout.blocked_since) >= limit:
+    limit = inputs.settings.rollout.timeout_seconds
+    if inputs.since(rollout.blocked_since) >= limit:
         return True
-    if view.pod(rollout.current) is None:
+    if inputs.pod(rollout.current) is None:
         return False  # it is no fault of a pod that it is not made
     # A first pod has the deadline from when it was made, and is then rolled back, to what was proved.
-    judged = view.status.last_good_revision is not None
-    deadline = limit if rollout.proved or judged or back else view.settings.rollout.progress_deadline_seconds
-    return view.since(rollout.step_started_at) >= min(limit, deadline)
+    judged = inputs.status.last_good_revision is not None
+    deadline = limit if rollout.proved or judged or back else inputs.settings.rollout.progress_deadline_seconds
+    return inputs.since(rollout.step_started_at) >= min(limit, deadline)
 
 
-def _counted(view: PlanInput, rollout: RolloutStatus, target: str) -> RolloutStatus:
-    ready = [pod for pod in view.pods if pod.revision == target and pod.ready and not pod.terminating]
-    well = target == rollout.revision and bool(ready) and soak.waits(view, rollout, target) is None
+def _counted(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RolloutStatus:
+    ready = [pod for pod in inputs.pods if pod.revision == target and pod.ready and not pod.terminating]
+    well = target == rollout.revision and bool(ready) and soak.waits(inputs, rollout, target) is None
     proved = rollout.proved or well
-    return replace(rollout, updated=len(ready), total=view.observed.children.replicas or 0, proved=proved)
+    return replace(rollout, updated=len(ready), total=inputs.observed.children.replicas or 0, proved=proved)
 
 
-def _given_up(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None:
-    judged = rollout.phase in {"Rolling", "Paused", "Blocked"} and not view.app.orders.paused
-    failure = failure_of(view, rollout) if judged else None
+def _given_up(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None:
+    judged = rollout.phase in {"Rolling", "Paused", "Blocked"} and not inputs.app.orders.paused
+    failure = failure_of(inputs, rollout) if judged else None
     if failure is None:
         return None
     return replace(
@@ -185,9 +185,9 @@ def _given_up(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus | None:
     )  # fmt: skip
 
 
-def _incompatibilities(view: PlanInput, rollout: RolloutStatus) -> list[str]:
-    old, new = decode(view.status.shape), decode(rollout.shape)
-    if old is None or new is None or view.status.last_good_revision == rollout.revision:
+def _incompatibilities(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
+    old, new = decode(inputs.status.shape), decode(rollout.shape)
+    if old is None or new is None or inputs.status.last_good_revision == rollout.revision:
         return []
     return compatibility(old, new)
 
@@ -202,8 +202,8 @@ def _refused(rollout: RolloutStatus, reasons: list[str]) -> RolloutStatus:
     return replace(rollout, phase="Refused", failure=failure, message=failure)
 
 
-def _admitted(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
+def _admitted(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
     """Refused before, and allowed since."""
     if rollout.phase != "Refused":
         return rollout
-    return replace(rollout, phase="Rolling", failure=None, message=None, started_at=view.time)
+    return replace(rollout, phase="Rolling", failure=None, message=None, started_at=inputs.time)

@@ -20,36 +20,36 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 PAUSED = "it is paused (annotation streamsapp.dev/paused); `kubectl streamsapp approve` lets it go on"
 
 
-def hold(view: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
+def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """Why no pod may be taken now; ``None`` if nothing is against it."""
-    if view.app.orders.paused:
+    if inputs.app.orders.paused:
         return PAUSED
-    windows = view.settings.rollout.maintenance_windows
-    if target != rollout.revision or not windows or is_open(windows, view.now):
+    windows = inputs.settings.rollout.maintenance_windows
+    if target != rollout.revision or not windows or is_open(windows, inputs.now):
         return None
     return "it waits for one of spec.rollout.maintenanceWindows"
 
 
-def kept(view: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
+def kept(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """That some pods are kept at the last good revision, if there are such."""
-    number = _partition(view, rollout, target)
-    if all(pod.revision == target or pod.ordinal >= number for pod in view.pods):
+    number = _partition(inputs, rollout, target)
+    if all(pod.revision == target or pod.ordinal >= number for pod in inputs.pods):
         return None
     return (
-        f"pods with a number below {number} (spec.rollout.partition) keep revision {view.status.last_good_revision}; "
+        f"pods with a number below {number} (spec.rollout.partition) keep revision {inputs.status.last_good_revision}; "
         "`kubectl streamsapp approve` lets it go on"
     )
 
 
-def is_due(view: PlanInput, rollout: RolloutStatus, pod: PodSeen, target: str) -> bool:
+def is_due(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen, target: str) -> bool:
     """Whether a pod is to be replaced on the way to ``target``."""
-    asked = pod.revision != target or is_asked_for(view, pod)
-    return asked and pod.ordinal >= _partition(view, rollout, target)
+    asked = pod.revision != target or is_asked_for(inputs, pod)
+    return asked and pod.ordinal >= _partition(inputs, rollout, target)
 
 
-def is_asked_for(view: PlanInput, pod: PodSeen) -> bool:
+def is_asked_for(inputs: PlanInput, pod: PodSeen) -> bool:
     """Whether the user wants this one pod replaced."""
-    return pod.uid == view.app.orders.restart_pod
+    return pod.uid == inputs.app.orders.restart_pod
 
 
 def is_open(windows: Sequence[MaintenanceWindow], now: float) -> bool:
@@ -74,9 +74,9 @@ def _begins_on(window: MaintenanceWindow, day: datetime) -> bool:
     return not window.days or _DAYS[day.weekday()] in window.days
 
 
-def _partition(view: PlanInput, rollout: RolloutStatus, target: str) -> int:
+def _partition(inputs: PlanInput, rollout: RolloutStatus, target: str) -> int:
     """Pods with a lower number keep the last good revision."""
-    good, approved = view.status.last_good_revision, view.app.orders.approved
+    good, approved = inputs.status.last_good_revision, inputs.app.orders.approved
     if good in {None, rollout.revision} or target != rollout.revision or approved == rollout.revision:
         return 0
-    return view.settings.rollout.partition
+    return inputs.settings.rollout.partition

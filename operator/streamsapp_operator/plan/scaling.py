@@ -16,56 +16,56 @@ from streamsapp_operator.plan.rollout import RolloutDecision
 from streamsapp_operator.plan.summary import input_lag
 
 
-def wanted_replicas(view: PlanInput) -> tuple[int, ScalingStatus | None]:
+def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
     """In the end; and what the autoscaler decided, if it decides. No replicas is a suspended application, always."""
-    autoscaling, replicas = view.settings.autoscaling, view.settings.replicas
+    autoscaling, replicas = inputs.settings.autoscaling, inputs.settings.replicas
     if autoscaling is None or replicas == 0:
-        return replicas, view.status.scaling if autoscaling else None
-    seed = view.observed.children.replicas or replicas
-    scaling = autoscale.decide(autoscaling, view.status.scaling, seed, _load(view), view.time)
+        return replicas, inputs.status.scaling if autoscaling else None
+    seed = inputs.observed.children.replicas or replicas
+    scaling = autoscale.decide(autoscaling, inputs.status.scaling, seed, _load(inputs), inputs.time)
     return scaling.desired, scaling
 
 
-def next_replicas(view: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
+def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
     """In this look."""
-    current = view.observed.children.replicas
+    current = inputs.observed.children.replicas
     if course.stop or wanted == 0:
         return 0
     if current is None or wanted >= current:
         return wanted
     # What came while the tasks of one pod moved is caught up before the next pod goes.
     behind = scaling is not None and scaling.behind_since is not None
-    return current - 1 if not behind and _may_shrink(view, course, current) else current
+    return current - 1 if not behind and _may_shrink(inputs, course, current) else current
 
 
-def is_shrinking(view: PlanInput, wanted: int) -> bool:
+def is_shrinking(inputs: PlanInput, wanted: int) -> bool:
     """There are more pods than wanted, and the application goes on with the others."""
-    return 0 < wanted < (view.observed.children.replicas or 0)
+    return 0 < wanted < (inputs.observed.children.replicas or 0)
 
 
-def _may_shrink(view: PlanInput, course: RolloutDecision, current: int) -> bool:
-    last = next((pod for pod in view.pods if pod.ordinal == current - 1), None)
+def _may_shrink(inputs: PlanInput, course: RolloutDecision, current: int) -> bool:
+    last = next((pod for pod in inputs.pods if pod.ordinal == current - 1), None)
     if last is None:
         return True
     busy = course.rollout.current not in {None, last.name} or course.restart is not None
-    if busy or any(pod.terminating for pod in view.pods):
+    if busy or any(pod.terminating for pod in inputs.pods):
         return False
     # While a revision is being checked, or held, nothing leads to it.
     undecided = course.template is None or course.rollout.phase in {"Checking", "Paused"}
-    excused = Waiver() if undecided else waiver(view, course.rollout, course.template or "")
-    return view.gate.holds_nothing(last, Waiver()) or (view.gate.allows(last, excused) and is_shut(view))
+    excused = Waiver() if undecided else waiver(inputs, course.rollout, course.template or "")
+    return inputs.gate.holds_nothing(last, Waiver()) or (inputs.gate.allows(last, excused) and is_shut(inputs))
 
 
-def _load(view: PlanInput) -> autoscale.Load:
-    children, pods = view.observed.children, view.pods
+def _load(inputs: PlanInput) -> autoscale.Load:
+    children, pods = inputs.observed.children, inputs.pods
     last = max(pods, key=lambda pod: pod.ordinal, default=None)
-    price = None if last is None else view.gate.predicted_seconds(last)
-    limit = view.settings.rollout.max_restore_seconds
+    price = None if last is None else inputs.gate.predicted_seconds(last)
+    limit = inputs.settings.rollout.max_restore_seconds
     settled = len(pods) == children.replicas and all(pod.ready and not pod.terminating for pod in pods)
     return autoscale.Load(
-        input_lag=input_lag(view),
-        tasks=view.observed.tasks_total,
-        moving=not settled or not view.gate.all_run(),
-        move_seconds=price if view.restart.safe and price is not None and price <= limit else None,
-        flow=view.observed.flow,
+        input_lag=input_lag(inputs),
+        tasks=inputs.observed.tasks_total,
+        moving=not settled or not inputs.gate.all_run(),
+        move_seconds=price if inputs.restart.safe and price is not None and price <= limit else None,
+        flow=inputs.observed.flow,
     )

@@ -16,33 +16,33 @@ from streamsapp_operator.plan.plan_input import PlanInput
 _DIGITS = 10
 
 
-def followed(view: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
+def followed(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
     """With since when the pods of its revision are well, while that matters."""
-    mark = None if _is_known_good(view, rollout) else _mark(view, rollout.revision)
+    mark = None if _is_known_good(inputs, rollout) else _mark(inputs, rollout.revision)
     if mark == rollout.soaking:
         return rollout
-    return replace(rollout, soaking=mark, soaking_since=None if mark is None else view.time)
+    return replace(rollout, soaking=mark, soaking_since=None if mark is None else inputs.time)
 
 
-def waits(view: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
+def waits(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """Why the next pod is not taken yet; ``None`` if what there is of the revision was well for long enough."""
-    there = [pod for pod in view.pods if pod.revision == rollout.revision]
-    if target != rollout.revision or not there or _is_known_good(view, rollout):
+    there = [pod for pod in inputs.pods if pod.revision == rollout.revision]
+    if target != rollout.revision or not there or _is_known_good(inputs, rollout):
         return None
-    seconds, lasted = view.settings.rollout.soak_seconds, view.since(rollout.soaking_since)
+    seconds, lasted = inputs.settings.rollout.soak_seconds, inputs.since(rollout.soaking_since)
     if seconds == 0 or (rollout.soaking is not None and lasted >= seconds):
         return None
     return f"the new pods are well for {lasted:.0f} of {seconds} s (spec.rollout.soakSeconds)"
 
 
-def _is_known_good(view: PlanInput, rollout: RolloutStatus) -> bool:
+def _is_known_good(inputs: PlanInput, rollout: RolloutStatus) -> bool:
     """Where no revision was good before, there is nothing to go back to, and nothing to wait for."""
-    return view.status.last_good_revision in {None, rollout.revision}
+    return inputs.status.last_good_revision in {None, rollout.revision}
 
 
-def _mark(view: PlanInput, revision: str) -> str | None:
+def _mark(inputs: PlanInput, revision: str) -> str | None:
     """Of the containers of its pods; ``None`` while one of them is not well."""
-    pods = [pod for pod in view.pods if pod.revision == revision]
+    pods = [pod for pod in inputs.pods if pod.revision == revision]
     if not pods or not all(pod.ready and not pod.terminating for pod in pods):
         return None
     containers = ",".join(sorted(f"{pod.uid}/{pod.restarts}" for pod in pods))

@@ -8,46 +8,48 @@ from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.takeover import RUNNING, known_lag
 
 
-def tasks(view: PlanInput) -> Tasks:
+def tasks(inputs: PlanInput) -> Tasks:
     """How many there are, as far as pods tell."""
-    reported = [task for _, task in _reported(view)]
+    reported = [task for _, task in _reported(inputs)]
     active = {task.id: task for task in reported if task.role is ReportedRole.ACTIVE}
     running = sum(task.state.upper() == RUNNING for task in active.values())
     standby = len(reported) - sum(task.role is ReportedRole.ACTIVE for task in reported)
     return Tasks(active=len(active), running=running, restoring=len(active) - running, standby=standby)
 
 
-def input_lag(view: PlanInput) -> int | None:
+def input_lag(inputs: PlanInput) -> int | None:
     """Of all active tasks together."""
-    lags = [task.input_lag for _, task in _reported(view) if task.role is ReportedRole.ACTIVE]
+    lags = [task.input_lag for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE]
     known = [lag for lag in lags if lag is not None]
-    return sum(known) if lags and len(known) == len(lags) and all_answer(view) else None
+    return sum(known) if lags and len(known) == len(lags) and all_answer(inputs) else None
 
 
-def standby_lag(view: PlanInput) -> int | None:
+def standby_lag(inputs: PlanInput) -> int | None:
     """The worst of all."""
-    lags = [known_lag(store) for _, store in replica_stores(view)]
+    lags = [known_lag(store) for _, store in replica_stores(inputs)]
     known = [lag for lag in lags if lag is not None]
-    return max(known) if lags and len(known) == len(lags) and all_answer(view) else None
+    return max(known) if lags and len(known) == len(lags) and all_answer(inputs) else None
 
 
-def replica_stores(view: PlanInput) -> list[tuple[PodSeen, StoreReport]]:
+def replica_stores(inputs: PlanInput) -> list[tuple[PodSeen, StoreReport]]:
     """Stores of standbys and warm-ups."""
     return [
-        (pod, store) for pod, task in _reported(view) if task.role is not ReportedRole.ACTIVE for store in task.stores
+        (pod, store) for pod, task in _reported(inputs) if task.role is not ReportedRole.ACTIVE for store in task.stores
     ]
 
 
-def active_stores(view: PlanInput) -> list[tuple[PodSeen, StoreReport]]:
+def active_stores(inputs: PlanInput) -> list[tuple[PodSeen, StoreReport]]:
     """Stores of active tasks."""
-    return [(pod, store) for pod, task in _reported(view) if task.role is ReportedRole.ACTIVE for store in task.stores]
+    return [
+        (pod, store) for pod, task in _reported(inputs) if task.role is ReportedRole.ACTIVE for store in task.stores
+    ]
 
 
-def all_answer(view: PlanInput) -> bool:
+def all_answer(inputs: PlanInput) -> bool:
     """Every pod that there is to be was asked a moment ago."""
-    answered = [pod for pod in view.pods if pod.report is not None and view.gate.covers.is_fresh(pod.report)]
-    return len(answered) == len(view.pods) and len(answered) >= (view.observed.children.replicas or 0)
+    answered = [pod for pod in inputs.pods if pod.report is not None and inputs.gate.covers.is_fresh(pod.report)]
+    return len(answered) == len(inputs.pods) and len(answered) >= (inputs.observed.children.replicas or 0)
 
 
-def _reported(view: PlanInput) -> list[tuple[PodSeen, TaskReport]]:
-    return [(pod, task) for pod in view.pods if pod.report is not None for task in pod.report.tasks]
+def _reported(inputs: PlanInput) -> list[tuple[PodSeen, TaskReport]]:
+    return [(pod, task) for pod in inputs.pods if pod.report is not None for task in pod.report.tasks]

@@ -26,10 +26,10 @@ _ONE_GROUP = (
 )
 
 
-def unreachable(view: PlanInput) -> Iterator[tuple[str, str]]:
+def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
     """Reason and message of each thing that a pod cannot reach."""
     for name, (reason, words, waits) in _LACKING.items():
-        told = [(pod, it) for pod in view.pods for it in _outages(view, pod) if it.name == name]
+        told = [(pod, it) for pod in inputs.pods for it in _outages(inputs, pod) if it.name == name]
         if not told:
             continue
         first = min((it for _, it in told), key=lambda it: it.since)
@@ -38,28 +38,28 @@ def unreachable(view: PlanInput) -> Iterator[tuple[str, str]]:
         yield reason, f"{names} cannot reach {words} at {first.address} since {since}: {first.message}; {waits}"
 
 
-def strangers(view: PlanInput) -> Iterator[tuple[str, str]]:
+def strangers(inputs: PlanInput) -> Iterator[tuple[str, str]]:
     """Reason and message where others are in the group. What pods say of it counts only when all are settled: before,
     members are told of that ended a moment ago."""
-    if view.observed.rivals:
-        rivals = ", ".join(view.observed.rivals)
+    if inputs.observed.rivals:
+        rivals = ", ".join(inputs.observed.rivals)
         yield "ApplicationIdTaken", f"StreamsApp {rivals} has the same application id on the same Kafka: {_ONE_GROUP}"
         return
-    reports = [pod.report for pod in view.pods if pod.report is not None]
-    settled = len(reports) == len(view.pods) == (view.observed.children.replicas or 0) and all(
-        pod.ready and not pod.terminating for pod in view.pods
+    reports = [pod.report for pod in inputs.pods if pod.report is not None]
+    settled = len(reports) == len(inputs.pods) == (inputs.observed.children.replicas or 0) and all(
+        pod.ready and not pod.terminating for pod in inputs.pods
     )
     if not settled or len({it.generation for it in reports}) != 1 or any(it.state != RUNNING for it in reports):
         return
-    own = {pod.address for pod in view.pods}
+    own = {pod.address for pod in inputs.pods}
     others = sorted({peer for it in reports for peer in it.peers if _host(peer) not in own})
     if others and None not in own:
         listed = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
         yield "ApplicationIdTaken", f"{listed} is in its consumer group and none of its pods: {_ONE_GROUP}"
 
 
-def _outages(view: PlanInput, pod: PodSeen) -> tuple[Outage, ...]:
-    return pod.report.outages if pod.report is not None and view.gate.covers.is_fresh(pod.report) else ()
+def _outages(inputs: PlanInput, pod: PodSeen) -> tuple[Outage, ...]:
+    return pod.report.outages if pod.report is not None and inputs.gate.covers.is_fresh(pod.report) else ()
 
 
 def _since(pod: PodSeen, outage: Outage) -> float:

@@ -7,40 +7,40 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from streamsapp_operator.model.actions import Action, DropCheck, StartCheck
+from streamsapp_operator.model.actions import Action, DeleteCheck, StartCheck
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState
 from streamsapp_operator.model.status import RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.topology_compatibility import encode
 
 
-def examine(view: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, list[Action]]:
+def examine(inputs: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, list[Action]]:
     """The rollout with what its check says, if it is being checked."""
-    seen = view.observed.checks.get(rollout.revision, CheckSeen(rollout.revision))
+    seen = inputs.observed.checks.get(rollout.revision, CheckSeen(rollout.revision))
     others = [
-        DropCheck(revision)
-        for revision, check in view.observed.checks.items()
+        DeleteCheck(revision)
+        for revision, check in inputs.observed.checks.items()
         if revision != rollout.revision and check.state is not CheckState.ABSENT
     ]
     if rollout.phase != "Checking":
-        done = [] if seen.state is CheckState.ABSENT else [DropCheck(rollout.revision)]
+        done = [] if seen.state is CheckState.ABSENT else [DeleteCheck(rollout.revision)]
         return rollout, [*others, *done]
     if rollout.checked or seen.state is CheckState.PASSED:
         shape = encode(seen.shape) if seen.state is CheckState.PASSED else rollout.shape
-        passed = replace(rollout, phase="Rolling", checked=True, shape=shape, started_at=view.time, message=None)
-        return passed, [*others, *([] if seen.state is CheckState.ABSENT else [DropCheck(rollout.revision)])]
-    failure = _failure(view, rollout, seen)
+        passed = replace(rollout, phase="Rolling", checked=True, shape=shape, started_at=inputs.time, message=None)
+        return passed, [*others, *([] if seen.state is CheckState.ABSENT else [DeleteCheck(rollout.revision)])]
+    failure = _failure(inputs, rollout, seen)
     if failure is not None:
-        return replace(rollout, phase="Refused", failure=failure), [*others, DropCheck(rollout.revision)]
+        return replace(rollout, phase="Refused", failure=failure), [*others, DeleteCheck(rollout.revision)]
     waiting = replace(rollout, message="its topology is being loaded by a check pod")
     return waiting, [*others, *([StartCheck(rollout.revision)] if seen.state is CheckState.ABSENT else [])]
 
 
-def _failure(view: PlanInput, rollout: RolloutStatus, seen: CheckSeen) -> str | None:
+def _failure(inputs: PlanInput, rollout: RolloutStatus, seen: CheckSeen) -> str | None:
     if seen.state is CheckState.FAILED:
         return "; ".join(seen.faults) or "the check failed without saying why; its pod's log may tell"
-    limit = view.settings.rollout.progress_deadline_seconds
-    if view.since(rollout.started_at) < limit:
+    limit = inputs.settings.rollout.progress_deadline_seconds
+    if inputs.since(rollout.started_at) < limit:
         return None
     told = "; ".join(seen.faults) or "see the events of its pod"
     return f"the check did not end within {limit} s (spec.rollout.progressDeadlineSeconds): {told}"

@@ -41,7 +41,7 @@ class Follower:
             return "BootstrapFailed"
         return self._last.phase if self._last is not None and self._last.phase in _OVER else None
 
-    def look(self, status: AppStatus, at: datetime) -> Iterator[str]:
+    def update(self, status: AppStatus, at: datetime) -> Iterator[str]:
         """Lines about what changed since the last look; ``at`` is now."""
         now = status.rollout
         if now is None or (self._last is None and _identity(now) == self._old):

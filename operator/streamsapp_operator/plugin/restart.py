@@ -113,7 +113,7 @@ class _Wait:
 
     def _look(self) -> StreamsAppSummary:
         app = read_app(self._session.cluster.app(self._app.name))
-        self._tell(list(self._follower.look(app.status, self._session.now())))
+        self._tell(list(self._follower.update(app.status, self._session.now())))
         if not self._quiet and self._follower.outcome is None:
             self._session.overwrite(self._session.style.paint(self._follower.now_line(self._session.now()), Tone.DIM))
         return app

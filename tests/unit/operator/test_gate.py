@@ -28,8 +28,8 @@ def two(follower: TaskReport | None, runs: TaskReport = RUNS) -> ObservedState:
     return observed([pod(0, runs), pod(1, *([] if follower is None else [follower]))])
 
 
-def reason(look: ObservedState) -> str | None:
-    blockers = gate(look).blockers_of(look.pods[0])
+def reason(seen: ObservedState) -> str | None:
+    blockers = gate(seen).blockers_of(seen.pods[0])
     return leading_word(blockers[0]) if blockers else None
 
 
@@ -81,9 +81,9 @@ def test_a_lag_as_large_as_allowed_seen_as_long_ago_as_allowed_is_safe() -> None
 )
 def test_a_standby_does_not_count_on_a_pod_that_is_not_ready_goes_or_is_not_heard(changes: dict[str, object]) -> None:
     other = replace(pod(1, standby("0_0")), **changes)  # type: ignore[arg-type]
-    look = observed([pod(0, RUNS), other], replicas=2)
-    assert gate(look).blockers_of(look.pods[0])
-    assert not gate(look).verdict().safe
+    seen = observed([pod(0, RUNS), other], replicas=2)
+    assert gate(seen).blockers_of(seen.pods[0])
+    assert not gate(seen).verdict().safe
 
 
 def test_a_task_without_stores_is_always_safe() -> None:
@@ -96,18 +96,18 @@ def test_every_store_of_the_task_must_be_followed() -> None:
 
 
 def test_a_pod_that_tells_of_two_replicas_of_a_task_is_believed_the_worse() -> None:
-    look = observed([pod(0, RUNS), pod(1, standby("0_0"), standby("0_0", lag=5000))])
-    assert reason(look) == "StandbyBehind"
+    seen = observed([pod(0, RUNS), pod(1, standby("0_0"), standby("0_0", lag=5000))])
+    assert reason(seen) == "StandbyBehind"
 
 
 def test_one_good_standby_is_enough_whatever_the_others_are() -> None:
-    look = observed([pod(0, RUNS), pod(1, standby("0_0", lag=5000)), pod(2, standby("0_0"))])
-    assert reason(look) is None
+    seen = observed([pod(0, RUNS), pod(1, standby("0_0", lag=5000)), pod(2, standby("0_0"))])
+    assert reason(seen) is None
 
 
 def test_two_pods_that_claim_the_same_task_are_unsafe() -> None:
-    look = observed([pod(0, RUNS), pod(1, active("0_0")), pod(2, standby("0_0"))])
-    assert reason(look) == "Rebalancing"
+    seen = observed([pod(0, RUNS), pod(1, active("0_0")), pod(2, standby("0_0"))])
+    assert reason(seen) == "Rebalancing"
 
 
 def test_a_task_that_does_not_run_yet_is_unsafe() -> None:
@@ -115,8 +115,8 @@ def test_a_task_that_does_not_run_yet_is_unsafe() -> None:
 
 
 def test_a_task_that_is_followed_and_run_by_nobody_is_missed() -> None:
-    look = observed([pod(0), pod(1, standby("0_0"))])
-    assert leading_word(gate(look).verdict().blockers[0]) == "TaskMissing"
+    seen = observed([pod(0), pod(1, standby("0_0"))])
+    assert leading_word(gate(seen).verdict().blockers[0]) == "TaskMissing"
 
 
 def test_a_task_that_is_known_and_run_by_nobody_is_missed() -> None:
@@ -138,10 +138,10 @@ def test_a_task_that_is_known_and_run_by_nobody_is_missed() -> None:
     ],
 )
 def test_a_pod_in_motion_makes_the_application_unsafe(changes: dict[str, object], word: str | None) -> None:
-    look = observed([*pods("one", "one"), replace(pod(2), **changes)])  # type: ignore[arg-type]
-    found = gate(look).blockers_of(look.pods[2])
+    seen = observed([*pods("one", "one"), replace(pod(2), **changes)])  # type: ignore[arg-type]
+    found = gate(seen).blockers_of(seen.pods[2])
     assert [leading_word(it) for it in found] == ([] if word is None else [word])
-    assert not gate(look).verdict().safe
+    assert not gate(seen).verdict().safe
 
 
 @pytest.mark.parametrize("replicas", [None, 1, 3])
@@ -200,11 +200,11 @@ def test_an_operator_whose_clock_went_back_takes_nothing_for_fresh() -> None:
 
 
 def test_what_was_safe_is_unsafe_once_it_is_old() -> None:
-    look = observed(pods("one", "one"))
-    until = gate(look).good_until()
+    seen = observed(pods("one", "one"))
+    until = gate(seen).good_until()
     assert NOW < until <= NOW + ROLLOUT.max_observation_age_seconds
-    assert gate(replace(look, at=until)).verdict().safe
-    assert not gate(replace(look, at=until + 0.1)).verdict().safe
+    assert gate(replace(seen, at=until)).verdict().safe
+    assert not gate(replace(seen, at=until + 0.1)).verdict().safe
 
 
 def test_blockers_beyond_a_number_are_only_counted_and_the_worst_come_first() -> None:
@@ -217,9 +217,9 @@ def test_blockers_beyond_a_number_are_only_counted_and_the_worst_come_first() ->
 def test_predicts_the_restores_that_the_other_pods_share() -> None:
     kept = (store("0_0", ReportedRole.ACTIVE, snapshot_offset=5),)
     tasks = [active(f"0_{it}", stores=kept, predicted_restore_seconds=10.0) for it in range(4)]
-    look = observed([pod(0, *tasks), pod(1), pod(2)])
-    assert gate(look).predicted_seconds(look.pods[0]) == pytest.approx(21.0)
-    assert gate(look).predicted_seconds(look.pods[1]) == 0.0
+    seen = observed([pod(0, *tasks), pod(1), pod(2)])
+    assert gate(seen).predicted_seconds(seen.pods[0]) == pytest.approx(21.0)
+    assert gate(seen).predicted_seconds(seen.pods[1]) == 0.0
     assert gate(two(None)).predicted_seconds(two(None).pods[0]) is None
 
 
@@ -243,16 +243,16 @@ def test_a_pod_holds_nothing_only_if_that_is_known(it: PodSeen, holds_nothing: b
 
 
 def test_tasks_of_a_new_sub_topology_block_their_own_pod_and_no_other() -> None:
-    look = observed([*pods("one", "one"), pod(2, active("5_0"))])
+    seen = observed([*pods("one", "one"), pod(2, active("5_0"))])
     waiver = Waiver(newcomers=frozenset({"5"}), staying=frozenset({"0", "5"}))
-    assert gate(look).allows(look.pods[0], waiver)
-    assert not gate(look).allows(look.pods[2], waiver)
-    assert not gate(look).allows(look.pods[0], Waiver())
+    assert gate(seen).allows(seen.pods[0], waiver)
+    assert not gate(seen).allows(seen.pods[2], waiver)
+    assert not gate(seen).allows(seen.pods[0], Waiver())
 
 
 def test_tasks_of_a_sub_topology_that_goes_block_nothing() -> None:
-    look = observed([*pods("one", "one"), pod(2, active("5_0"))])
-    assert gate(look).allows(look.pods[2], Waiver(staying=frozenset({"0"})))
+    seen = observed([*pods("one", "one"), pod(2, active("5_0"))])
+    assert gate(seen).allows(seen.pods[2], Waiver(staying=frozenset({"0"})))
 
 
 MAYBE = st.none() | st.integers(-5, 3000)
@@ -281,10 +281,10 @@ PODS = st.builds(
 def test_whatever_is_reported_safe_means_that_every_task_is_followed_or_kept(
     found: list[PodSeen], replicas: int | None
 ) -> None:
-    look = ObservedState(NOW, ChildrenSeen(replicas=replicas), tuple(found))
-    verdict = gate(look).verdict()
+    seen = ObservedState(NOW, ChildrenSeen(replicas=replicas), tuple(found))
+    verdict = gate(seen).verdict()
     for it in found:
-        gate(look).predicted_seconds(it)
+        gate(seen).predicted_seconds(it)
     if not verdict.safe:
         assert all(isinstance(it, Blocker) and it.reason for it in verdict.blockers)
         return
@@ -332,17 +332,17 @@ def hanging(**changes: Any) -> PodSeen:
 def test_a_container_that_never_answered_holds_nothing_while_all_tasks_run_elsewhere(
     changes: dict[str, Any], holds_nothing: bool
 ) -> None:
-    look = observed([*pods("one", "one"), hanging(**changes)])
-    assert gate(look).holds_nothing(look.pods[2], Waiver()) == holds_nothing
+    seen = observed([*pods("one", "one"), hanging(**changes)])
+    assert gate(seen).holds_nothing(seen.pods[2], Waiver()) == holds_nothing
 
 
 @pytest.mark.parametrize(("seconds", "holds_nothing"), [(6, False), (31, True)])
 def test_a_container_that_never_answered_is_waited_for_while_tasks_run_nowhere(
     seconds: float, holds_nothing: bool
 ) -> None:
-    look = observed([*pods("one", "one"), hanging(running_since=NOW - seconds)])
-    found = gate(look, expected=frozenset({"0_0", "0_1", "0_2"}))
-    assert found.holds_nothing(look.pods[2], Waiver()) == holds_nothing
+    seen = observed([*pods("one", "one"), hanging(running_since=NOW - seconds)])
+    found = gate(seen, expected=frozenset({"0_0", "0_1", "0_2"}))
+    assert found.holds_nothing(seen.pods[2], Waiver()) == holds_nothing
 
 
 def unseen(ordinal: int, *tasks: TaskReport, **changes: Any) -> PodSeen:
@@ -356,26 +356,26 @@ RESTORABLE = active("0_0", stores=(SNAPSHOT,), predicted_restore_seconds=5.0)
 
 
 def test_a_pod_that_works_is_not_broken_because_kubernetes_calls_it_not_ready() -> None:
-    look = observed([unseen(0, RESTORABLE), unseen(1), pod(2)])
-    assert not gate(look).holds_nothing(look.pods[0], Waiver())
-    mute = replace(look.pods[0], report=observed_builders.report(RESTORABLE), answers_probes=True)
-    look = observed([mute, unseen(1), pod(2)])
-    assert not gate(look).holds_nothing(look.pods[0], Waiver())
+    seen = observed([unseen(0, RESTORABLE), unseen(1), pod(2)])
+    assert not gate(seen).holds_nothing(seen.pods[0], Waiver())
+    mute = replace(seen.pods[0], report=observed_builders.report(RESTORABLE), answers_probes=True)
+    seen = observed([mute, unseen(1), pod(2)])
+    assert not gate(seen).holds_nothing(seen.pods[0], Waiver())
 
 
 def test_a_pod_that_works_may_go_when_only_it_is_called_not_ready_and_its_tasks_are_covered() -> None:
-    look = observed([unseen(0, RESTORABLE), pod(1), pod(2)])
-    assert gate(look).holds_nothing(look.pods[0], Waiver())
-    look = observed([unseen(0, RUNS), pod(1), pod(2)])
-    assert not gate(look).holds_nothing(look.pods[0], Waiver())
+    seen = observed([unseen(0, RESTORABLE), pod(1), pod(2)])
+    assert gate(seen).holds_nothing(seen.pods[0], Waiver())
+    seen = observed([unseen(0, RUNS), pod(1), pod(2)])
+    assert not gate(seen).holds_nothing(seen.pods[0], Waiver())
 
 
 def test_a_snapshot_does_not_cover_a_broken_pod_while_no_other_pod_could_restore_it() -> None:
     fails = pod(0, RESTORABLE, ready=False)
-    look = observed([fails, broken(1, "CrashLoopBackOff", "one"), broken(2, "CrashLoopBackOff", "one")])
-    assert not gate(look).holds_nothing(fails, Waiver())
-    look = observed([fails, pod(1), broken(2, "CrashLoopBackOff", "one")])
-    assert gate(look).holds_nothing(fails, Waiver())
+    seen = observed([fails, broken(1, "CrashLoopBackOff", "one"), broken(2, "CrashLoopBackOff", "one")])
+    assert not gate(seen).holds_nothing(fails, Waiver())
+    seen = observed([fails, pod(1), broken(2, "CrashLoopBackOff", "one")])
+    assert gate(seen).holds_nothing(fails, Waiver())
 
 
 @pytest.mark.parametrize(
@@ -395,5 +395,5 @@ def test_a_pod_that_was_well_is_given_time_to_come_back_to_its_disk(
     changes: dict[str, Any], holds_nothing: bool
 ) -> None:
     ended = pod(2, ready=False, report=None, unreachable="refused", was_ready=True, started=False, restarts=1)
-    look = observed([*pods("one", "one"), replace(ended, **changes)])
-    assert gate(look).holds_nothing(look.pods[2], Waiver()) == holds_nothing
+    seen = observed([*pods("one", "one"), replace(ended, **changes)])
+    assert gate(seen).holds_nothing(seen.pods[2], Waiver()) == holds_nothing

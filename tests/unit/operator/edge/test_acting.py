@@ -9,7 +9,7 @@ import pytest
 
 from memory_api import MemoryApi
 from streamsapp.clock import SystemClock
-from streamsapp_operator.apply import ActionContext, Actor, ChildWriter, NameTakenError
+from streamsapp_operator.apply import ActionContext, ActionRunner, ChildWriter, NameTakenError
 from streamsapp_operator.apply.children import SECRET_SECONDS
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.kube import ApiError, Conflict, Refused, Rejected
@@ -17,19 +17,19 @@ from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.model.actions import (
     Action,
     ApplyChildren,
-    DropBootstrap,
-    DropCheck,
-    DropRevisions,
+    DeleteBootstrap,
+    DeleteCheck,
+    DeleteRevisions,
     Evict,
-    Release,
+    PostEvent,
+    RemoveFinalizer,
     SetBudget,
     StartBootstrap,
     StartCheck,
-    Tell,
 )
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.model.observed_state import ChildrenSeen, ObservedState
-from streamsapp_operator.observe import Look
+from streamsapp_operator.observe import Observation
 from streamsapp_operator.spec_reader import read_spec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -67,7 +67,7 @@ class Stage:
         self.api, self.clock = MemoryApi(), Clock()
         self.leads = True
         recorder = Recorder(self.api, self.clock, "test")
-        self.actor = Actor(self.api, self.clock, recorder, SETTINGS, lambda: self.leads, "u")
+        self.actor = ActionRunner(self.api, self.clock, recorder, SETTINGS, lambda: self.leads, "u")
         self.document = self.api.put(APP)
         self.asked = read_spec(self.document, SETTINGS, lambda name: None)
         self.children: dict[str, Any] = {}
@@ -81,8 +81,8 @@ class Stage:
 
     def act(self, *actions: Action) -> list[str]:
         observed = ObservedState(at=self.clock.at, children=self.seen, pods=())
-        look = Look(observed, self.children)
-        case = ActionContext(self.asked, self.document, look, Subject("app", "ns", "u"), ("today", "yesterday"))
+        seen = Observation(observed, self.children)
+        case = ActionContext(self.asked, self.document, seen, Subject("app", "ns", "u"), ("today", "yesterday"))
         self.api.written()
         self.actor.act(actions, case, lambda action: self.done.append(type(action).__name__))
         return list(self.api.written())
@@ -162,7 +162,9 @@ def test_a_new_operator_knows_the_secret_of_the_one_before(stage: Stage) -> None
     stage.act(ApplyChildren(stage.revision, 3, 1))
     other = Stage()
     other.api, other.children = stage.api, stage.children
-    other.actor = Actor(other.api, other.clock, Recorder(other.api, other.clock, "test"), SETTINGS, lambda: True, "u")
+    other.actor = ActionRunner(
+        other.api, other.clock, Recorder(other.api, other.clock, "test"), SETTINGS, lambda: True, "u"
+    )
     assert "replace Secret/app-http" in other.act(ApplyChildren(stage.revision, 3, 1))
 
 
@@ -241,7 +243,7 @@ def test_an_application_that_is_deleted_is_drained_whatever_else_is_wrong(stage:
 def test_stops_at_the_first_action_that_fails_but_tells_what_the_status_says(stage: Stage) -> None:
     stage.api.fails = lambda call: Refused("a budget") if call.startswith("evict") else None
     with pytest.raises(Refused):
-        stage.act(Evict("app-0", "x", "1", "why"), SetBudget(1), Tell("Normal", "RolloutStarted", "it starts"))
+        stage.act(Evict("app-0", "x", "1", "why"), SetBudget(1), PostEvent("Normal", "RolloutStarted", "it starts"))
     assert [call.partition(".")[0] for call in stage.api.written()] == ["evict Pod/app-0", "create Event/app"]
     assert stage.done == []
 
@@ -280,14 +282,14 @@ def test_remembers_that_a_check_pod_is_refused_for_good(stage: Stage, said: str,
 
 def test_drops_a_check_and_the_configurations_that_nothing_needs(stage: Stage) -> None:
     stage.act(StartCheck(stage.revision))
-    assert stage.act(DropCheck(stage.revision)) == [f"evict Pod/app-check-{stage.revision}"]
-    assert stage.act(DropCheck(stage.revision)) == []
-    assert stage.act(DropRevisions(frozenset({stage.revision}))) == []
-    assert stage.act(DropRevisions(frozenset())) == [f"delete ConfigMap/app-{stage.revision}"]
+    assert stage.act(DeleteCheck(stage.revision)) == [f"evict Pod/app-check-{stage.revision}"]
+    assert stage.act(DeleteCheck(stage.revision)) == []
+    assert stage.act(DeleteRevisions(frozenset({stage.revision}))) == []
+    assert stage.act(DeleteRevisions(frozenset())) == [f"delete ConfigMap/app-{stage.revision}"]
 
 
 def test_lets_an_application_go_and_keeps_the_finalizers_of_others(stage: Stage) -> None:
-    assert stage.act(Release()) == ["merge StreamsApp/app"]
+    assert stage.act(RemoveFinalizer()) == ["merge StreamsApp/app"]
     assert stage.api.objects["StreamsApp", "app"]["metadata"]["finalizers"] == ["other"]
 
 
@@ -363,11 +365,11 @@ def test_looks_again_where_there_is_a_job_already(bootstraps: Stage) -> None:
 
 
 def test_deletes_its_own_job_only(bootstraps: Stage) -> None:
-    assert bootstraps.act(DropBootstrap()) == []
+    assert bootstraps.act(DeleteBootstrap()) == []
     bootstraps.act(attempt(bootstraps))
-    assert bootstraps.act(DropBootstrap()) == ["delete Job/app-bootstrap"]
+    assert bootstraps.act(DeleteBootstrap()) == ["delete Job/app-bootstrap"]
     theirs = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "app-bootstrap", "namespace": "ns"}}
     bootstraps.api.put(theirs)
-    for action in (attempt(bootstraps), DropBootstrap()):
+    for action in (attempt(bootstraps), DeleteBootstrap()):
         with pytest.raises(NameTakenError, match="Job 'app-bootstrap'"):
             bootstraps.act(action)

@@ -11,32 +11,32 @@ def seen(holder: str, renewed: str = "1", seconds: float = 15.0) -> LeaseSeen:
 
 def test_claims_a_lease_that_nobody_has() -> None:
     election = Election("me", deadline=10)
-    assert election.look(None, 0.0) is ElectionStep.CLAIM
-    assert election.look(seen(""), 1.0) is ElectionStep.CLAIM
+    assert election.decide(None, 0.0) is ElectionStep.CLAIM
+    assert election.decide(seen(""), 1.0) is ElectionStep.CLAIM
 
 
 def test_claims_its_own_lease_at_once_after_a_crash() -> None:
-    assert Election("me", deadline=10).look(seen("me"), 0.0) is ElectionStep.CLAIM
+    assert Election("me", deadline=10).decide(seen("me"), 0.0) is ElectionStep.CLAIM
 
 
 def test_waits_while_another_one_renews() -> None:
     election = Election("me", deadline=10)
     for now in range(0, 100, 2):
-        assert election.look(seen("other", renewed=str(now)), float(now)) is ElectionStep.WAIT
+        assert election.decide(seen("other", renewed=str(now)), float(now)) is ElectionStep.WAIT
 
 
 def test_claims_a_lease_that_it_saw_unchanged_for_longer_than_it_lasts() -> None:
     election = Election("me", deadline=10)
-    assert election.look(seen("other"), 100.0) is ElectionStep.WAIT
-    assert election.look(seen("other"), 115.0) is ElectionStep.WAIT
-    assert election.look(seen("other"), 115.1) is ElectionStep.CLAIM
+    assert election.decide(seen("other"), 100.0) is ElectionStep.WAIT
+    assert election.decide(seen("other"), 115.0) is ElectionStep.WAIT
+    assert election.decide(seen("other"), 115.1) is ElectionStep.CLAIM
 
 
 def test_a_lease_that_changed_hands_is_waited_for_anew() -> None:
     election = Election("me", deadline=10)
-    election.look(seen("other"), 0.0)
-    assert election.look(seen("third"), 14.0) is ElectionStep.WAIT
-    assert election.look(seen("third"), 20.0) is ElectionStep.WAIT
+    election.decide(seen("other"), 0.0)
+    assert election.decide(seen("third"), 14.0) is ElectionStep.WAIT
+    assert election.decide(seen("third"), 20.0) is ElectionStep.WAIT
 
 
 def test_leads_from_the_moment_a_renewal_was_sent_and_stops_before_anybody_else_may_begin() -> None:
@@ -46,5 +46,5 @@ def test_leads_from_the_moment_a_renewal_was_sent_and_stops_before_anybody_else_
     assert election.remaining(14.9) > 0
     assert election.remaining(15.0) <= 0
     other = Election("other", deadline=10)
-    other.look(lease, 5.0)
-    assert other.look(lease, 15.0) is ElectionStep.WAIT
+    other.decide(lease, 5.0)
+    assert other.decide(lease, 15.0) is ElectionStep.WAIT

@@ -18,7 +18,7 @@ from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from streamsapp_operator.loop import Key
 from streamsapp_operator.model.actions import ApplyChildren, Evict, SetBudget
 from streamsapp_operator.model.status import AppStatus, RolloutStatus, Tasks
-from streamsapp_operator.pace import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, Spare, motion
+from streamsapp_operator.pace import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, RateLimit, motion
 from streamsapp_operator.reconcile import takes_pods
 from streamsapp_operator.shared_informers import make_cache, waking
 from streamsapp_operator.steady_clock import SteadyClock
@@ -212,22 +212,22 @@ def test_pods_that_come_or_go_are_motion(changes: dict[str, Any]) -> None:
 
 def test_few_applications_at_rest_are_looked_at_every_second_and_many_more_seldom() -> None:
     pace = Pace()
-    assert pace.next_look(0, "quiet", 0.01) == PERIOD
+    assert pace.next_reconcile(0, "quiet", 0.01) == PERIOD
     for number in range(1, 100):
-        last = pace.next_look(number, "quiet", 0.01)
+        last = pace.next_reconcile(number, "quiet", 0.01)
     assert PERIOD < last < LONGEST_QUIET
     for number in range(100, 1000):
-        last = pace.next_look(number, "quiet", 0.01)
+        last = pace.next_reconcile(number, "quiet", 0.01)
     assert last == LONGEST_QUIET
-    assert pace.next_look(5, "moving", 0.01) == PERIOD
-    assert pace.next_look(6, "idle", 0.01) == IDLE_SECONDS
+    assert pace.next_reconcile(5, "moving", 0.01) == PERIOD
+    assert pace.next_reconcile(6, "idle", 0.01) == IDLE_SECONDS
     for number in range(1, 1000):
         pace.forget(number)
-    assert pace.next_look(0, "quiet", 0.01) == PERIOD
+    assert pace.next_reconcile(0, "quiet", 0.01) == PERIOD
 
 
 def test_writes_that_are_not_urgent_are_so_many_a_second() -> None:
-    spare = Spare(5.0)
+    spare = RateLimit(5.0)
     admitted = sum(spare.admits(100.0 + tick / 100) for tick in range(1000))
     assert 50 <= admitted <= 56
 

@@ -7,7 +7,7 @@ from typing import Any
 from streamsapp_operator.children import RenderSettings
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import PodReport, PodSeen, ReportedRole, TaskReport
-from streamsapp_operator.observe.look import children_seen, is_owned, tasks_total
+from streamsapp_operator.observe.observer import children_seen, is_owned, tasks_total
 from streamsapp_operator.spec_reader import read_spec
 
 SETTINGS = RenderSettings(runtime_image="default:1", operator_namespace="system")

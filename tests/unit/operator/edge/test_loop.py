@@ -25,7 +25,7 @@ from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.pace import IDLE_SECONDS, PERIOD, Pace
 from streamsapp_operator.plan import ReconcilePlan
-from streamsapp_operator.reconcile import FIGURES_SECONDS, Tools
+from streamsapp_operator.reconcile import FIGURES_SECONDS, OperatorContext
 from streamsapp_operator.shared_informers import make_cache
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -60,7 +60,7 @@ class Stage:
         self.seen: list[ObservedState] = []
         settings = RenderSettings(runtime_image=None, operator_namespace="ns")
         asker = PodAsker(self.clock)
-        self.tools = Tools(self.api, asker, self.clock, settings, b"k" * 32, "test", lambda: True, self._plan)
+        self.tools = OperatorContext(self.api, asker, self.clock, settings, b"k" * 32, "test", lambda: True, self._plan)
         self.loop = Loop(KEY, self.tools, self.figures, Pace())
 
     def _plan(
@@ -72,8 +72,8 @@ class Stage:
             raise self.planned
         return self.planned
 
-    def turn(self) -> float | None:
-        return self.loop.turn()
+    def reconcile(self) -> float | None:
+        return self.loop.reconcile()
 
     def events(self) -> list[str]:
         return [event["reason"] for event in self.api.list_events()]
@@ -89,7 +89,7 @@ def stage() -> Stage:
 
 def test_writes_the_status_before_it_acts(stage: Stage) -> None:
     stage.planned = ReconcilePlan(AppStatus(phase="Rolling"), (SetBudget(0),))
-    assert stage.turn() == PERIOD
+    assert stage.reconcile() == PERIOD
     assert list(stage.api.written()) == [
         "merge StreamsApp/app",
         "status StreamsApp/app",
@@ -104,11 +104,11 @@ def test_does_nothing_when_the_application_changed_meanwhile(stage: Stage) -> No
             stage.api.objects["StreamsApp", "app"]["metadata"]["resourceVersion"] = "other"
         return None
 
-    stage.turn()
+    stage.reconcile()
     stage.api.written()
     stage.api.fails = somebody_writes
     stage.planned = ReconcilePlan(AppStatus(phase="Rolling"), (SetBudget(0),))
-    wait = stage.turn()
+    wait = stage.reconcile()
     assert wait is not None
     assert wait < PERIOD
     assert list(stage.api.written()) == ["status StreamsApp/app"]
@@ -116,36 +116,36 @@ def test_does_nothing_when_the_application_changed_meanwhile(stage: Stage) -> No
 
 def test_a_status_that_only_counts_differently_is_written_now_and_then(stage: Stage) -> None:
     stage.planned = ReconcilePlan(AppStatus(phase="Running", input_lag=1), ())
-    stage.turn()
+    stage.reconcile()
     assert stage.status_writes() == 1
     for lag in range(2, 7):
         stage.planned = ReconcilePlan(AppStatus(phase="Running", input_lag=lag), ())
-        stage.turn()
+        stage.reconcile()
     assert stage.status_writes() == 0
     stage.clock.at += FIGURES_SECONDS
-    stage.turn()
-    stage.turn()
+    stage.reconcile()
+    stage.reconcile()
     assert stage.status_writes() == 1
     assert stage.api.objects["StreamsApp", "app"]["status"]["inputLag"] == 6
     stage.planned = ReconcilePlan(AppStatus(phase="Running", input_lag=None), ())
-    stage.turn()
+    stage.reconcile()
     assert stage.status_writes() == 1
 
 
 def test_an_error_is_told_once_until_it_is_another_one_or_gone(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     stage.planned = KeyError("at offset 17")
-    waits = [stage.turn() for _ in range(3)]
+    waits = [stage.reconcile() for _ in range(3)]
     stage.planned = KeyError("at offset 18")
-    waits += [stage.turn() for _ in range(4)]
+    waits += [stage.reconcile() for _ in range(4)]
     assert_backs_off(waits)
     assert stage.events() == ["OperatorError"]
     assert sum(record.exc_info is not None for record in caplog.records) == 1
     stage.planned = ValueError("something else")
-    stage.turn()
+    stage.reconcile()
     assert stage.events() == ["OperatorError", "OperatorError"]
     stage.planned = ReconcilePlan(AppStatus(), ())
-    assert stage.turn() == PERIOD
+    assert stage.reconcile() == PERIOD
     assert "ns/app: works again" in caplog.messages
 
 
@@ -153,25 +153,25 @@ def test_an_api_server_that_is_away_is_no_event_and_waited_for_not_too_long(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage.api.fails = lambda call: Unavailable("refused")
-    waits = [stage.turn() for _ in range(10)]
+    waits = [stage.reconcile() for _ in range(10)]
     assert waits[-1] == LONGEST_OUTAGE_BACKOFF
     assert stage.asked == []
     assert caplog.messages == ["ns/app: refused"]
     stage.api.fails = lambda call: None
-    assert stage.turn() == PERIOD
+    assert stage.reconcile() == PERIOD
     assert stage.events() == []
 
 
 def test_an_application_whose_writes_make_the_api_server_fail_is_tried_ever_more_seldom(stage: Stage) -> None:
     stage.planned = ReconcilePlan(AppStatus(), (SetBudget(0),))
     stage.api.fails = lambda call: InternalError("webhook is away") if call.startswith("apply Pod") else None
-    assert_backs_off([stage.turn() for _ in range(20)])
+    assert_backs_off([stage.reconcile() for _ in range(20)])
     assert stage.events() == ["OperatorError"]
     told = stage.seen[-1].trouble
     assert told is not None
     assert (told.reason, told.message) == ("WriteFailed", "webhook is away")
     stage.api.fails = lambda call: None
-    assert stage.turn() == PERIOD
+    assert stage.reconcile() == PERIOD
 
 
 def assert_backs_off(waits: list[float | None]) -> None:
@@ -185,39 +185,39 @@ def assert_backs_off(waits: list[float | None]) -> None:
 
 def test_half_a_look_is_none(stage: Stage) -> None:
     stage.api.fails = lambda call: Unavailable("refused") if call == "list Pod" else None
-    stage.turn()
+    stage.reconcile()
     assert stage.asked == []
 
 
 def test_a_refusal_is_told_with_an_event(stage: Stage) -> None:
     stage.planned = ReconcilePlan(AppStatus(), (SetBudget(0),))
     stage.api.fails = lambda call: Rejected("no room") if "Budget" in call and call.startswith("apply") else None
-    stage.turn()
+    stage.reconcile()
     assert stage.events() == ["OperatorError"]
 
 
 def test_an_application_that_was_made_anew_is_another_one(stage: Stage) -> None:
-    stage.turn()
+    stage.reconcile()
     first = stage.loop._app
-    stage.turn()
+    stage.reconcile()
     assert stage.loop._app is first
     stage.api.put({**APP, "metadata": {**APP["metadata"], "uid": "v"}})
-    stage.turn()
+    stage.reconcile()
     assert stage.loop._app is not first
 
 
 def test_an_application_that_is_gone_ends_its_loop_and_is_measured_no_more(stage: Stage) -> None:
-    stage.turn()
+    stage.reconcile()
     assert b'streamsapp_app_restart_safe{name="app"' in stage.figures.render()
     stage.api.objects.clear()
-    assert stage.turn() is None
+    assert stage.reconcile() is None
     assert b"streamsapp_app_restart_safe{" not in stage.figures.render()
 
 
 def test_leaves_an_application_alone_that_waits_for_somebody_elses_finalizer(stage: Stage) -> None:
     metadata = APP["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["other"]}
     stage.api.put({**APP, "metadata": metadata})
-    assert stage.turn() == PERIOD
+    assert stage.reconcile() == PERIOD
     assert stage.asked == []
     assert list(stage.api.written()) == []
 
@@ -246,7 +246,7 @@ def test_a_nudge_does_not_make_a_failing_loop_turn_more_often_but_a_change_does(
 
 def test_conflicts_are_tried_again_soon_and_told_to_nobody(stage: Stage) -> None:
     stage.api.fails = lambda call: Conflict("changed") if call.startswith("status") else None
-    waits = [stage.turn() for _ in range(8)]
+    waits = [stage.reconcile() for _ in range(8)]
     assert waits[0] is not None
     assert waits[0] < PERIOD
     assert waits[-1] == PERIOD
@@ -280,7 +280,7 @@ def test_loops_begin_with_an_application_and_end_with_it(stage: Stage) -> None:
 def test_an_application_that_is_nested_too_deeply_is_refused_by_name(stage: Stage) -> None:
     spec = {**APP["spec"], "podTemplate": read_json(('{"a":' * 3_000 + "1" + "}" * 3_000).encode())}
     stage.api.objects["StreamsApp", "app"]["spec"] = spec
-    assert stage.turn() == PERIOD
+    assert stage.reconcile() == PERIOD
     invalid = stage.asked[0]
     assert isinstance(invalid, InvalidSpec)
     assert invalid.faults[0].startswith("spec.podTemplate.a.a")
@@ -288,7 +288,7 @@ def test_an_application_that_is_nested_too_deeply_is_refused_by_name(stage: Stag
 
 def test_a_turn_that_fails_for_a_reason_of_the_applications_own_is_told_in_its_condition(stage: Stage) -> None:
     stage.planned = RecursionError("maximum recursion depth exceeded")
-    stage.turn()
+    stage.reconcile()
     (told,) = stage.api.objects["StreamsApp", "app"]["status"]["conditions"]
     assert (told["type"], told["status"], told["reason"]) == ("Degraded", "True", "OperatorError")
     assert "RecursionError" in told["message"]
@@ -297,7 +297,7 @@ def test_a_turn_that_fails_for_a_reason_of_the_applications_own_is_told_in_its_c
 def test_what_could_not_be_told_ends_no_loop(stage: Stage) -> None:
     stage.planned = KeyError("x")
     stage.api.fails = lambda call: KeyError("as bad") if call.startswith("create Event") else None  # type: ignore[assignment,return-value]
-    assert_backs_off([stage.turn()])
+    assert_backs_off([stage.reconcile()])
 
 
 def test_the_next_plan_knows_what_the_last_turn_could_not_do_and_the_one_after_a_good_turn_does_not(
@@ -305,10 +305,10 @@ def test_the_next_plan_knows_what_the_last_turn_could_not_do_and_the_one_after_a
 ) -> None:
     stage.planned = ReconcilePlan(AppStatus(), (SetBudget(0),))
     stage.api.fails = lambda call: Rejected("no room") if "Budget" in call and call.startswith("apply") else None
-    stage.turn()
+    stage.reconcile()
     stage.api.fails = lambda call: None
-    stage.turn()
-    stage.turn()
+    stage.reconcile()
+    stage.reconcile()
     troubles = [None if it.trouble is None else it.trouble.reason for it in stage.seen]
     assert troubles == [None, "Rejected", None]
 
@@ -319,13 +319,13 @@ def test_two_applications_with_one_application_id_know_of_each_other_until_one_i
         {**other, "spec": {**APP["spec"], "applicationId": "app", "kafka": {"bootstrapServers": "z:1, k:9092"}}}
     )
     second = Loop(Key("ns", "other"), stage.tools, stage.figures, Pace())
-    stage.turn()
-    second.turn()
-    stage.turn()
-    assert [look.rivals for look in stage.seen] == [(), ("ns/app",), ("ns/other",)]
+    stage.reconcile()
+    second.reconcile()
+    stage.reconcile()
+    assert [seen.rivals for seen in stage.seen] == [(), ("ns/app",), ("ns/other",)]
     del stage.api.objects["StreamsApp", "other"]
-    second.turn()
-    stage.turn()
+    second.reconcile()
+    stage.reconcile()
     assert stage.seen[-1].rivals == ()
 
 
@@ -351,16 +351,16 @@ def test_a_quiet_application_is_looked_at_without_a_request_and_a_pod_is_taken_b
     stage.tools = dataclasses.replace(stage.tools, cache=make_cache(stage.api))
     stage.loop = Loop(KEY, stage.tools, stage.figures, Pace())
     stage.planned = ReconcilePlan(AppStatus(phase="Running"), ())
-    stage.turn()
+    stage.reconcile()
     asked.clear()
-    assert stage.turn() == IDLE_SECONDS
+    assert stage.reconcile() == IDLE_SECONDS
     assert asked == []
     stage.loop.changed()
-    stage.turn()
+    stage.reconcile()
     assert asked == ["get StreamsApp/app"]
     asked.clear()
     stage.planned = ReconcilePlan(AppStatus(phase="Running"), (Evict("app-0", "u", "1", "why"),))
-    looks = len(stage.seen)
-    stage.turn()
+    reconciles = len(stage.seen)
+    stage.reconcile()
     assert asked == ["get StatefulSet/app", "get PodDisruptionBudget/app", "list Pod", "evict Pod/app-0"]
-    assert len(stage.seen) == looks + 2
+    assert len(stage.seen) == reconciles + 2

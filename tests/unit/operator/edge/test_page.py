@@ -38,5 +38,5 @@ def test_names_every_event() -> None:
         if line.startswith("| `")
         for reason in re.findall(r"`([A-Z][A-Za-z]+)`", line.split("|")[1])
     }
-    assert set(re.findall(r'Tell\(\s*"(?:Normal|Warning)",\s*"([A-Za-z]+)"', SOURCES)) <= told
+    assert set(re.findall(r'PostEvent\(\s*"(?:Normal|Warning)",\s*"([A-Za-z]+)"', SOURCES)) <= told
     assert [reason for reason in sorted(told) if f'"{reason}"' not in SOURCES] == []

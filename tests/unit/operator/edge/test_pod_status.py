@@ -50,7 +50,7 @@ def pod(talk: Callable[[socket.socket, bytes], None]) -> Iterator[Address]:
 
 @pytest.fixture
 def asker() -> Iterator[PodAsker]:
-    made = PodAsker(SteadyClock(SystemClock()), patience=0.4)
+    made = PodAsker(SteadyClock(SystemClock()), timeout=0.4)
     yield made
     made.close()
 
@@ -126,7 +126,7 @@ def test_no_pod_takes_more_than_its_time(asker: PodAsker, talk: Callable[[socket
 
 
 def test_an_answer_without_end_is_given_up() -> None:
-    asker = PodAsker(SteadyClock(SystemClock()), patience=10.0)
+    asker = PodAsker(SteadyClock(SystemClock()), timeout=10.0)
     with pod(flood) as address:
         assert "larger than 4 MiB" in str(ask(asker, address))
     asker.close()

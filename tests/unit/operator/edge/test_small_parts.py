@@ -22,7 +22,7 @@ from streamsapp_operator.kube.errors import (
     Unavailable,
     error_of,
 )
-from streamsapp_operator.logs import Seldom
+from streamsapp_operator.logs import DuplicateFilter
 from streamsapp_operator.pod_tokens import tokens
 from streamsapp_operator.settings import parse
 from streamsapp_operator.status_comparison import without_figures
@@ -166,7 +166,7 @@ def test_logs_objects_that_name_the_application() -> None:
 
 def test_a_library_may_say_the_same_once_a_minute() -> None:
     now = 0.0
-    seldom = Seldom("kopf", lambda: now)
+    seldom = DuplicateFilter("kopf", lambda: now)
     assert seldom.filter(record("kopf.clients", "attempt 1 failed"))
     assert not seldom.filter(record("kopf.clients", "attempt 2 failed"))
     assert seldom.filter(record("kopf.clients", "something else"))

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace as replace_status
 
 from observed_builders import active, broken, pod, pods, report, standby, wanted
-from planned_reconciles import RUNS, Looks, has, only, three, told
+from planned_reconciles import RUNS, Reconciles, has, only, three, told
 from streamsapp.manifest.model import AutoscalingSpec
-from streamsapp_operator.model.actions import ApplyChildren, Evict, Release, SetBudget, StartCheck
+from streamsapp_operator.model.actions import ApplyChildren, Evict, RemoveFinalizer, SetBudget, StartCheck
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import InputRates, PodSeen
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
@@ -21,8 +21,8 @@ BOUNDS = AutoscalingSpec(min_replicas=2, max_replicas=8, target_input_lag=100, s
 STABLE_SECONDS = BOUNDS.scale_down_stabilization_seconds
 
 
-def replicas(looks: Looks, seen: list[PodSeen], **children: Any) -> int:
-    return only(looks.look(seen, **children), ApplyChildren).replicas
+def replicas(reconciles: Reconciles, seen: list[PodSeen], **children: Any) -> int:
+    return only(reconciles.plan(seen, **children), ApplyChildren).replicas
 
 
 def behind() -> list[PodSeen]:
@@ -31,88 +31,88 @@ def behind() -> list[PodSeen]:
 
 
 def test_more_pods_are_made_at_once_however_unsafe_it_is() -> None:
-    assert replicas(Looks(wanted(replicas=5)), behind()) == 5
+    assert replicas(Reconciles(wanted(replicas=5)), behind()) == 5
 
 
 def test_one_pod_less_at_a_time_and_only_once_nobody_else_may_take_one() -> None:
-    looks = Looks(wanted(replicas=1))
-    planned = looks.look(three())
+    reconciles = Reconciles(wanted(replicas=1))
+    planned = reconciles.plan(three())
     assert only(planned, ApplyChildren).replicas == 3
     assert only(planned, SetBudget) == SetBudget(0)
-    fewer = only(looks.look(three(), max_unavailable=0), ApplyChildren)
+    fewer = only(reconciles.plan(three(), max_unavailable=0), ApplyChildren)
     assert (fewer.replicas, fewer.max_unavailable) == (2, 0)
     assert fewer.until is not None
-    assert replicas(looks, three(), replicas=2, max_unavailable=0) == 2
+    assert replicas(reconciles, three(), replicas=2, max_unavailable=0) == 2
     settled = [pod(0, active("0_0"), active("0_2"), standby("0_1")), pod(1, active("0_1"), standby("0_0"))]
-    assert replicas(looks, settled, max_unavailable=0) == 2
+    assert replicas(reconciles, settled, max_unavailable=0) == 2
     settled[1] = pod(1, active("0_1"), standby("0_0"), standby("0_2"))
-    assert replicas(looks, settled, max_unavailable=0) == 1
+    assert replicas(reconciles, settled, max_unavailable=0) == 1
 
 
 def test_no_pod_less_while_it_is_not_safe() -> None:
-    assert replicas(Looks(wanted(replicas=2)), behind(), max_unavailable=0) == 3
+    assert replicas(Reconciles(wanted(replicas=2)), behind(), max_unavailable=0) == 3
 
 
 def test_a_last_pod_that_holds_nothing_goes_although_the_application_is_not_safe() -> None:
     seen = [*behind()[:2], behind()[2], broken(3, "Unschedulable", revision="one")]
-    assert replicas(Looks(wanted(replicas=3)), seen, max_unavailable=0) == 3
+    assert replicas(Reconciles(wanted(replicas=3)), seen, max_unavailable=0) == 3
 
 
 def test_no_pod_is_restarted_while_there_are_to_be_fewer() -> None:
-    looks = Looks(wanted("two", replicas=2))
-    looks.look(three())
-    looks.app = wanted("one", replicas=2)
-    planned = looks.look(three("one", "one", "zero"), max_unavailable=0)
+    reconciles = Reconciles(wanted("two", replicas=2))
+    reconciles.plan(three())
+    reconciles.app = wanted("one", replicas=2)
+    planned = reconciles.plan(three("one", "one", "zero"), max_unavailable=0)
     assert not has(planned, Evict)
     assert only(planned, ApplyChildren).replicas == 2
 
 
 def test_no_replicas_suspend_all_pods_at_once_and_more_resume() -> None:
-    looks = Looks(wanted(replicas=0))
-    planned = looks.look(behind())
+    reconciles = Reconciles(wanted(replicas=0))
+    planned = reconciles.plan(behind())
     assert only(planned, ApplyChildren).replicas == 0
-    assert looks.status.phase == "Suspending"
-    looks.look([], replicas=0, template_revision="one")
-    assert looks.status.phase == "Suspended"
-    looks.app = wanted(replicas=3)
-    planned = looks.look([], replicas=0, template_revision="one")
+    assert reconciles.status.phase == "Suspending"
+    reconciles.plan([], replicas=0, template_revision="one")
+    assert reconciles.status.phase == "Suspended"
+    reconciles.app = wanted(replicas=3)
+    planned = reconciles.plan([], replicas=0, template_revision="one")
     assert only(planned, ApplyChildren).replicas == 3
     assert told(planned) == ["Resumed"]
 
 
 def test_a_change_while_suspended_is_checked_and_started_on_resume() -> None:
-    looks = Looks(wanted("two", replicas=0))
-    assert has(looks.look([], replicas=0, template_revision="one"), StartCheck)
+    reconciles = Reconciles(wanted("two", replicas=0))
+    assert has(reconciles.plan([], replicas=0, template_revision="one"), StartCheck)
 
 
 def test_being_scaled_is_told_once() -> None:
-    looks = Looks(wanted(replicas=3))
-    looks.look(three())
-    looks.app = wanted(replicas=5)
-    assert told(looks.look(three())) == ["ScaledUp"]
-    assert told(looks.look(three(), replicas=5)) == []
+    reconciles = Reconciles(wanted(replicas=3))
+    reconciles.plan(three())
+    reconciles.app = wanted(replicas=5)
+    assert told(reconciles.plan(three())) == ["ScaledUp"]
+    assert told(reconciles.plan(three(), replicas=5)) == []
 
 
 def test_deletion_ends_all_pods_and_lets_go_once_they_are_gone() -> None:
-    looks = Looks(wanted(deleting=True))
-    planned = looks.look(three())
+    reconciles = Reconciles(wanted(deleting=True))
+    planned = reconciles.plan(three())
     assert only(planned, ApplyChildren).replicas == 0
-    assert not has(planned, Release)
-    assert not has(looks.look([replace(three()[0], terminating=True)], replicas=0), Release)
-    assert has(looks.look([], replicas=0, template_revision="one"), Release)
+    assert not has(planned, RemoveFinalizer)
+    assert not has(reconciles.plan([replace(three()[0], terminating=True)], replicas=0), RemoveFinalizer)
+    assert has(reconciles.plan([], replicas=0, template_revision="one"), RemoveFinalizer)
 
 
 def test_deletion_does_not_wait_for_ever_nor_for_a_valid_spec() -> None:
-    looks = Looks(InvalidSpec("app", "ns", "uid", 2, ("bad",), deleting=True))
-    looks.look(three())
-    assert not has(looks.look(three(), replicas=0), Release)
-    assert has(looks.look(three(), replicas=0, after=301), Release)
+    reconciles = Reconciles(InvalidSpec("app", "ns", "uid", 2, ("bad",), deleting=True))
+    reconciles.plan(three())
+    assert not has(reconciles.plan(three(), replicas=0), RemoveFinalizer)
+    assert has(reconciles.plan(three(), replicas=0, after=301), RemoveFinalizer)
 
 
 def test_deletion_of_what_never_ran_lets_go_at_once() -> None:
-    looks = Looks(wanted(deleting=True), AppStatus())
-    planned = looks.look([], replicas=None, template_revision=None, max_unavailable=None)
-    assert has(planned, Release)
+    reconciles = Reconciles(wanted(deleting=True), AppStatus())
+    planned = reconciles.plan([], replicas=None, template_revision=None, max_unavailable=None)
+    assert has(planned, RemoveFinalizer)
     assert not has(planned, ApplyChildren)
 
 
@@ -160,14 +160,14 @@ def test_the_autoscaler_waits_anew_after_fewer_were_not_enough_for_a_moment() ->
 def test_the_next_pod_goes_once_what_came_while_the_last_one_went_is_caught_up() -> None:
     bounds = AutoscalingSpec(max_replicas=3, target_input_lag=10)
 
-    def looks(input_lag: int) -> int:
-        settled = Looks(wanted(autoscaling=bounds), replace_status(RUNS, scaling=scaled(1)))
+    def decided(input_lag: int) -> int:
+        settled = Reconciles(wanted(autoscaling=bounds), replace_status(RUNS, scaling=scaled(1)))
         seen = [pod(it, active(f"0_{it}", input_lag=input_lag), standby(f"0_{(it + 1) % 3}")) for it in range(3)]
-        settled.look(seen)
+        settled.plan(seen)
         return replicas(settled, seen, max_unavailable=0)
 
-    assert looks(input_lag=0) == 2
-    assert looks(input_lag=20) == 3
+    assert decided(input_lag=0) == 2
+    assert decided(input_lag=20) == 3
 
 
 def test_a_pod_has_whole_tasks_so_some_numbers_of_pods_are_no_better_than_fewer() -> None:
@@ -181,11 +181,11 @@ def test_a_pod_has_whole_tasks_so_some_numbers_of_pods_are_no_better_than_fewer(
 
 
 def test_the_autoscaler_counts_the_lag_of_all_tasks() -> None:
-    looks = Looks(
+    reconciles = Reconciles(
         wanted(replicas=1, autoscaling=AutoscalingSpec(min_replicas=1, max_replicas=9, target_input_lag=10)), RUNS
     )
-    assert replicas(looks, pods("one", "one", "one")) == 3
+    assert replicas(reconciles, pods("one", "one", "one")) == 3
     busy = [pod(it, active(f"0_{it}", input_lag=20), standby(f"0_{(it + 1) % 2}")) for it in range(2)]
-    looks.look(busy)
-    assert looks.status.scaling is not None
-    assert looks.status.input_lag == 40
+    reconciles.plan(busy)
+    assert reconciles.status.scaling is not None
+    assert reconciles.status.input_lag == 40

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from observed_builders import NOW, observed, passed, wanted
-from streamsapp_operator.model.actions import Action, ApplyChildren, DropBootstrap, StartBootstrap
+from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteBootstrap, StartBootstrap
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
@@ -41,13 +41,13 @@ class World:
     #: Probability of dying or failing before an action.
     trouble: float = 0.0
 
-    def turn(self) -> None:
+    def reconcile(self) -> None:
         self.now += self.rng.uniform(0.5, 3)
         self._live()
         looked_for = self.status.bootstrap is not None and self.status.bootstrap.job is not None
-        look = observed([], at=self.now, checks=passed(self.app.revision), replicas=None, template_revision=None)
-        look = replace(look, bootstrap=self._seen() if looked_for else None)
-        planned = plan(self.app, look, from_document(to_document(self.status)), self.now)
+        seen = observed([], at=self.now, checks=passed(self.app.revision), replicas=None, template_revision=None)
+        seen = replace(seen, bootstrap=self._seen() if looked_for else None)
+        planned = plan(self.app, seen, from_document(to_document(self.status)), self.now)
         if self.rng.random() < self.trouble:
             return
         self.status = planned.status
@@ -81,7 +81,7 @@ class World:
                 if self.job is not None or attempt != self.app.bootstrap:
                     return False  # a conflict, or the spec has changed since
                 self.job = Job(attempt, self.now + self.rng.uniform(1, 20))
-            case DropBootstrap():
+            case DeleteBootstrap():
                 self.delete_job()
             case ApplyChildren():
                 assert self.whole or self.app.bootstrap is None, "pods are made though their state is not there"
@@ -117,12 +117,12 @@ def test_no_pod_is_made_before_the_state_is_whole_and_in_the_end_the_application
             break
         if world.rng.random() < 0.1:
             world.change()
-        world.turn()
+        world.reconcile()
     if not world.pods_made:
         world.trouble = 0.0
         world.app = replace(world.app, bootstrap="attempt-last", replicas=3)
         for _ in range(40):
-            world.turn()
+            world.reconcile()
     assert world.pods_made
     assert world.whole
 
@@ -131,7 +131,7 @@ def test_no_pod_is_made_before_the_state_is_whole_and_in_the_end_the_application
 def test_a_bootstrap_that_cannot_work_starts_nothing_and_is_not_tried_for_ever(seed: int) -> None:
     world = World(random.Random(seed), app=wanted(bootstrap="bad-0"), trouble=0.1)
     for _ in range(60):
-        world.turn()
+        world.reconcile()
     assert not world.pods_made
     assert world.status.bootstrap is not None
     assert world.status.bootstrap.phase == "Failed"

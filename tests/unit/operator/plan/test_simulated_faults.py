@@ -74,14 +74,14 @@ class World:
         end = self.cluster.now + seconds
         while self.cluster.now < end:
             trouble()
-            self.operator.turn()
+            self.operator.reconcile()
 
     def run_until(self, done: Callable[[], bool], seconds: float) -> bool:
         end = self.cluster.now + seconds
         while self.cluster.now < end:
             if done():
                 return True
-            self.operator.turn()
+            self.operator.reconcile()
         return done()
 
     def change(self, **changes: object) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from observed_builders import ROLLOUT, passed, wanted
-from planned_reconciles import Looks, has, only, three, told
+from planned_reconciles import Reconciles, has, only, three, told
 from restart_truth import RestartTruth
 from simulated_cluster import SimulatedCluster
 from simulated_operator import SimulatedOperator
@@ -26,18 +26,18 @@ ORDERS = AnnotationRequests()
 SOAKS = RolloutSpec(**{name: getattr(ROLLOUT, name) for name in ROLLOUT.__struct_fields__} | {"soak_seconds": 30})
 
 
-def rolling(rollout: RolloutSpec = SOAKS, orders: AnnotationRequests = ORDERS) -> Looks:
+def rolling(rollout: RolloutSpec = SOAKS, orders: AnnotationRequests = ORDERS) -> Reconciles:
     """A new revision that passed its check."""
-    looks = Looks(wanted("two", rollout=rollout, orders=orders))
-    looks.look(three())
-    looks.look(three(), checks=passed("two"))
-    return looks
+    reconciles = Reconciles(wanted("two", rollout=rollout, orders=orders))
+    reconciles.plan(three())
+    reconciles.plan(three(), checks=passed("two"))
+    return reconciles
 
 
-def look(looks: Looks, seen: list[PodSeen], template: str = "two", after: float = 1.0) -> ReconcilePlan:
+def reconcile(reconciles: Reconciles, seen: list[PodSeen], template: str = "two", after: float = 1.0) -> ReconcilePlan:
     """By an operator that knows nothing but the status."""
-    looks.status = from_document(to_document(looks.status))
-    return looks.look(seen, template_revision=template, after=after)
+    reconciles.status = from_document(to_document(reconciles.status))
+    return reconciles.plan(seen, template_revision=template, after=after)
 
 
 def mixed(*revisions: str) -> list[PodSeen]:
@@ -45,98 +45,98 @@ def mixed(*revisions: str) -> list[PodSeen]:
 
 
 def test_the_next_pod_is_taken_when_the_new_one_was_well_for_long_enough() -> None:
-    looks = rolling()
+    reconciles = rolling()
     seen = mixed("one", "one", "two")
-    assert not has(look(looks, seen), Evict)
-    assert not has(look(looks, seen, after=29), Evict)
-    assert "spec.rollout.soakSeconds" in (looks.rollout.message or "")
-    assert (looks.rollout.phase, looks.rollout.proved) == ("Rolling", False)
-    assert has(look(looks, seen, after=1.1), Evict)
-    assert looks.rollout.proved
+    assert not has(reconcile(reconciles, seen), Evict)
+    assert not has(reconcile(reconciles, seen, after=29), Evict)
+    assert "spec.rollout.soakSeconds" in (reconciles.rollout.message or "")
+    assert (reconciles.rollout.phase, reconciles.rollout.proved) == ("Rolling", False)
+    assert has(reconcile(reconciles, seen, after=1.1), Evict)
+    assert reconciles.rollout.proved
 
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_restart_of_a_new_container_begins_the_time_anew(ready: bool) -> None:
     """Also one that nobody saw: its pod is ready again."""
-    looks = rolling()
+    reconciles = rolling()
     seen = mixed("one", "one", "two")
-    look(looks, seen)
+    reconcile(reconciles, seen)
     restarted = [*seen[:2], replace(seen[2], restarts=1, ready=ready)]
-    assert not has(look(looks, restarted, after=31), Evict)
+    assert not has(reconcile(reconciles, restarted, after=31), Evict)
     again = [*seen[:2], replace(seen[2], restarts=1)]
-    assert not has(look(looks, again), Evict)
-    assert not has(look(looks, again, after=28), Evict)
-    assert has(look(looks, again, after=3), Evict)
+    assert not has(reconcile(reconciles, again), Evict)
+    assert not has(reconcile(reconciles, again, after=28), Evict)
+    assert has(reconcile(reconciles, again, after=3), Evict)
 
 
 def test_a_revision_is_the_last_good_one_only_when_all_its_pods_were_well_for_long_enough() -> None:
-    looks = rolling()
+    reconciles = rolling()
     all_new = mixed("two", "two", "two")
-    look(looks, all_new)
-    assert (looks.rollout.phase, looks.status.last_good_revision) == ("Rolling", "one")
-    look(looks, all_new, after=31)
-    assert (looks.rollout.phase, looks.status.last_good_revision) == ("Complete", "two")
+    reconcile(reconciles, all_new)
+    assert (reconciles.rollout.phase, reconciles.status.last_good_revision) == ("Rolling", "one")
+    reconcile(reconciles, all_new, after=31)
+    assert (reconciles.rollout.phase, reconciles.status.last_good_revision) == ("Complete", "two")
 
 
 def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approved() -> None:
-    looks = rolling(RolloutSpec(soak_seconds=0, partition=2))
-    assert only(look(looks, three()), Evict).pod == "app-2"
+    reconciles = rolling(RolloutSpec(soak_seconds=0, partition=2))
+    assert only(reconcile(reconciles, three()), Evict).pod == "app-2"
     seen = mixed("one", "one", "two")
-    planned = look(looks, seen)  # the step ends
-    planned = look(looks, seen)
+    planned = reconcile(reconciles, seen)  # the step ends
+    planned = reconcile(reconciles, seen)
     assert not has(planned, Evict)
     # One that comes back by itself has the last good revision.
     assert only(planned, ApplyChildren).revision == "one"
-    assert (looks.rollout.phase, told(planned)) == ("Paused", ["RolloutPaused"])
-    look(looks, seen, "one", after=4000)
-    assert looks.rollout.phase == "Paused"  # a pause does not time out
-    looks.app = replace(
+    assert (reconciles.rollout.phase, told(planned)) == ("Paused", ["RolloutPaused"])
+    reconcile(reconciles, seen, "one", after=4000)
+    assert reconciles.rollout.phase == "Paused"  # a pause does not time out
+    reconciles.app = replace(
         wanted("two", rollout=RolloutSpec(soak_seconds=0, partition=2)), orders=AnnotationRequests(approved="two")
     )
-    planned = look(looks, seen, "one")
+    planned = reconcile(reconciles, seen, "one")
     assert only(planned, ApplyChildren).revision == "two"
     assert not has(planned, Evict)  # it would come back as it was
-    assert only(look(looks, seen), Evict).pod in {"app-0", "app-1"}
+    assert only(reconcile(reconciles, seen), Evict).pod in {"app-0", "app-1"}
 
 
 def test_the_approval_of_another_revision_says_nothing_of_this_one() -> None:
-    looks = rolling(RolloutSpec(soak_seconds=0, partition=2), AnnotationRequests(approved="another"))
+    reconciles = rolling(RolloutSpec(soak_seconds=0, partition=2), AnnotationRequests(approved="another"))
     seen = mixed("one", "one", "two")
-    look(looks, seen)
-    assert not has(look(looks, seen, after=60), Evict)
+    reconcile(reconciles, seen)
+    assert not has(reconcile(reconciles, seen, after=60), Evict)
 
 
 def test_a_paused_rollout_takes_no_pod_and_goes_on_when_the_pause_ends() -> None:
-    looks = rolling(RolloutSpec(soak_seconds=0), AnnotationRequests(paused=True))
-    planned = look(looks, three())
+    reconciles = rolling(RolloutSpec(soak_seconds=0), AnnotationRequests(paused=True))
+    planned = reconcile(reconciles, three())
     assert not has(planned, Evict)
     assert only(planned, ApplyChildren).revision == "one"
-    assert looks.rollout.phase == "Paused"
-    looks.app = wanted("two", rollout=RolloutSpec(soak_seconds=0))
-    assert only(look(looks, three(), "one"), ApplyChildren).revision == "two"
-    assert has(look(looks, three()), Evict)
+    assert reconciles.rollout.phase == "Paused"
+    reconciles.app = wanted("two", rollout=RolloutSpec(soak_seconds=0))
+    assert only(reconcile(reconciles, three(), "one"), ApplyChildren).revision == "two"
+    assert has(reconcile(reconciles, three()), Evict)
 
 
 def test_an_eviction_that_was_not_admitted_is_not_tried_again_in_a_pause() -> None:
-    looks = rolling(RolloutSpec(soak_seconds=0))
-    assert has(look(looks, three()), Evict)
-    looks.app = wanted("two", rollout=RolloutSpec(soak_seconds=0), orders=AnnotationRequests(paused=True))
-    assert not has(look(looks, three()), Evict)
+    reconciles = rolling(RolloutSpec(soak_seconds=0))
+    assert has(reconcile(reconciles, three()), Evict)
+    reconciles.app = wanted("two", rollout=RolloutSpec(soak_seconds=0), orders=AnnotationRequests(paused=True))
+    assert not has(reconcile(reconciles, three()), Evict)
 
 
 def test_a_step_begins_within_a_maintenance_window_only() -> None:
-    """The looks are at 22:13 of a Tuesday in UTC."""
+    """The reconciles are at 22:13 of a Tuesday in UTC."""
     closed, opened = (
         RolloutSpec(soak_seconds=0, maintenance_windows=[MaintenanceWindow(start=start, end="23:00")])
         for start in ("22:50", "22:00")
     )
-    looks = rolling(closed)
-    assert not has(look(looks, three()), Evict)
-    assert looks.rollout.phase == "Paused"
-    assert "maintenanceWindows" in (looks.rollout.message or "")
-    looks.app = wanted("two", rollout=opened)
-    look(looks, three(), "one")
-    assert has(look(looks, three()), Evict)
+    reconciles = rolling(closed)
+    assert not has(reconcile(reconciles, three()), Evict)
+    assert reconciles.rollout.phase == "Paused"
+    assert "maintenanceWindows" in (reconciles.rollout.message or "")
+    reconciles.app = wanted("two", rollout=opened)
+    reconcile(reconciles, three(), "one")
+    assert has(reconcile(reconciles, three()), Evict)
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,14 @@ def test_a_time_zone_that_there_is_not_is_a_fault() -> None:
 
 
 def test_one_pod_that_is_asked_for_is_replaced_once() -> None:
-    looks = Looks(wanted("one", rollout=SOAKS, orders=AnnotationRequests(restart_pod="one-1")))
-    evict = only(look(looks, three(), "one"), Evict)
-    assert (evict.pod, evict.uid, looks.rollout.phase) == ("app-1", "one-1", "Rolling")
+    reconciles = Reconciles(wanted("one", rollout=SOAKS, orders=AnnotationRequests(restart_pod="one-1")))
+    evict = only(reconcile(reconciles, three(), "one"), Evict)
+    assert (evict.pod, evict.uid, reconciles.rollout.phase) == ("app-1", "one-1", "Rolling")
     seen = three()
     replaced = [seen[0], replace(seen[1], uid="another"), seen[2]]
     for _ in range(2):
-        assert not has(look(looks, replaced, "one"), Evict)
-    assert looks.rollout.phase == "Complete"
+        assert not has(reconcile(reconciles, replaced, "one"), Evict)
+    assert reconciles.rollout.phase == "Complete"
 
 
 def test_orders_are_read_from_annotations() -> None:
@@ -194,7 +194,7 @@ def test_a_revision_that_crashes_late_never_reaches_a_second_pod_however_often_t
     most: Counter[str] = Counter()
     while not (operator.status.rollout and operator.status.rollout.phase == "RolledBack"):
         assert cluster.now < 1_700_000_000 + 3000, operator.status.rollout
-        operator.turn()
+        operator.reconcile()
         most["late"] = max(most["late"], sum(pod.revision == "late-a" for pod in cluster.pods.values()))
         assert operator.status.last_good_revision == "good-first"
     assert most["late"] == 1
@@ -204,7 +204,7 @@ def test_a_revision_that_crashes_late_never_reaches_a_second_pod_however_often_t
 
 def _turn_until_phase(operator: SimulatedOperator, phase: str, revision: str) -> None:
     for _ in range(1000):
-        operator.turn()
+        operator.reconcile()
         rollout = operator.status.rollout
         if rollout is not None and (rollout.phase, rollout.revision) == (phase, revision):
             return

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from observed_builders import NOW, active, broken, observed, pod, pods, report, standby, store, wanted
-from planned_reconciles import Looks, told
+from planned_reconciles import Reconciles, told
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import (
     CheckSeen,
@@ -27,25 +27,25 @@ def condition(status: AppStatus, name: str) -> Condition:
 
 
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
-    looks = Looks(wanted())
-    looks.look(pods("one", "one", "one"))
-    first = condition(looks.status, "RestartSafe")
-    looks.look(pods("one", "one", "one"), after=60)
-    assert condition(looks.status, "RestartSafe") == first
+    reconciles = Reconciles(wanted())
+    reconciles.plan(pods("one", "one", "one"))
+    first = condition(reconciles.status, "RestartSafe")
+    reconciles.plan(pods("one", "one", "one"), after=60)
+    assert condition(reconciles.status, "RestartSafe") == first
     behind = [*pods("one", "one", "one")[:2], pod(2, active("0_2"), standby("0_0", lag=5000))]
-    looks.look(behind, after=60)
-    changed = condition(looks.status, "RestartSafe")
+    reconciles.plan(behind, after=60)
+    changed = condition(reconciles.status, "RestartSafe")
     assert (changed.status, changed.reason) == ("False", "StandbyBehind")
     assert changed.last_transition_time > first.last_transition_time
     assert changed.last_transition_time.endswith("Z")
 
 
 def test_every_condition_is_there_once_with_the_generation() -> None:
-    looks = Looks(wanted(generation=4))
-    looks.look(pods("one", "one", "one"))
-    names = [it.type for it in looks.status.conditions]
+    reconciles = Reconciles(wanted(generation=4))
+    reconciles.plan(pods("one", "one", "one"))
+    names = [it.type for it in reconciles.status.conditions]
     assert sorted(names) == ["Degraded", "Progressing", "Ready", "RestartSafe", "SnapshotsFresh"]
-    assert {it.observed_generation for it in looks.status.conditions} == {4}
+    assert {it.observed_generation for it in reconciles.status.conditions} == {4}
 
 
 @pytest.mark.parametrize(
@@ -53,28 +53,30 @@ def test_every_condition_is_there_once_with_the_generation() -> None:
     [(pods("one", "one", "one"), "True"), ([*pods("one", "one"), broken(2, "CrashLoopBackOff", "one")], "False")],
 )
 def test_ready_needs_every_pod_outside_of_a_restart(seen: list[PodSeen], ready: str) -> None:
-    looks = Looks(wanted())
-    looks.look(seen)
-    assert condition(looks.status, "Ready").status == ready
+    reconciles = Reconciles(wanted())
+    reconciles.plan(seen)
+    assert condition(reconciles.status, "Ready").status == ready
 
 
 def test_a_pod_whose_container_does_not_run_degrades_and_says_why() -> None:
-    looks = Looks(wanted())
-    looks.look([*pods("one", "one"), broken(2, "CrashLoopBackOff", "one", last_exit="exit 2: spec.kafka: no brokers")])
-    degraded = condition(looks.status, "Degraded")
+    reconciles = Reconciles(wanted())
+    reconciles.plan(
+        [*pods("one", "one"), broken(2, "CrashLoopBackOff", "one", last_exit="exit 2: spec.kafka: no brokers")]
+    )
+    degraded = condition(reconciles.status, "Degraded")
     assert (degraded.status, degraded.reason) == ("True", "PodFailing")
     assert "spec.kafka: no brokers" in degraded.message
 
 
 def test_lags_are_the_sum_of_inputs_and_the_worst_standby_and_null_when_one_is_not_known() -> None:
-    looks = Looks(wanted())
+    reconciles = Reconciles(wanted())
     seen = [*pods("one", "one", "one")[:2], pod(2, active("0_2"), standby("0_0", lag=300))]
-    looks.look(seen)
-    assert (looks.status.input_lag, looks.status.standby_lag) == (30, 300)
-    looks.look([*seen[:2], pod(2, active("0_2", input_lag=None), standby("0_0", lag=None))])
-    assert (looks.status.input_lag, looks.status.standby_lag) == (None, None)
-    looks.look([*seen[:2], replace(seen[2], report=None)])
-    assert (looks.status.input_lag, looks.status.standby_lag) == (None, None)
+    reconciles.plan(seen)
+    assert (reconciles.status.input_lag, reconciles.status.standby_lag) == (30, 300)
+    reconciles.plan([*seen[:2], pod(2, active("0_2", input_lag=None), standby("0_0", lag=None))])
+    assert (reconciles.status.input_lag, reconciles.status.standby_lag) == (None, None)
+    reconciles.plan([*seen[:2], replace(seen[2], report=None)])
+    assert (reconciles.status.input_lag, reconciles.status.standby_lag) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -82,33 +84,33 @@ def test_lags_are_the_sum_of_inputs_and_the_worst_standby_and_null_when_one_is_n
     [(100, "Fresh", "True"), (400, "SnapshotTooOld", "False"), (None, "SnapshotMissing", "False")],
 )
 def test_snapshots_are_fresh_for_some_intervals(age: float | None, word: str, status: str) -> None:
-    looks = Looks(wanted(has_remote_state=True, snapshot_interval_seconds=60))
+    reconciles = Reconciles(wanted(has_remote_state=True, snapshot_interval_seconds=60))
     kept = store("0_0", ReportedRole.ACTIVE, snapshot_offset=1, snapshot_at=None if age is None else NOW - age)
     seen = [pod(0, active("0_0", stores=(kept,))), pod(1), pod(2)]
-    looks.look(seen)
-    fresh = condition(looks.status, "SnapshotsFresh")
+    reconciles.plan(seen)
+    fresh = condition(reconciles.status, "SnapshotsFresh")
     assert (fresh.reason, fresh.status) == (word, status)
 
 
 def test_a_task_that_no_pod_reports_any_more_is_missed_by_what_was_known() -> None:
-    looks = Looks(wanted())
-    looks.look(pods("one", "one", "one"))
-    assert looks.status.known_tasks == {"0": 3}
+    reconciles = Reconciles(wanted())
+    reconciles.plan(pods("one", "one", "one"))
+    assert reconciles.status.known_tasks == {"0": 3}
     last = pods("one", "one", "one")[2]
-    looks.look([pod(0, active("0_0")), pod(1, active("0_1")), replace(last, report=report(standby("0_0")))])
-    assert [it.task for it in looks.status.restart.blockers if it.reason.startswith("TaskMissing")] == ["0_2"]
+    reconciles.plan([pod(0, active("0_0")), pod(1, active("0_1")), replace(last, report=report(standby("0_0")))])
+    assert [it.task for it in reconciles.status.restart.blockers if it.reason.startswith("TaskMissing")] == ["0_2"]
 
 
 def test_a_status_survives_being_written_and_read() -> None:
-    looks = Looks(wanted("two"))
-    looks.look(pods("one", "one", "one"))
-    assert from_document(to_document(looks.status)) == looks.status
+    reconciles = Reconciles(wanted("two"))
+    reconciles.plan(pods("one", "one", "one"))
+    assert from_document(to_document(reconciles.status)) == reconciles.status
 
 
 def test_nothing_is_told_twice() -> None:
-    looks = Looks(wanted())
-    looks.look(pods("one", "one", "one"))
-    assert told(looks.look(pods("one", "one", "one"))) == []
+    reconciles = Reconciles(wanted())
+    reconciles.plan(pods("one", "one", "one"))
+    assert told(reconciles.plan(pods("one", "one", "one"))) == []
 
 
 OLD = TopologyShape({0: ("a", "b"), 1: ("c",)}, {0: {"x": "key-value"}, 1: {}})
@@ -143,51 +145,51 @@ def test_a_shape_survives_the_status_and_one_that_cannot_be_read_is_not_known() 
 
 def test_a_refused_or_invalid_change_degrades_an_application_that_is_ready_all_the_same() -> None:
     fault = "spec.topology.entrypoint: no module named orders"
-    looks = Looks(wanted("two"))
-    looks.look(pods("one", "one", "one"))
-    looks.look(pods("one", "one", "one"), checks={"two": CheckSeen("two", CheckState.FAILED, (fault,))})
-    assert condition(looks.status, "Ready").status == "True"
-    assert (condition(looks.status, "Degraded").reason, condition(looks.status, "Degraded").status) == (
+    reconciles = Reconciles(wanted("two"))
+    reconciles.plan(pods("one", "one", "one"))
+    reconciles.plan(pods("one", "one", "one"), checks={"two": CheckSeen("two", CheckState.FAILED, (fault,))})
+    assert condition(reconciles.status, "Ready").status == "True"
+    assert (condition(reconciles.status, "Degraded").reason, condition(reconciles.status, "Degraded").status) == (
         "TopologyRefused",
         "True",
     )
-    looks.app = InvalidSpec("app", "ns", "uid", 2, ("spec.replicas: must be a number",))
-    looks.look(pods("one", "one", "one"))
-    assert condition(looks.status, "Ready").status == "True"
-    degraded = condition(looks.status, "Degraded")
+    reconciles.app = InvalidSpec("app", "ns", "uid", 2, ("spec.replicas: must be a number",))
+    reconciles.plan(pods("one", "one", "one"))
+    assert condition(reconciles.status, "Ready").status == "True"
+    degraded = condition(reconciles.status, "Degraded")
     assert degraded.reason == "InvalidSpec"
     assert "spec.replicas: must be a number" in degraded.message
     assert fault in degraded.message, "each thing that is wrong is told"
 
 
 def test_degraded_does_not_flap_between_the_crashes_of_a_container() -> None:
-    looks = Looks(wanted())
+    reconciles = Reconciles(wanted())
     crashed = {"restarts": 2, "last_exit": "exit 1: no such topic"}
     waits = [*pods("one", "one"), broken(2, "CrashLoopBackOff", "one", **crashed)]
-    looks.look(waits)
-    since = condition(looks.status, "Degraded").last_transition_time
+    reconciles.plan(waits)
+    since = condition(reconciles.status, "Degraded").last_transition_time
     runs = pods("one", "one", "one")
     for ready in (False, True):
-        seen = [*runs[:2], replace(runs[2], ready=ready, running_since=looks.now - 10, **crashed)]  # type: ignore[arg-type]
-        looks.look(seen)
-        degraded = condition(looks.status, "Degraded")
+        seen = [*runs[:2], replace(runs[2], ready=ready, running_since=reconciles.now - 10, **crashed)]  # type: ignore[arg-type]
+        reconciles.plan(seen)
+        degraded = condition(reconciles.status, "Degraded")
         assert (degraded.status, degraded.last_transition_time) == ("True", since)
         assert "no such topic" in degraded.message
-    looks.look([*runs[:2], replace(runs[2], running_since=looks.now - 70, **crashed)])  # type: ignore[arg-type]
-    assert condition(looks.status, "Degraded").status == "False"
+    reconciles.plan([*runs[:2], replace(runs[2], running_since=reconciles.now - 70, **crashed)])  # type: ignore[arg-type]
+    assert condition(reconciles.status, "Degraded").status == "False"
 
 
 def test_what_the_last_turn_could_not_do_is_told_with_its_reason() -> None:
     seen = replace(observed(pods("one", "one", "one")), trouble=Trouble("NameTaken", "there is a Secret 'app-http'"))
-    degraded = condition(plan(wanted(), seen, Looks(wanted()).status, NOW).status, "Degraded")
+    degraded = condition(plan(wanted(), seen, Reconciles(wanted()).status, NOW).status, "Degraded")
     assert (degraded.status, degraded.reason, degraded.message) == ("True", "NameTaken", "there is a Secret 'app-http'")
 
 
 def test_a_task_without_a_snapshot_is_not_told_to_set_what_is_set() -> None:
-    looks = Looks(wanted())
+    reconciles = Reconciles(wanted())
     alone = active("0_0", has_remote_state=True)
-    looks.look([pod(0, alone), pod(1), pod(2)])
-    (blocker,) = looks.status.restart.blockers
+    reconciles.plan([pod(0, alone), pod(1), pod(2)])
+    (blocker,) = reconciles.status.restart.blockers
     assert blocker.reason.startswith("NoStandby: ")
     assert "spec.remoteState" not in blocker.reason
     assert "object store" in blocker.reason
@@ -214,34 +216,34 @@ def saying(**changes: Any) -> list[PodSeen]:
 def test_what_pods_cannot_reach_is_named_with_since_when_and_what_waits_for_it(
     name: str, reason: str, words: str
 ) -> None:
-    looks = Looks(wanted())
-    looks.look(saying(outages=(Outage(name, "far:9092", looks.now - 120, "no route to host"),)))
-    degraded = condition(looks.status, "Degraded")
+    reconciles = Reconciles(wanted())
+    reconciles.plan(saying(outages=(Outage(name, "far:9092", reconciles.now - 120, "no route to host"),)))
+    degraded = condition(reconciles.status, "Degraded")
     assert (degraded.status, degraded.reason) == ("True", reason)
     assert "app-0, app-1, app-2 cannot reach" in degraded.message
     assert "at far:9092 since 2023-11-14T22:11:21Z: no route to host" in degraded.message
     assert words in degraded.message
-    looks.look(saying())
-    assert condition(looks.status, "Degraded").status == "False"
+    reconciles.plan(saying())
+    assert condition(reconciles.status, "Degraded").status == "False"
 
 
 def test_another_member_of_the_group_is_named_once_all_pods_are_settled() -> None:
-    looks = Looks(wanted())
+    reconciles = Reconciles(wanted())
     stranger = ("10.0.0.0:8080", "10.0.0.1:8080", "10.0.0.2:8080", "10.9.9.9:8080")
     unsettled = saying(peers=stranger)
-    looks.look([*unsettled[:2], replace(unsettled[2], ready=False)])
-    assert "10.9.9.9" not in condition(looks.status, "Degraded").message
-    looks.look(saying(peers=stranger))
-    degraded = condition(looks.status, "Degraded")
+    reconciles.plan([*unsettled[:2], replace(unsettled[2], ready=False)])
+    assert "10.9.9.9" not in condition(reconciles.status, "Degraded").message
+    reconciles.plan(saying(peers=stranger))
+    degraded = condition(reconciles.status, "Degraded")
     assert degraded.reason == "ApplicationIdTaken"
     assert degraded.message.startswith("10.9.9.9:8080 is in its consumer group and none of its pods: ")
     assert "spec.applicationId" in degraded.message
-    looks.look(saying())
-    assert condition(looks.status, "Degraded").status == "False"
+    reconciles.plan(saying())
+    assert condition(reconciles.status, "Degraded").status == "False"
 
 
 def test_another_application_with_the_same_application_id_is_named() -> None:
     seen = replace(observed(pods("one", "one", "one")), rivals=("ns/other",))
-    degraded = condition(plan(wanted(), seen, Looks(wanted()).status, NOW).status, "Degraded")
+    degraded = condition(plan(wanted(), seen, Reconciles(wanted()).status, NOW).status, "Degraded")
     assert degraded.reason == "ApplicationIdTaken"
     assert degraded.message.startswith("StreamsApp ns/other has the same application id")

@@ -10,7 +10,7 @@ import pytest
 from observed_builders import NOW, observed, pod, pods, wanted
 from streamsapp_operator.model.actions import Evict
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
-from streamsapp_operator.observe.look import children_seen
+from streamsapp_operator.observe.observer import children_seen
 from streamsapp_operator.plan import plan
 
 
@@ -18,9 +18,9 @@ from streamsapp_operator.plan import plan
 def test_no_pod_is_taken_whose_replacement_would_have_the_old_revision(seen: bool, evicted: int) -> None:
     rolling = RolloutStatus(revision="two", phase="Rolling", checked=True)
     status = AppStatus(last_good_revision="one", rollout=rolling, target_replicas=3)
-    look = observed(pods("one", "one", "one"), template_revision="two", template_seen=seen)
+    state = observed(pods("one", "one", "one"), template_revision="two", template_seen=seen)
 
-    planned = plan(wanted("two"), look, status, NOW)
+    planned = plan(wanted("two"), state, status, NOW)
 
     assert sum(isinstance(action, Evict) for action in planned.actions) == evicted
 
@@ -34,8 +34,8 @@ def test_a_first_pod_that_was_made_late_is_rolled_back_at_its_own_deadline_and_n
 
     def phase_when_the_pod_is(seconds: float) -> str | None:
         young = pod(2, revision="two", ready=False, created_at=NOW - seconds)
-        look = observed([*pods("one", "one", "one")[:2], young], template_revision="two")
-        rollout = plan(wanted("two"), look, status, NOW).status.rollout
+        seen = observed([*pods("one", "one", "one")[:2], young], template_revision="two")
+        rollout = plan(wanted("two"), seen, status, NOW).status.rollout
         return None if rollout is None else rollout.phase
 
     assert phase_when_the_pod_is(295) == "Rolling"

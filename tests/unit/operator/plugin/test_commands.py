@@ -89,11 +89,11 @@ def test_watch_shows_it_again_on_an_empty_terminal() -> None:
         pass
 
     class TwoLooks(FakeCluster):
-        looks = 0
+        reconciles = 0
 
         def reports(self, name: str, pods: Sequence[Mapping[str, object]]) -> dict[str, object]:  # type: ignore[override]
-            self.looks += 1
-            if self.looks == 3:
+            self.reconciles += 1
+            if self.reconciles == 3:
                 raise Ended
             return {}
 

@@ -58,7 +58,7 @@ class ObjectReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """What was seen, and the children as documents."""
 
     observed: ObservedState
@@ -77,17 +77,19 @@ class Observer:
         self._offsets = ClockOffsets()
         self._rates = RateObserver()
 
-    def look(self, asked: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False) -> Look:
+    def observe(
+        self, spec: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False
+    ) -> Observation:
         """``job`` is that of a bootstrap, where there may be one; ``fresh``: what decides is read from the API server.
         Raises ``ApiError``: half a look is none."""
-        at, owner = self._clock.now(), asked.owner
+        at, owner = self._clock.now(), spec.owner
         reader: ObjectReader = self._client if fresh else self._cache
         children = self._list_still(owner.namespace, owner.name)
         for kind in (STATEFUL_SET, BUDGET):
             found = reader.get(kind, owner.namespace, owner.name)
             if found is not None and is_owned(found, owner.uid):
                 children[f"{kind.name}/{owner.name}"] = found
-        pods = self._pods(asked, tokens, reader)
+        pods = self._pods(spec, tokens, reader)
         listed = self._cache.list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
         checks = [check_seen(pod, at) for pod in listed if is_owned(pod, owner.uid)]
         total = tasks_total(pods)
@@ -98,24 +100,24 @@ class Observer:
             checks={check.revision: check for check in checks},
             tasks_total=total,
             flow=self._rates.flow(pods, settled=total is not None),
-            bootstrap=None if job is None else self._bootstrap(asked, job),
+            bootstrap=None if job is None else self._bootstrap(spec, job),
         )
-        return Look(observed, children)
+        return Observation(observed, children)
 
-    def _bootstrap(self, asked: ReadSpec, name: str) -> BootstrapSeen | None:
-        owner = asked.owner
+    def _bootstrap(self, spec: ReadSpec, name: str) -> BootstrapSeen | None:
+        owner = spec.owner
         job = self._cache.get(JOB, owner.namespace, name)
         if job is None or not is_owned(job, owner.uid):
             return None
         pods = self._cache.list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
         return bootstrap_seen(job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])])
 
-    def _pods(self, asked: ReadSpec, tokens: Sequence[str], reader: ObjectReader) -> tuple[PodSeen, ...]:
-        owner = asked.owner
+    def _pods(self, spec: ReadSpec, tokens: Sequence[str], reader: ObjectReader) -> tuple[PodSeen, ...]:
+        owner = spec.owner
         listed = reader.list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
         numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}
         addresses = {pod["metadata"]["name"]: it for pod in numbered.values() if (it := address_of(pod)) is not None}
-        answers = self._asker.ask_all(addresses, asked.application_id, tokens)
+        answers = self._asker.ask_all(addresses, spec.application_id, tokens)
         self._offsets.keep([pod["metadata"]["uid"] for pod in numbered.values()])
         return tuple(self._pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
 

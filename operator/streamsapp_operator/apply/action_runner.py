@@ -21,17 +21,17 @@ from streamsapp_operator.kube.kinds import CONFIG_MAP, JOB, POD, STATEFUL_SET, S
 from streamsapp_operator.model.actions import (
     Action,
     ApplyChildren,
-    DropBootstrap,
-    DropCheck,
-    DropRevisions,
+    DeleteBootstrap,
+    DeleteCheck,
+    DeleteRevisions,
     Evict,
-    Release,
+    PostEvent,
+    RemoveFinalizer,
     SetBudget,
     StartBootstrap,
     StartCheck,
-    Tell,
 )
-from streamsapp_operator.observe.look import Look, is_owned
+from streamsapp_operator.observe.observer import Observation, is_owned
 from streamsapp_operator.spec_reader import ReadSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -44,15 +44,15 @@ FINALIZER = "streamsapp.dev/drain"
 class ActionContext:
     """What actions are about."""
 
-    asked: ReadSpec
+    spec: ReadSpec
     #: The application as it was read.
     document: Object
-    look: Look
+    observation: Observation
     subject: Subject
     tokens: Sequence[str]
 
 
-class Actor:
+class ActionRunner:
     """Acts for one application."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Actor:
                 done(action)
         finally:
             for action in left:
-                if isinstance(action, Tell):
+                if isinstance(action, PostEvent):
                     self._one(action, case)
 
     def _is_too_late(self, action: Action) -> bool:
@@ -101,56 +101,56 @@ class Actor:
         return True
 
     def _one(self, action: Action, case: ActionContext) -> None:
-        owner, look = case.asked.owner, case.look
+        owner, observation = case.spec.owner, case.observation
         match action:
             case ApplyChildren():
                 self._apply(action, case)
             case SetBudget(max_unavailable=most):
-                self._writer.send(disruption_budget(owner, most), look.children)
+                self._writer.send(disruption_budget(owner, most), observation.children)
             case Evict(pod=pod, uid=uid, resource_version=version):
                 self._client.evict(owner.namespace, pod, uid, version)
             case StartCheck(revision=revision):
                 self._start_check(revision, case)
-            case DropCheck(revision=revision):
-                self._drop_check(owner, revision)
+            case DeleteCheck(revision=revision):
+                self._delete_check(owner, revision)
             case StartBootstrap(attempt=attempt):
                 self._start_bootstrap(attempt, case)
-            case DropBootstrap():
-                self._drop_bootstrap(owner)
-            case DropRevisions(keep=keep):
-                self._drop_revisions(owner, keep, look)
-            case Tell(kind=kind, reason=reason, message=message):
+            case DeleteBootstrap():
+                self._delete_bootstrap(owner)
+            case DeleteRevisions(keep=keep):
+                self._delete_revisions(owner, keep, observation)
+            case PostEvent(kind=kind, reason=reason, message=message):
                 self._recorder.tell(case.subject, kind, reason, message)
-            case Release():
+            case RemoveFinalizer():
                 set_finalizer(self._client, case.document, present=False)
 
     def _apply(self, action: ApplyChildren, case: ActionContext) -> None:
-        owner, look = case.asked.owner, case.look
-        if case.asked.wanted.deleting:
+        owner, observation = case.spec.owner, case.observation
+        if case.spec.wanted.deleting:
             self._set_replicas(action.replicas, case)  # whatever else may be wrong
             return
-        revision = self._revisions.find(action.revision, case.asked)
+        revision = self._revisions.find(action.revision, case.spec)
         if revision is not None:
             children = self._render(revision, case, action.replicas, action.max_unavailable)
-            self._writer.send_all(children.objects, look.children)
+            self._writer.send_all(children.objects, observation.children)
             return
-        if look.observed.children.template_revision != action.revision:
+        if observation.observed.children.template_revision != action.revision:
             raise Rejected(
                 f"the configuration of revision {action.revision} is gone: somebody deleted its ConfigMap; "
                 "mend the spec, which makes a new revision"
             )
         # What runs can go on: only the number of its pods is kept, and how many others may take.
-        self._writer.send(disruption_budget(owner, action.max_unavailable), look.children)
+        self._writer.send(disruption_budget(owner, action.max_unavailable), observation.children)
         self._set_replicas(action.replicas, case)
 
     def _set_replicas(self, replicas: int, case: ActionContext) -> None:
-        owner = case.asked.owner
-        if case.look.observed.children.replicas not in {None, replicas}:
+        owner = case.spec.owner
+        if case.observation.observed.children.replicas not in {None, replicas}:
             self._client.merge(STATEFUL_SET, owner.namespace, owner.name, {"spec": {"replicas": replicas}})
 
     def _render(self, revision: Revision, case: ActionContext, replicas: int, max_unavailable: int) -> Children:
         return render(
-            case.asked.owner,
+            case.spec.owner,
             revision,
             self._settings,
             replicas=replicas,
@@ -159,15 +159,15 @@ class Actor:
         )
 
     def _start_check(self, name: str, case: ActionContext) -> None:
-        revision = self._revisions.find(name, case.asked)
+        revision = self._revisions.find(name, case.spec)
         if revision is None:
             return  # the spec has changed since: the next plan asks for another one
         *needed, pod = self._render(revision, case, 0, 0).check
         try:
-            self._writer.send_all(needed, case.look.children)
+            self._writer.send_all(needed, case.observation.children)
             self._client.create(pod)
         except Conflict:
-            self._replace_check(case.asked.owner, name)
+            self._replace_check(case.spec.owner, name)
         except NameTakenError:
             raise
         except Rejected as error:
@@ -183,25 +183,25 @@ class Actor:
         if found is not None and found["status"].get("phase") in ("Failed", "Succeeded"):
             self._client.evict(owner.namespace, found["metadata"]["name"], found["metadata"]["uid"])
 
-    def _drop_check(self, owner: Owner, revision: str) -> None:
+    def _delete_check(self, owner: Owner, revision: str) -> None:
         name = check_pod_name(owner.name, revision)
         found = self._client.get(POD, owner.namespace, name, metadata_only=True)
         if found is not None and is_owned(found, owner.uid) and "deletionTimestamp" not in found["metadata"]:
             self._client.evict(owner.namespace, name, found["metadata"]["uid"])
 
     def _start_bootstrap(self, attempt: str, case: ActionContext) -> None:
-        asked = case.asked
-        if asked.bootstrap is None or asked.revision is None or attempt_of(asked.bootstrap) != attempt:
+        spec = case.spec
+        if spec.bootstrap is None or spec.revision is None or attempt_of(spec.bootstrap) != attempt:
             return  # the spec has changed since: the next plan asks for another one
-        *needed, _ = self._render(asked.revision, case, 0, 0).check
-        self._writer.send_all(needed, case.look.children)
+        *needed, _ = self._render(spec.revision, case, 0, 0).check
+        self._writer.send_all(needed, case.observation.children)
         try:
-            self._client.create(asked.bootstrap)
+            self._client.create(spec.bootstrap)
         except Conflict:
-            self._find_bootstrap(asked.owner)
+            self._find_bootstrap(spec.owner)
             raise
 
-    def _drop_bootstrap(self, owner: Owner) -> None:
+    def _delete_bootstrap(self, owner: Owner) -> None:
         if self._find_bootstrap(owner) is not None:
             self._client.delete(JOB, owner.namespace, bootstrap_job_name(owner.name), dependents_first=True)
 
@@ -215,14 +215,14 @@ class Actor:
             )
         return found
 
-    def _drop_revisions(self, owner: Owner, keep: frozenset[str], look: Look) -> None:
-        for key, child in list(look.children.items()):
+    def _delete_revisions(self, owner: Owner, keep: frozenset[str], observation: Observation) -> None:
+        for key, child in list(observation.children.items()):
             revision = label(child, REVISION_LABEL)
             if not key.startswith(f"{CONFIG_MAP.name}/") or revision is None or revision in keep:
                 continue
             if is_owned(child, owner.uid):
                 self._client.delete(CONFIG_MAP, owner.namespace, child["metadata"]["name"])
-            del look.children[key]
+            del observation.children[key]
 
 
 def set_finalizer(client: Client, document: Object, *, present: bool) -> Object:
