@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from streamsapp.cli.app_topics import TopicRecords
 from streamsapp.cli.topics import TopologyTopics
 
-_WRITE = (
-    "from confluent_kafka import Producer; p = Producer({{'bootstrap.servers': {servers!r}}}); "
-    "p.produce({topic!r}, key='jane', value='hello'); p.flush()"
-)
-#: Ends when nothing has come for so many seconds.
-_READ = (
-    "from confluent_kafka import Consumer; c = Consumer({{'bootstrap.servers': {servers!r}, 'group.id': 'looking', "
-    "'auto.offset.reset': 'earliest', 'enable.auto.commit': False}}); c.subscribe([{topic!r}]); "
-    "[print(m.key(), m.value()) for m in iter(lambda: c.poll(10), None)]; c.close()"
-)
+#: Values to begin with, by the names of serdes.
+_KEYS = {"string": "jane", "bytes": "amFuZQ=="}
+_VALUES = {"string": "hello", "bytes": "aGVsbG8=", "json": {"hello": "world"}, "boolean": True}
+_NUMBERS = ("short", "integer", "long", "float", "double")
 
 
-def banner(name: str, *, servers: str, topics: TopologyTopics, stores: Sequence[str], url: str, folder: Path) -> str:
-    """Returns the text that tells where everything is, and how to write a record and read the results."""
+def banner(
+    name: str,
+    *,
+    servers: str,
+    topics: TopologyTopics,
+    stores: Sequence[str],
+    url: str,
+    folder: Path,
+    application: Sequence[str],
+    records: TopicRecords | None,
+) -> str:
+    """Returns the text that tells where everything is, and how to write a record and read the results.
+
+    ``application`` are the options that name it to other commands; ``records`` are those of the first topic it reads.
+    """
     rows = [
         ("broker", servers),
         ("reads", _listed(topics.sources, "topics that match a pattern")),
@@ -33,11 +41,24 @@ def banner(name: str, *, servers: str, topics: TopologyTopics, stores: Sequence[
         ("folder", f"{folder} (--fresh forgets it)"),
     ]
     lines = [f"{name}: Ctrl-C stops it, the next `streamsapp local` goes on from there", *_table(rows)]
-    for what, program, of in (("write a record", _WRITE, topics.sources), ("read the results", _READ, topics.sinks)):
-        if of:
-            code = program.format(servers=servers, topic=min(of))
-            lines += [f"to {what}:", f"  {shlex.quote(sys.executable)} -c {_quoted(code)}"]
+    line = None if records is None else sample(records)
+    if topics.sources and line is not None:
+        command = shlex.join(["streamsapp", "produce", min(topics.sources), *application])
+        lines += ["to write a record:", f"  echo {shlex.quote(line)} | {command}"]
+    if topics.sinks:
+        command = shlex.join(["streamsapp", "consume", min(topics.sinks), *application])
+        lines += ["to read the results:", f"  {command}"]
     return "\n".join(lines)
+
+
+def sample(records: TopicRecords) -> str | None:
+    """A line that ``produce`` takes; ``None`` for serdes of which nobody knows what they take."""
+    values = _VALUES | dict.fromkeys(_NUMBERS, 1)
+    keys = values | _KEYS
+    if records.value.name not in values:
+        return None
+    key = {"key": keys[records.key.name]} if records.key.name in keys else {}
+    return json.dumps({**key, "value": values[records.value.name]})
 
 
 def _listed(topics: Iterable[str], otherwise: str) -> str:
@@ -46,8 +67,3 @@ def _listed(topics: Iterable[str], otherwise: str) -> str:
 
 def _table(rows: Iterable[tuple[str, str]]) -> list[str]:
     return [f"  {label:<8} {text}" for label, text in rows]
-
-
-def _quoted(code: str) -> str:
-    """Quotes a text for a shell. The code has single quotes only, and names of topics have no other."""
-    return f'"{code}"'

@@ -15,6 +15,7 @@ from streamsapp.cli.reset_plan import InputOffsets
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.admin import Admin
+from streamsapp.kafka.retry import repeated
 from streamsapp.record import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,10 @@ class KafkaCluster:
         except KafkaException as error:
             raise client_properties.client_error(error) or StreamsError(str(error)) from error
         self._servers = config.bootstrap_servers
+
+    def close(self) -> None:
+        """Nobody may be using it."""
+        self._admin.close()
 
     def partitions(self) -> dict[str, int]:
         """Returns the number of partitions of every topic."""
@@ -81,14 +86,16 @@ class KafkaCluster:
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         """Partitions in which nothing fits the time are left out."""
         request = {KafkaPartition(topic, number): spec for topic, number in partitions}
-        answers = self._admin.list_offsets(request)
-        found = {}
-        for partition, future in answers.items():
-            try:
-                offset = future.result(timeout=_TIMEOUT_SECONDS).offset
-            except KafkaException as error:
-                where = f"{partition.topic}-{partition.partition}"
-                raise TopicError(f"cannot read the offsets of {where}: {error.args[0].str()}") from error
-            if offset >= 0:
-                found[TopicPartition(partition.topic, partition.partition)] = offset
-        return found
+
+        def ask() -> dict[TopicPartition, int]:
+            return {
+                TopicPartition(partition.topic, partition.partition): future.result(timeout=_TIMEOUT_SECONDS).offset
+                for partition, future in self._admin.list_offsets(request).items()
+            }
+
+        try:  # a topic that was just created has no leaders for a moment
+            answers = repeated(ask, "reading offsets")
+        except KafkaException as error:
+            topics = ", ".join(sorted({each.topic for each in request}))
+            raise TopicError(f"cannot read the offsets of {topics}: {error.args[0].str()}") from error
+        return {partition: offset for partition, offset in answers.items() if offset >= 0}

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from streamsapp.cli.app_topics import records_of
 from streamsapp.cli.arguments import (
     add_data_dir,
     add_instance_options,
@@ -113,8 +114,16 @@ def _prepare(options: argparse.Namespace, topology: Topology, config: StreamsCon
         stores=sorted(store.name for sub in topology.sub_topologies(()) for store in sub.stores),
         url=f"http://{LOOPBACK}:{options.http_port}",
         folder=folder.path,
+        application=_as_named(options),
+        records=records_of(topology, config, min(topics.sources)) if topics.sources else None,
     )
     print(told, flush=True)
+
+
+def _as_named(options: argparse.Namespace) -> list[str]:
+    """The options by which other commands find this application and its broker."""
+    data_dir = [] if options.data_dir is None else ["--data-dir", str(options.data_dir)]
+    return ["-f", str(options.file), *(["--embedded"] if options.embedded else []), *data_dir]
 
 
 def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsConfig) -> int:

@@ -1,7 +1,7 @@
 """The folder in which ``streamsapp local`` keeps an application: topics, state, snapshots and the broker's port.
 
 It is ``.streamsapp/<application id>`` beside the manifest unless the user names another one, so that two projects never
-share one. Used by ``local``, ``reset`` and ``snapshots``, on the main thread.
+share one. Used by ``local``, and by the commands that look at what it keeps or runs, on the main thread.
 """
 
 from __future__ import annotations
@@ -73,12 +73,19 @@ class LocalFolder:
 
     def broker_port(self, wanted: int | None) -> int:
         """The port that is wanted, else the one of the last time, else one that follows from the folder's path."""
+        port = wanted or self._remembered_port() or self._free_port()
+        (self.path / _PORT).write_text(f"{port}\n", encoding="utf-8")
+        return port
+
+    def running_broker(self) -> str | None:
+        """The address of the broker that ``streamsapp local`` runs there now."""
+        port = self._remembered_port()
+        return None if port is None or is_free(port) else f"127.0.0.1:{port}"
+
+    def _remembered_port(self) -> int | None:
         remembered = self.path / _PORT
         text = remembered.read_text("utf-8").strip() if remembered.exists() else ""
-        known = int(text) if text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16 else None
-        port = wanted or known or self._free_port()
-        remembered.write_text(f"{port}\n", encoding="utf-8")
-        return port
+        return int(text) if text.isascii() and text.isdigit() and 0 < int(text[:6]) < 1 << 16 else None
 
     def _open_lock(self) -> TextIO:
         try:

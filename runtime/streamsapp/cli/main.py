@@ -13,7 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from streamsapp.cli import audit, bootstrap, check, describe, local, reset, run, snapshots, validate
+from streamsapp.cli import (
+    audit,
+    bootstrap,
+    check,
+    consume,
+    describe,
+    list_topics,
+    local,
+    produce,
+    reset,
+    run,
+    snapshots,
+    validate,
+)
 from streamsapp.cli.shutdown import ImmediateExit
 from streamsapp.errors import ManifestError, StreamsAppError, UserInputError
 from streamsapp.log_format import FORMATS, LEVELS, set_up_logging
@@ -28,6 +41,9 @@ Command: TypeAlias = Callable[["argparse._SubParsersAction[argparse.ArgumentPars
 _COMMANDS: tuple[Command, ...] = (
     run.add_command,
     local.add_command,
+    produce.add_command,
+    consume.add_command,
+    list_topics.add_command,
     describe.add_command,
     validate.add_command,
     check.add_command,

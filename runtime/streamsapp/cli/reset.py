@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from streamsapp.cli.arguments import add_data_dir, add_manifest, new_command, snapshots_of
 from streamsapp.cli.kafka_cluster import KafkaCluster
+from streamsapp.cli.record_lines import milliseconds
 from streamsapp.cli.reset_plan import ResetPlan, ResetTarget, SnapshotsToDelete, internal_topics, new_offset
 from streamsapp.cli.topics import topics_of
 from streamsapp.config import StreamsConfig
@@ -132,7 +132,6 @@ def _refuse_while_running(group: GroupAdmin, application_id: str) -> None:
 def _datetime(text: str) -> int:
     """Milliseconds since the epoch."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no ISO 8601 time such as 2026-01-31T00:00:00Z") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        return milliseconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

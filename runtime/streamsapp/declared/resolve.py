@@ -79,7 +79,7 @@ def _resolved(path: str, role: Role, reference: Reference, code: Code) -> Any:
     name = str(reference)
     value = code.find(name, path)
     if role is SERDE:
-        return _serde(value, name, path, code)
+        return serde_of(value, name, path, code)
     fault = code.run(partial(_function_fault, role, value, name), f"making a processor with {name}", path)
     if fault is not None:
         raise ManifestError([f"{path}: {fault}"])
@@ -102,7 +102,7 @@ def _function_fault(role: Role, value: Any, name: str) -> str | None:
     return None
 
 
-def _serde(value: Any, name: str, path: str, code: Code) -> Serde[Any]:
+def serde_of(value: Any, name: str, path: str, code: Code) -> Serde[Any]:
     """A serde, or what a function without arguments returns as one."""
     made = value if isinstance(value, Serde) or not callable(value) else code.run(value, f"calling {name}", path)
     if not isinstance(made, Serde):

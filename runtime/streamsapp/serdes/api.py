@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+
+
+class PlainForm(NamedTuple):
+    """How values are written by hand and shown, as what JSON can say. For commands, never per record of a task."""
+
+    #: Gives the value, or raises ``ValueError`` or ``TypeError``.
+    read: Callable[[Any], Any]
+    show: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class Serde(Generic[T]):
     checked: Callable[[T], T] | None = None
     #: Every ``int`` from the first to the second can be written: the same for whole numbers, without a call.
     bounds: tuple[int, int] | None = None
+    #: ``None`` where JSON can say what the values are.
+    plain: PlainForm | None = None
 
     def bind(self, topic: str, is_key: bool) -> Serde[T]:
         """The serde for one topic; overridden by serdes that depend on the topic (schema registries).
@@ -40,6 +50,15 @@ class Serde(Generic[T]):
     def or_default(self, default: AnySerde) -> Serde[T]:
         """The serde once the configured default is known; overridden by serdes whose parts it may stand in for."""
         return self
+
+    def from_plain(self, plain: Any) -> T:
+        """The value that somebody wrote as JSON; raises ``ValueError`` or ``TypeError``. ``None`` never gets here."""
+        value: T = plain if self.plain is None else self.plain.read(plain)
+        return value
+
+    def to_plain(self, value: T) -> Any:
+        """The value as JSON can say it. ``None`` never gets here."""
+        return value if self.plain is None else self.plain.show(value)
 
 
 #: A serde of anything; what a node holds once types are erased.

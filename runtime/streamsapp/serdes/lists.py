@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from streamsapp.serdes.api import Serde, T
+from streamsapp.serdes.api import PlainForm, Serde, T
 from streamsapp.serdes.numbers import FixedSizeSerde
 from streamsapp.serdes.wrapping import WrappingSerde
 
@@ -34,7 +34,16 @@ def list_serde(inner: Serde[T]) -> Serde[list[T | None]]:
     def deserialize(data: bytes) -> list[T | None]:
         return _Reader(data).items(size, deserialize_item)
 
-    return WrappingSerde(serialize, deserialize, name="list_", inner=inner, build=list_serde)
+    def read(plain: Any) -> list[T | None]:
+        if not isinstance(plain, list):
+            raise TypeError(f"got {type(plain).__name__}, the serde is list_")
+        return [None if each is None else inner.from_plain(each) for each in plain]
+
+    def show(values: list[T | None]) -> list[Any]:
+        return [None if each is None else inner.to_plain(each) for each in values]
+
+    plain = PlainForm(read, show)
+    return WrappingSerde(serialize, deserialize, name="list_", plain=plain, inner=inner, build=list_serde)
 
 
 def _encode_variable(values: Any, serialize_item: Callable[[Any], bytes]) -> bytes:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import builtins
 import uuid
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn
 
 import orjson
 
-from streamsapp.serdes.api import Serde, T
+from streamsapp.serdes.api import PlainForm, Serde, T
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
 from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
@@ -41,8 +42,24 @@ def _checked_string(value: str) -> str:
     return value
 
 
-def _itself(data: bytes) -> bytes:
+def _itself(data: Any) -> Any:
     return data
+
+
+def _require_text(plain: str) -> str:
+    if isinstance(plain, str):
+        return plain
+    raise TypeError(f"got {type(plain).__name__}, the serde is string; name another serde, {_suggestion(plain)}")
+
+
+def _from_base64(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"got {type(text).__name__}, the serde is bytes: write them as base64")
+    return b64decode(text, validate=True)
+
+
+def _to_base64(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
 
 
 def _serialize_boolean(value: bool) -> bytes:
@@ -79,15 +96,21 @@ def _deserialize_void(data: bytes) -> NoReturn:
     raise ValueError(f"got {len(data)} bytes, the serde is void: only null can be read")
 
 
-_STRING: Serde[str] = Serde(str.encode, bytes.decode, immutable=True, name="string", checked=_checked_string)
-_BYTES: Serde[bytes] = Serde(_require_bytes, _itself, immutable=True, name="bytes", checked=_require_bytes)
+_STRING: Serde[str] = Serde(
+    str.encode, bytes.decode, True, "string", _checked_string, plain=PlainForm(_require_text, _itself)
+)
+_BYTES: Serde[bytes] = Serde(
+    _require_bytes, _itself, True, "bytes", _require_bytes, plain=PlainForm(_from_base64, _to_base64)
+)
 _SHORT: Serde[int] = number_serde("short", ">h")
 _INTEGER: Serde[int] = number_serde("integer", ">i")
 _LONG: Serde[int] = number_serde("long", ">q")
 _FLOAT: Serde[float] = number_serde("float", ">f")
 _DOUBLE: Serde[float] = number_serde("double", ">d")
 _BOOLEAN: Serde[bool] = Serde(_serialize_boolean, _deserialize_boolean, immutable=True, name="boolean")
-_UUID: Serde[uuid.UUID] = FixedSizeSerde(_serialize_uuid, _deserialize_uuid, True, "uuid", size=_UUID_SIZE)
+_UUID: Serde[uuid.UUID] = FixedSizeSerde(
+    _serialize_uuid, _deserialize_uuid, True, "uuid", plain=PlainForm(uuid.UUID, str), size=_UUID_SIZE
+)
 _JSON: Serde[Any] = Serde(orjson.dumps, orjson.loads, name="json")
 _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from struct import Struct
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from streamsapp.serdes.api import Serde
+from streamsapp.serdes.api import PlainForm, Serde
 from streamsapp.serdes.wrapping import WrappingSerde
 
 K = TypeVar("K")
@@ -53,7 +53,10 @@ def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
     def build(bound: Serde[K]) -> Serde[Windowed[K]]:
         return time_windowed(bound, size_ms)
 
-    return WrappingSerde(serialize, deserialize, inner.immutable, "time_windowed", inner=inner, build=build)
+    plain = _plain_form(inner)
+    return WrappingSerde(
+        serialize, deserialize, inner.immutable, "time_windowed", plain=plain, inner=inner, build=build
+    )
 
 
 def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
@@ -70,8 +73,24 @@ def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
         end_ms, start_ms = _TWO_LONGS.unpack_from(data, len(data) - 16)
         return Windowed(deserialize_key(data[:-16]), start_ms, end_ms)
 
-    name = "session_windowed"
-    return WrappingSerde(serialize, deserialize, inner.immutable, name, inner=inner, build=session_windowed)
+    name, plain = "session_windowed", _plain_form(inner)
+    return WrappingSerde(
+        serialize, deserialize, inner.immutable, name, plain=plain, inner=inner, build=session_windowed
+    )
+
+
+def _plain_form(inner: Serde[K]) -> PlainForm:
+    """``{"key": ..., "start": ..., "end": ...}``, times in milliseconds."""
+
+    def read(plain: Any) -> Windowed[K]:
+        if not isinstance(plain, dict) or plain.keys() != {"key", "start", "end"}:
+            raise ValueError('a windowed key is written {"key": ..., "start": ..., "end": ...}, in milliseconds')
+        return Windowed(inner.from_plain(plain["key"]), plain["start"], plain["end"])
+
+    def show(windowed: Windowed[K]) -> dict[str, Any]:
+        return {"key": inner.to_plain(windowed.key), "start": windowed.start_ms, "end": windowed.end_ms}
+
+    return PlainForm(read, show)
 
 
 def _checked(windowed: Windowed[K]) -> Windowed[K]:

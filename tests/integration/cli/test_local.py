@@ -37,8 +37,6 @@ spec:
         words.group_by_key().count(Materialized("counts")).to_stream().to("totals", Produced(text, Serdes.long()))
 """
 
-#: What reading shows of a total, a long.
-TOTAL = r"b'jane' b'\x00\x00\x00\x00\x00\x00\x00\x0{}'"
 Start = Callable[..., "Local"]
 
 
@@ -69,10 +67,31 @@ class Local:
     def log(self) -> str:
         return self._log.read_text()
 
-    def shell(self, what: str) -> str:
-        """The output of the command that the banner has for something."""
+    def write(self) -> None:
+        """A record, by the command that the banner has for it."""
+        assert self._shell("write a record") == "words: 1 record written (partition 2: 1)\n"
+
+    def totals(self, count: int) -> list[int]:
+        """So many results, by the command that the banner has for reading them, once they are there."""
+        lines = self._shell("read the results", f"--follow --max {count}").splitlines()
+        assert {json.loads(line)["key"] for line in lines} == {"jane"}
+        return [json.loads(line)["value"] for line in lines]
+
+    def _shell(self, what: str, options: str = "") -> str:
         command = self.told(rf"to {what}:\n  (.*)\n")
-        return subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout  # noqa: S602
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        answer = subprocess.run(  # noqa: S602 - as a user types it
+            f"{command} {options}",
+            shell=True,
+            cwd=self.project,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
 
     def ends(self, number: signal.Signals) -> int:
         """The exit code after a signal."""
@@ -142,19 +161,19 @@ def test_several_replicas_are_seen_through_one_port(start: Start) -> None:
 def test_what_the_banner_says_works_and_is_kept_until_it_is_to_be_forgotten(start: Start) -> None:
     first = start().runs()
     assert first.told(r"folder +(\S+)") == str(data_of(first))
-    first.shell("write a record")
-    assert first.shell("read the results") == f"{TOTAL.format(1)}\n"
+    first.write()
+    assert first.totals(1) == [1]
     assert first.ends(signal.SIGINT) == 0
 
     again = start().runs()
     assert again.told(r"broker +(\S+)") == first.told(r"broker +(\S+)"), "the port is the same one every time"
-    again.shell("write a record")
-    assert again.shell("read the results").splitlines()[-1] == TOTAL.format(2)
+    again.write()
+    assert again.totals(2) == [1, 2]
     assert again.ends(signal.SIGINT) == 0
 
     fresh = start("--fresh").runs()
-    fresh.shell("write a record")
-    assert fresh.shell("read the results") == f"{TOTAL.format(1)}\n"
+    fresh.write()
+    assert fresh.totals(1) == [1]
 
 
 def test_a_second_one_is_refused_and_the_first_goes_on(start: Start, tmp_path: Path) -> None:
@@ -165,16 +184,16 @@ def test_a_second_one_is_refused_and_the_first_goes_on(start: Start, tmp_path: P
 
     assert (second.returncode, second.stdout) == (2, "")
     assert f"is in use by another `streamsapp local` (process {first.process.pid}): stop that one" in second.stderr
-    first.shell("write a record")
-    assert first.shell("read the results") != ""
+    first.write()
+    assert first.totals(1) == [1]
 
 
 @pytest.mark.long
 def test_projects_of_one_name_share_nothing(start: Start, tmp_path: Path) -> None:
     first, other = start(project="one").runs(), start(project="two").runs()
     assert first.told(r"broker +(\S+)") != other.told(r"broker +(\S+)")
-    first.shell("write a record")
-    assert first.shell("read the results") != ""
+    first.write()
+    assert first.totals(1) == [1]
     assert other.ask("/state/counts?from=&to=")["entries"] == []
     assert (tmp_path / "one" / ".streamsapp" / ".gitignore").read_text() == "*\n"
 
@@ -198,11 +217,11 @@ def test_a_terminal_that_is_closed_ends_everything_in_good_order(start: Start, t
 
 def test_no_broker_outlives_a_command_that_is_killed_and_the_next_one_goes_on(start: Start, tmp_path: Path) -> None:
     killed = start().runs()
-    killed.shell("write a record")
+    killed.write()
     assert killed.ends(signal.SIGKILL) == -signal.SIGKILL
 
     again = start().runs()  # at once: it waits for the broker of the one before
-    assert again.shell("read the results") == f"{TOTAL.format(1)}\n"
+    assert again.totals(1) == [1]
     assert again.ends(signal.SIGTERM) == 0
     assert processes_that_name(tmp_path) == []
 

@@ -1,0 +1,162 @@
+"""``streamsapp topics``: the topics of an application, as the cluster has them. Runs on the main thread."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+
+from streamsapp.cli.app_topics import records_of
+from streamsapp.cli.arguments import new_command
+from streamsapp.cli.kafka_cluster import KafkaCluster
+from streamsapp.cli.reset_plan import InputOffsets
+from streamsapp.cli.target import Target, add_cluster_options, target_of
+from streamsapp.cli.topics import topics_of
+from streamsapp.config import StreamsConfig, client_properties
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.record import TopicPartition
+from streamsapp.topology.builder import Topology
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """A topic; what is not known is ``None``."""
+
+    topic: str
+    #: ``reads``, ``writes``, ``owns``, ``dead letters``.
+    roles: Sequence[str]
+    #: ``None``: there is no such topic.
+    partitions: int | None = None
+    #: From the first offset to the last: deleted, compacted and marker records count.
+    records: int | None = None
+    #: Of what is read: how many of these the application has not committed yet. The end of a transaction counts.
+    lag: int | None = None
+    key: str | None = None
+    value: str | None = None
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = new_command(
+        commands,
+        "topics",
+        "the topics of an application",
+        "What it reads, writes and owns, with the serdes of keys and values. RECORDS: from the first offset to the\n"
+        "last. LAG: how many of them the application has not committed yet.",
+        "  streamsapp topics -f app.yaml\n  streamsapp topics -f app.yaml -o json | jq '.[] | select(.lag > 0)'",
+    )
+    add_cluster_options(parser, manifest_required=True)
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
+    parser.set_defaults(run=list_topics)
+
+
+def list_topics(options: argparse.Namespace) -> int:
+    target = target_of(options)
+    assert target.topology is not None  # a manifest is required
+    rows = rows_of(target, target.topology)
+    if options.output == "json":
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        print("\n".join(table(rows)))
+    return 0
+
+
+def rows_of(target: Target, topology: Topology) -> list[TopicRow]:
+    """The topics by role and name."""
+    config = target.config
+    with closing(KafkaCluster(config)) as cluster:
+        existing = cluster.partitions()
+        roles = roles_of(topology, config, existing)
+        there = {topic: existing[topic] for topic in roles if topic in existing}
+        read = topics_read(topology, config, existing) & there.keys()
+        bounds = cluster.bounds(there, _committed(config, {topic: there[topic] for topic in read}), None)
+    return [_row(each, roles[each], there, bounds, read, topology, config) for each in roles]
+
+
+def _committed(config: StreamsConfig, topics: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """The group's offsets, asked for by a consumer that joins no group: an admin client's answer takes the process down
+    while the broker loads the group (librdkafka 2.16.1)."""
+    partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
+    with closing(PartitionConsumer(client_properties.main_consumer(config))) as consumer:
+        return {partition: offset for partition, (offset, _) in consumer.committed(partitions).items()}
+
+
+def roles_of(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> dict[str, list[str]]:
+    """Every topic of the application with what it is to it."""
+    topics = topics_of(topology, config.application_id, existing)
+    letters = {config.dead_letter_queue_topic} if config.dead_letter_queue_topic else set()
+    roles: dict[str, list[str]] = {}
+    for role, names in (
+        ("reads", topics.sources),
+        ("writes", topics.sinks),
+        ("dead letters", letters),
+        ("owns", topics.internal),
+    ):
+        for name in sorted(names):
+            roles.setdefault(name, []).append(role)
+    return roles
+
+
+def topics_read(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> set[str]:
+    """The topics for which the application commits offsets."""
+    topics = topics_of(topology, config.application_id, existing)
+    repartition = {f"{config.application_id}-{each.name}" for sub in topology.sub_topologies(existing)
+                   for each in sub.repartition_sources}  # fmt: skip
+    return {*topics.sources, *repartition} - {store.topic for store in topology.global_stores()}
+
+
+def _row(
+    topic: str,
+    roles: Sequence[str],
+    partitions: Mapping[str, int],
+    bounds: Mapping[TopicPartition, InputOffsets],
+    read: set[str],
+    topology: Topology,
+    config: StreamsConfig,
+) -> TopicRow:
+    records = records_of(topology, config, topic)
+    key, value = (None, None) if records is None else (records.key.name, records.value.name)
+    if topic not in partitions:
+        return TopicRow(topic, roles, key=key, value=value)
+    own = [bound for each, bound in bounds.items() if each.topic == topic]
+    behind = sum(each.latest - (each.earliest if each.committed is None else each.committed) for each in own)
+    return TopicRow(
+        topic,
+        roles,
+        partitions[topic],
+        sum(each.latest - each.earliest for each in own),
+        max(0, behind) if topic in read else None,
+        key,
+        value,
+    )
+
+
+def table(rows: Sequence[TopicRow]) -> list[str]:
+    """Columns of text."""
+    cells = [("TOPIC", "ROLE", "PARTITIONS", "RECORDS", "LAG", "KEY", "VALUE")]
+    cells += [
+        (
+            row.topic,
+            ", ".join(row.roles),
+            "missing" if row.partitions is None else str(row.partitions),
+            _number(row.records),
+            _number(row.lag),
+            row.key or "",
+            row.value or "",
+        )
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    numbers = range(2, 5)
+    return [
+        "  ".join(
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
