@@ -146,9 +146,9 @@ class _Bench:
 
         def counting() -> Iterator[Message]:
             nonlocal number
-            for number, (key, value) in enumerate(messages, 1):  # noqa: B007 - how many there were
-                reckoning.add(key, value)
-                yield key, value
+            for number, message in enumerate(messages, 1):  # noqa: B007 - how many there were
+                reckoning.add(message)
+                yield message
 
         self._topics.create(topic, PARTITIONS)
         self._topics.fill(topic, counting())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.workloads import RESTORES, STEADY, W1_JSON, W1_STRING, W2, W3, W4, Workload
+from benchmarks.workloads_in_time import W5, W6, W7, W8, W9
 
 
 @dataclass(frozen=True)
@@ -15,11 +16,11 @@ class Case:
     """One row of the result.
 
     ``sampled``: on the sample, as the system is too slow for the whole. ``every_update``: must write one output record
-    per input record. ``reference``: the variant of Kafka Streams that a row of ours is held against. ``base``: the
-    variant of the same system that a row is held against, with one instance instead of two, at least once instead of
-    exactly once, without snapshots instead of with them. ``instances``: programs side by side, each with its half of
-    the input. ``remote``: needs an object store. ``download``: the variant of ``raw-download`` that fetches the same
-    files.
+    per update of a result. ``reference``: the variant of Kafka Streams that a row of ours is held against. ``quix``:
+    that of Quix, where it has none of the same name. ``base``: the variant of the same system that a row is held
+    against, with one instance instead of two, at least once instead of exactly once, without snapshots instead of with
+    them. ``instances``: programs side by side, each with its half of the input. ``remote``: needs an object store.
+    ``download``: the variant of ``raw-download`` that fetches the same files.
     """
 
     group: str
@@ -30,6 +31,7 @@ class Case:
     base: str | None = None
     sampled: bool = False
     every_update: bool = False
+    quix: str = "default"
     instances: int = 1
     remote: bool = False
     download: str | None = None
@@ -51,6 +53,16 @@ def _restore_cases(size: str, workload: Workload) -> tuple[Case, ...]:
             download=download,
         ),
         Case("RESTORE", "raw-download", download, workload, remote=True),
+    )
+
+
+def _window_cases(kind: str, workload: Workload) -> tuple[Case, ...]:
+    return (
+        Case("W5", "kafka-streams", f"{kind}-cache-0", workload, every_update=True),
+        Case("W5", "kafka-streams", f"{kind}-cache-10m", workload),
+        Case("W5", "quix", f"{kind}-update", workload, sampled=True, every_update=True),
+        Case("W5", "streamsapp", f"{kind}-update", workload, reference=f"{kind}-cache-0", every_update=True),
+        Case("W5", "streamsapp", f"{kind}-commit", workload, reference=f"{kind}-cache-10m", quix=f"{kind}-update"),
     )
 
 
@@ -81,6 +93,21 @@ CASES = (
     Case("W4", "kafka-streams", "default", W4),
     Case("W4", "quix", "default", W4, sampled=True),
     Case("W4", "streamsapp", "default", W4, reference="default"),
+    *(case for kind, workload in W5.items() for case in _window_cases(kind, workload)),
+    Case("W6", "kafka-streams", "default", W6),
+    Case("W6", "quix", "default", W6, sampled=True),
+    Case("W6", "streamsapp", "default", W6, reference="default"),
+    Case("W7", "kafka-streams", "cache-0", W7),
+    Case("W7", "kafka-streams", "cache-10m", W7),
+    Case("W7", "quix", "default", W7, sampled=True),
+    Case("W7", "streamsapp", "default", W7, reference="cache-10m"),
+    Case("W8", "kafka-streams", "cache-0", W8, every_update=True),
+    Case("W8", "kafka-streams", "cache-10m", W8),
+    Case("W8", "streamsapp", "update", W8, reference="cache-0", every_update=True),
+    Case("W8", "streamsapp", "commit", W8, reference="cache-10m"),
+    Case("W9", "kafka-streams", "cache-0", W9),
+    Case("W9", "kafka-streams", "cache-10m", W9),
+    Case("W9", "streamsapp", "default", W9, reference="cache-0"),
     *(case for size, workload in RESTORES.items() for case in _restore_cases(size, workload)),
     Case("RESTORE", "streamsapp", "steady-off", STEADY, every_update=True),
     Case("RESTORE", "streamsapp", "steady-on", STEADY, base="steady-off", every_update=True, remote=True),

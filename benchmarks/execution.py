@@ -116,8 +116,9 @@ class Executor:
     def _check(self, case: Case, job: Job, given: Input) -> None:
         found = verify.check_output(self._topics, job.output, case.workload.found(), given.expected)
         if case.every_update:
-            verify.check_every_update(job.output, found, given.records)
-        verify.check_committed(self._topics, job.applicationId, job.input)
+            verify.check_every_update(job.output, found, given.records * case.workload.updates_per_record)
+        for topic in filter(None, (job.input, job.right)):
+            verify.check_committed(self._topics, job.applicationId, topic)
 
     def _start(self, case: Case, jobs: list[Job]) -> list[dict[str, Mark]]:
         """Run one program per job side by side; their error output goes to a log named after the job."""
@@ -140,4 +141,5 @@ class Executor:
             records=given.records,
             stateDir=str(self._directory / "state" / application),
             remoteState=self._objects.settings if case.remote and self._objects is not None else {},
+            right=given.right,
         )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from benchmarks.cases import Case
 from benchmarks.topics import PARTITIONS, PREFIX, Topics
@@ -20,13 +21,15 @@ _LEAST_MESSAGES = 1_000
 class Input:
     """A filled topic: its number of records as the rates count them, and the result they must lead to.
 
-    ``tail``: so many of the messages are to be written once snapshots were taken.
+    ``right`` is the second topic, empty without. ``tail``: so many of the messages are to be written once snapshots
+    were taken.
     """
 
     topic: str
     records: int
     expected: Outcome
     tail: int = 0
+    right: str = ""
 
 
 def restoring(workload: Workload) -> str:
@@ -50,6 +53,8 @@ def _fill_kind(topics: Topics, workload: Workload, kind: str, scale: float) -> l
     whole = max(_LEAST_MESSAGES, round(workload.records * scale))
     sample = max(_LEAST_MESSAGES, round(workload.sample * scale))
     topic = f"{PREFIX}{workload.name}-{kind}"
+    if workload.two_topics:
+        return [_fill_two(topics, workload, topic, sample if kind == "sample" else whole, scale)]
     if kind == "sample":
         return [_fill_topic(topics, workload, topic, first_messages(workload, sample))]
     if kind == "whole":
@@ -71,22 +76,33 @@ def _fill_kind(topics: Topics, workload: Workload, kind: str, scale: float) -> l
     ]
 
 
+def _fill_two(topics: Topics, workload: Workload, topic: str, records: int, scale: float) -> Input:
+    """The second topic has the other stream, or the table; a sample of the stream meets the whole table."""
+    right = f"{topic}-right"
+    topics.create(right, PARTITIONS)
+    rows = round(workload.table_records * scale)
+    table = islice(workload.table(), rows) if workload.table is not None else iter(())
+    filled = _fill_topic(topics, workload, topic, chain(table, first_messages(workload, records)), right=right)
+    return replace(filled, records=filled.records - rows, right=right)
+
+
 def _fill_topic(
     topics: Topics,
     workload: Workload,
     topic: str,
     messages: Iterator[Message],
     partitions: int = PARTITIONS,
+    right: str = "",
 ) -> Input:
     topics.create(topic, partitions)
     reckoning = workload.expected()
-    written = topics.fill(topic, _reckoned(messages, reckoning))
+    written = topics.fill(topic, _reckoned(messages, reckoning), right)
     expected = reckoning.outcome()
     print(f"  {topic}: {written:,} messages, {expected.items:,} results due", file=sys.stderr)
     return Input(topic, written * workload.units_per_message, expected)
 
 
 def _reckoned(messages: Iterator[Message], reckoning: Reckoning) -> Iterator[Message]:
-    for key, value in messages:
-        reckoning.add(key, value)
-        yield key, value
+    for message in messages:
+        reckoning.add(message)
+        yield message

@@ -70,7 +70,7 @@ def _fill(topics: Topics, tasks: int, records: int) -> Outcome:
     reckoning = W3.expected()
 
     def reckoned(message: Message) -> Message:
-        reckoning.add(*message)
+        reckoning.add(message)
         return message
 
     topics.fill(_input(tasks), map(reckoned, first_messages(W3, records)))

@@ -134,7 +134,7 @@ def _ratios(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> l
     base = by_case.get((row.workload, row.system, case.base or ""))
     jvm = by_case.get((row.workload, "kafka-streams", case.reference or ""))
     raw = by_case.get((row.workload, "raw-download", case.download or ""))
-    quix = _quix(row, by_case) if case.reference else None
+    quix = _quix(row, case, by_case) if case.reference else None
     return [
         _ratio(row, jvm, "records_per_second"),
         _ratio(row, jvm, "records_per_cpu_second"),
@@ -146,8 +146,8 @@ def _ratios(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> l
     ]
 
 
-def _quix(row: Row, by_case: dict[tuple[str, str, str], Row]) -> Row | None:
-    return by_case.get((row.workload, "quix", row.variant)) or by_case.get((row.workload, "quix", "default"))
+def _quix(row: Row, case: Case, by_case: dict[tuple[str, str, str], Row]) -> Row | None:
+    return by_case.get((row.workload, "quix", row.variant)) or by_case.get((row.workload, "quix", case.quix))
 
 
 def _ratio(row: Row, peer: Row | None, figure: str) -> str:

@@ -66,13 +66,15 @@ class Topics:
                 raise TimeoutError(f"the broker still lists topics named *{name}* after {_TIMEOUT_SECONDS:.0f} s")
             time.sleep(0.1)
 
-    def fill(self, topic: str, messages: Iterable[Message]) -> int:
-        """Write messages, keys partitioned as Java clients do; how many arrived."""
+    def fill(self, topic: str, messages: Iterable[Message], right: str = "") -> int:
+        """Write messages, keys partitioned as Java clients do, those of the second topic to ``right``; how many
+        arrived."""
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, **_PRODUCER_CONFIG})
-        for number, (key, value) in enumerate(messages):
+        for number, message in enumerate(messages):
+            target, timestamp = right if message.right else topic, message.timestamp or 0
             while True:
                 try:
-                    producer.produce(topic, value, key)
+                    producer.produce(target, message.value, message.key, timestamp=timestamp)
                     break
                 except BufferError:
                     producer.poll(0.05)
@@ -80,10 +82,11 @@ class Topics:
                 producer.poll(0)
         if left := producer.flush(_TIMEOUT_SECONDS):
             raise TimeoutError(f"{left} records could not be written to {topic}")
-        return sum(end - begin for begin, end in self.offsets(topic).values())
+        names = [topic, right] if right else [topic]
+        return sum(end - begin for name in names for begin, end in self.offsets(name).values())
 
     def read(self, topic: str) -> Iterator[Message]:
-        """All committed records of a topic up to its present end, each partition in order; null values fail."""
+        """All committed records of a topic up to its present end, each partition in order."""
         ranges = self.offsets(topic)
         left = {partition: end for partition, (begin, end) in ranges.items() if end > begin}
         with self._consumer() as consumer:
@@ -95,7 +98,7 @@ class Topics:
                 for message in received:
                     partition, offset, is_end = _position(message)
                     if not is_end:
-                        yield message.key(), _value(message)
+                        yield Message(message.key(), message.value())
                     elif offset >= left[partition]:
                         del left[partition]
 
@@ -134,10 +137,3 @@ def _position(message: Received) -> tuple[int, int, bool]:
     if partition is None or offset is None:
         raise ValueError("the consumer gave a record without a position")
     return partition, offset, is_end
-
-
-def _value(message: Received) -> bytes:
-    value = message.value()
-    if value is None:
-        raise ValueError(f"{message.topic()}-{message.partition()} has a null value at offset {message.offset()}")
-    return value

@@ -15,8 +15,16 @@ from zlib import crc32
 
 import orjson
 
-#: Key and value of a record, as bytes.
-Message = tuple[bytes | None, bytes]
+
+class Message(NamedTuple):
+    """A record. Without ``timestamp`` it has the time at which it is written; ``right``: it belongs into the second
+    topic of a workload that reads two."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None = None
+    right: bool = False
+
 
 WORDS_PER_LINE = 8
 KEYS = 500_000
@@ -35,7 +43,7 @@ class Outcome(NamedTuple):
 class Reckoning(Protocol):
     """Adds up records to an outcome; fed with input it expects, fed with output it finds."""
 
-    def add(self, key: bytes | None, value: bytes) -> None: ...
+    def add(self, message: Message) -> None: ...
     def outcome(self) -> Outcome: ...
 
 
@@ -47,8 +55,10 @@ class EachValue:
         self._items = 0
         self._checksum = 0
 
-    def add(self, key: bytes | None, value: bytes) -> None:
-        canonical = self._canonical(value)
+    def add(self, message: Message) -> None:
+        if message.value is None:
+            raise ValueError(f"a record without value was written, key {message.key!r}")
+        canonical = self._canonical(message.value)
         if canonical is not None:
             self._items += 1
             self._checksum += crc32(canonical)
@@ -60,35 +70,40 @@ class EachValue:
 class Occurrences:
     """How often each key occurs; ``keys`` takes the keys out of an input record."""
 
-    def __init__(self, keys: Callable[[bytes | None, bytes], Iterable[bytes]]) -> None:
+    def __init__(self, keys: Callable[[Message], Iterable[bytes]]) -> None:
         self._keys = keys
         self._counts: dict[bytes, int] = {}
 
-    def add(self, key: bytes | None, value: bytes) -> None:
+    def add(self, message: Message) -> None:
         counts = self._counts
-        for found in self._keys(key, value):
+        for found in self._keys(message):
             counts[found] = counts.get(found, 0) + 1
 
     def outcome(self) -> Outcome:
-        return _counts_outcome(self._counts)
+        return counts_outcome(self._counts)
 
 
 class LastCounts:
-    """The last count written for each key, as a system's output topic holds it (big-endian, 4 or 8 bytes)."""
+    """The last count written for each key, as a system's output topic holds it (big-endian, 4 or 8 bytes); a record
+    without value deletes it."""
 
     def __init__(self) -> None:
         self._counts: dict[bytes, int] = {}
 
-    def add(self, key: bytes | None, value: bytes) -> None:
-        if key is None:
+    def add(self, message: Message) -> None:
+        if message.key is None:
             raise ValueError("a count was written without a key")
-        self._counts[key] = int.from_bytes(value, "big", signed=True)
+        if message.value is None:
+            self._counts.pop(message.key, None)
+        else:
+            self._counts[message.key] = int.from_bytes(message.value, "big", signed=True)
 
     def outcome(self) -> Outcome:
-        return _counts_outcome(self._counts)
+        return counts_outcome(self._counts)
 
 
-def _counts_outcome(counts: dict[bytes, int]) -> Outcome:
+def counts_outcome(counts: dict[bytes, int]) -> Outcome:
+    """What counts per key come to."""
     return Outcome(len(counts), sum(crc32(b"%b=%d" % entry) for entry in counts.items()))
 
 
@@ -98,7 +113,9 @@ class Workload:
 
     ``sample`` is the size for systems too slow for the whole; ``units_per_message`` says how many records of the kind
     that the rates count one message holds. ``changelog``: what goes in is a changelog, and a store is restored from it.
-    ``tail``: so many of the messages come in after snapshots were taken.
+    ``tail``: so many of the messages come in after snapshots were taken. ``updates_per_record``: so many updates come
+    of one record. ``two_topics``: the messages go to two. ``table``: what the second topic of a join with a table has,
+    all of it earlier than any message; the rates do not count it.
     """
 
     name: str
@@ -111,13 +128,17 @@ class Workload:
     units_per_message: int = 1
     changelog: bool = False
     tail: int = 0
+    updates_per_record: int = 1
+    two_topics: bool = False
+    table: Callable[[], Iterator[Message]] | None = None
+    table_records: int = 0
 
 
 def _w1_strings() -> Iterator[Message]:
     filler = "x" * 60
     for number in count():
         text = f"user{number % 1000:04d},click{number % 10},{number:010d},{filler}"
-        yield None, text.ljust(100, "y").encode()
+        yield Message(None, text.ljust(100, "y").encode())
 
 
 def _w1_strings_expected(value: bytes) -> bytes | None:
@@ -126,7 +147,7 @@ def _w1_strings_expected(value: bytes) -> bytes | None:
 
 def _w1_json() -> Iterator[Message]:
     for n in count():
-        yield (
+        yield Message(
             None,
             b'{"user":"u%06d","type":"click%d","ts":%d,"amount":%d.5,"page":"/home/%05d","n":%d}'
             % (n % 99_991, n % 10, 1_700_000_000_000 + n, n % 1000, n % 77_777, n),
@@ -153,7 +174,7 @@ def _w2_lines() -> Iterator[Message]:
     while True:
         drawn = rng.choices(words, cum_weights=weights, k=_CHUNK * WORDS_PER_LINE)
         for start in range(0, len(drawn), WORDS_PER_LINE):
-            yield None, " ".join(drawn[start : start + WORDS_PER_LINE]).encode()
+            yield Message(None, " ".join(drawn[start : start + WORDS_PER_LINE]).encode())
 
 
 def _vocabulary(rng: random.Random) -> list[str]:
@@ -168,32 +189,33 @@ def _w3_keyed() -> Iterator[Message]:
     keys = [b"%016x" % rng.getrandbits(64) for _ in range(KEYS)]
     while True:
         for number in rng.choices(range(KEYS), k=_CHUNK):
-            yield keys[number], b"v%019d" % number
+            yield Message(keys[number], b"v%019d" % number)
 
 
 def _w4_changelog() -> Iterator[Message]:
     """Every key once, in an order that looks random to a store sorted by key."""
     for number in count():
-        yield b"%016x" % (number * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF), b"%020d" % number * 5
+        yield Message(b"%016x" % (number * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF), b"%020d" % number * 5)
 
 
 def _restore_changelog() -> Iterator[Message]:
     """The same keys. Half of each value is random, so that compression helps as it may with real values."""
     rng = random.Random(_SEED)
-    for number, (key, _) in enumerate(_w4_changelog()):
-        yield key, b"%050d" % number + rng.randbytes(50)
+    for number, message in enumerate(_w4_changelog()):
+        yield Message(message.key, b"%050d" % number + rng.randbytes(50))
 
 
-def _own_key(key: bytes | None, value: bytes) -> Iterable[bytes]:
-    return () if key is None else (key,)
+def _own_key(message: Message) -> Iterable[bytes]:
+    return () if message.key is None else (message.key,)
 
 
-def _same(value: bytes) -> bytes:
+def same(value: bytes) -> bytes:
+    """The value counts as it is."""
     return value
 
 
-def _words(key: bytes | None, value: bytes) -> Iterable[bytes]:
-    return value.split(b" ")
+def _words(message: Message) -> Iterable[bytes]:
+    return () if message.value is None else message.value.split(b" ")
 
 
 W1_STRING = Workload(
@@ -203,7 +225,7 @@ W1_STRING = Workload(
     sample=1_000_000,
     messages=_w1_strings,
     expected=lambda: EachValue(_w1_strings_expected),
-    found=lambda: EachValue(_same),
+    found=lambda: EachValue(same),
 )
 W1_JSON = Workload(
     name="w1-json",
@@ -239,8 +261,8 @@ W4 = Workload(
     records=13_000_000,
     sample=500_000,
     messages=_w4_changelog,
-    expected=lambda: EachValue(_same),
-    found=lambda: EachValue(_same),
+    expected=lambda: EachValue(same),
+    found=lambda: EachValue(same),
     changelog=True,
 )
 #: By their size.
@@ -251,8 +273,8 @@ RESTORES = {
         records=records,
         sample=0,
         messages=_restore_changelog,
-        expected=lambda: EachValue(_same),
-        found=lambda: EachValue(_same),
+        expected=lambda: EachValue(same),
+        found=lambda: EachValue(same),
         changelog=True,
         tail=50_000,
     )
@@ -268,6 +290,6 @@ def first_messages(workload: Workload, limit: int) -> Iterator[Message]:
 
 def half_of(messages: Iterator[Message], half: int) -> Iterator[Message]:
     """About half of the messages, all of one key in the same half: ``half`` is 0 or 1."""
-    for key, value in messages:
-        if crc32(value if key is None else key) % 2 == half:
-            yield key, value
+    for message in messages:
+        if crc32(message.key or message.value or b"") % 2 == half:
+            yield message

@@ -25,6 +25,8 @@ class Job:
     stateDir: str  # noqa: N815
     #: Where snapshots are kept; empty without.
     remoteState: dict[str, str]  # noqa: N815
+    #: The second input topic; empty without.
+    right: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

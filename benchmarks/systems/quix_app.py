@@ -7,18 +7,23 @@ restore workload wraps the method that does it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from operator import add
 from pathlib import Path
 from typing import Any
 
 from benchmarks.systems.job import Job, mark, mark_closed
 from quixstreams import Application
 from quixstreams.dataframe import StreamingDataFrame
+from quixstreams.models import Serializer
 from quixstreams.state import State
 from quixstreams.state.recovery import RecoveryManager
 from rocksdict import AccessType, Options, Rdict
 
 #: Keys that Quix writes for itself begin so.
 _OWN_PREFIX = b"__"
+#: As in ``workloads_in_time.py``, in milliseconds.
+MINUTE, HOP, GRACE, JOIN_WINDOW = 60_000, 10_000, 10_000, 10_000
 
 
 class Progress:
@@ -93,6 +98,45 @@ def count_keys(application: Application, job: Job, progress: Progress) -> None:
     stream.to_topic(application.topic(job.output, value_serializer="integer", key_serializer="bytes"))
 
 
+class WindowCount(Serializer):
+    """The count alone: the window is in the key."""
+
+    def __call__(self, value: Any, ctx: Any) -> bytes:
+        count: int = value[1]
+        return count.to_bytes(8, "big")
+
+
+def count_windows(application: Application, job: Job, progress: Progress) -> None:
+    stream = source(application, job, "bytes").update(progress.count)
+    if "hopping" in job.workload:
+        windows = stream.hopping_window(MINUTE, HOP, GRACE)
+    else:
+        windows = stream.tumbling_window(MINUTE, GRACE)
+    stream = windows.count().current().apply(with_window, metadata=True)
+    output = application.topic(job.output, value_serializer=WindowCount(), key_serializer="bytes")
+    stream.to_topic(output, key=lambda value: value[0])
+
+
+def with_window(value: Any, key: Any, timestamp: int, headers: Any) -> tuple[bytes, int]:
+    return key + value["start"].to_bytes(8, "big"), value["value"]
+
+
+def join_streams(application: Application, job: Job, progress: Progress) -> None:
+    left = source(application, job, "string").update(progress.count)
+    right = source(application, replace(job, input=job.right), "string").update(progress.count)
+    joined = left.join_interval(
+        right, how="inner", on_merge=add, grace_ms=MINUTE, backward_ms=JOIN_WINDOW, forward_ms=JOIN_WINDOW
+    )
+    joined.to_topic(application.topic(job.output, value_serializer="string", key_serializer="bytes"))
+
+
+def join_table(application: Application, job: Job, progress: Progress) -> None:
+    stream = source(application, job, "string").update(progress.count)
+    table = source(application, replace(job, input=job.right), "string").update(progress.begin)
+    joined = stream.join_asof(table, how="inner", on_merge=add)
+    joined.to_topic(application.topic(job.output, value_serializer="string", key_serializer="bytes"))
+
+
 def fill_store(application: Application, job: Job, progress: Progress) -> None:
     source(application, job, "bytes").update(progress.count).apply(keep, stateful=True)
 
@@ -130,6 +174,12 @@ WORKLOADS: dict[str, Callable[[Application, Job, Progress], None]] = {
     "w1-json": map_json,
     "w2": count_words,
     "w3": count_keys,
+    "w5-tumbling-1k": count_windows,
+    "w5-tumbling-500k": count_windows,
+    "w5-hopping-1k": count_windows,
+    "w5-hopping-500k": count_windows,
+    "w6": join_streams,
+    "w7": join_table,
     "w4-fill": fill_store,
     "w4": restore_store,
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.systems.job import Job, mark, mark_closed
+from benchmarks.systems.streamsapp_in_time import count_sessions, count_windows, join_foreign, join_streams, join_table
 from rocksdict import AccessType, Options, Rdict
 
 from streamsapp import (
@@ -143,6 +144,14 @@ WORKLOADS: dict[str, Callable[[StreamsBuilder, Job], None]] = {
     "w2": count_words,
     "w3": count_keys,
     "steady": count_keys,
+    "w5-tumbling-1k": count_windows,
+    "w5-tumbling-500k": count_windows,
+    "w5-hopping-1k": count_windows,
+    "w5-hopping-500k": count_windows,
+    "w6": join_streams,
+    "w7": join_table,
+    "w8": count_sessions,
+    "w9": join_foreign,
     "w4": keep_store,
     "restore": keep_store,
     "snapshot": keep_store,
@@ -195,8 +204,9 @@ def check(runtime: StreamsRuntime) -> None:
 
 def follow(runtime: StreamsRuntime, job: Job) -> None:
     """Return when nothing is left to process; marks the middle where the lag tells it."""
-    # In W2 lines and words add up to one lag, which says nothing about the middle and may be zero in between.
-    two_steps = job.workload == "w2"
+    # In W2 lines and words add up to one lag, which says nothing about the middle and may be zero in between; W9 sends
+    # orders to where their customers are, and results back.
+    two_steps = job.workload in ("w2", "w9")
     halfway, settled = two_steps, 0
     while settled < (SETTLED_LOOKS if two_steps else 1):
         time.sleep(POLL_SECONDS)

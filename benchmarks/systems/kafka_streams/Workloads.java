@@ -32,6 +32,12 @@ final class Workloads {
       case "w1-json" -> mapJson(builder, job, marks);
       case "w2" -> countWords(builder, job, marks);
       case "w3" -> countKeys(builder, job, marks);
+      case "w5-tumbling-1k", "w5-tumbling-500k", "w5-hopping-1k", "w5-hopping-500k" ->
+          InTime.countWindows(builder, job, marks);
+      case "w6" -> InTime.joinStreams(builder, job, marks);
+      case "w7" -> InTime.joinTable(builder, job, marks);
+      case "w8" -> InTime.countSessions(builder, job, marks);
+      case "w9" -> InTime.joinForeign(builder, job, marks);
       case "w4", "w4-check", "restore" -> keepStore(builder, job);
       default -> throw new IllegalArgumentException("unknown workload " + job.workload());
     }
