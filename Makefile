@@ -8,6 +8,8 @@ RUN := .venv/bin
 # What a target needs beside the environment is set up before it; what is there already costs nothing.
 SETUP = "$(PYTHON)" tools/bootstrap.py
 PYTEST = $(RUN)/python -m pytest
+# Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster lock clean \
 	python setup setup-demo setup-services setup-all cluster-up cluster-down

@@ -37,6 +37,14 @@ def test_nothing_is_set_up_that_a_target_does_not_need(target: str, parts: str) 
     assert setup.rpartition("tools/bootstrap.py")[2] == parts
 
 
+def test_no_process_of_a_target_compiles_what_another_has_compiled() -> None:
+    command = ["make", "--silent", "--eval", "environment: ; @env", "environment"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert "PATH=" in answer.stdout
+    assert "PYTHONDONTWRITEBYTECODE" not in answer.stdout
+
+
 def test_tests_see_nothing_of_the_users_folders() -> None:
     users = users_environment()
     ours = Path.home().parent
