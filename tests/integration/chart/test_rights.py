@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from api_server import ApiServer
 
@@ -68,11 +69,11 @@ def test_the_api_server_agrees(cluster: ApiServer, render: Render, everywhere: b
     documents = [
         each for each in render(f"watch.clusterWide={str(everywhere).lower()}") if "rbac" in each["apiVersion"]
     ]
-    with applied(cluster, documents):
+    with applied(cluster, documents), cluster.client() as asked:
         for line in ALLOWED:
             what, *verbs = line.partition(": ")[2].split()
-            assert all(may(cluster, verb, what) for verb in verbs), line
-        assert may(cluster, "patch", "apps/statefulsets", namespace="default") is everywhere
+            assert all(may(asked, verb, what) for verb in verbs), line
+        assert may(asked, "patch", "apps/statefulsets", namespace="default") is everywhere
 
 
 def test_the_api_server_refuses_what_others_would_have_asked_for(cluster: ApiServer, render: Render) -> None:
@@ -91,8 +92,9 @@ def test_the_api_server_refuses_what_others_would_have_asked_for(cluster: ApiSer
         ("patch", "batch/jobs"),
         ("create", "rbac.authorization.k8s.io/rolebindings"),
     ]
-    with applied(cluster, [each for each in render("watch.clusterWide=true") if "rbac" in each["apiVersion"]]):
-        assert [each for each in refused if may(cluster, *each)] == []
+    documents = [each for each in render("watch.clusterWide=true") if "rbac" in each["apiVersion"]]
+    with applied(cluster, documents), cluster.client() as asked:
+        assert [each for each in refused if may(asked, *each)] == []
 
 
 @contextmanager
@@ -106,18 +108,19 @@ def applied(cluster: ApiServer, documents: list[dict[str, Any]]) -> Iterator[Non
     cluster.kubectl("delete", "-f", "-", stdin=listed)
 
 
-def may(cluster: ApiServer, verb: str, what: str, namespace: str = "apps") -> bool:
+def may(asked: client.ApiClient, verb: str, what: str, namespace: str = "apps") -> bool:
     """Asks the API server about the operator's account; ``what`` is written as in ``allowed.txt``."""
     group, resource, part = _parts(what)
-    attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": resource}
-    attributes |= {"name": part} if resource == "leases" else {"subresource": part}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"user": f"system:serviceaccount:apps:{ACCOUNT}", "resourceAttributes": attributes},
-    }
-    answer = cluster.kubectl("create", "-f", "-", "-o=jsonpath={.status.allowed}", stdin=json.dumps(review))
-    return answer == "true"
+    name, subresource = (part, None) if resource == "leases" else (None, part)
+    attributes = client.V1ResourceAttributes(
+        namespace=namespace, verb=verb, group=group, resource=resource, name=name, subresource=subresource
+    )
+    user = f"system:serviceaccount:apps:{ACCOUNT}"
+    review = client.V1SubjectAccessReview(
+        spec=client.V1SubjectAccessReviewSpec(user=user, resource_attributes=attributes)
+    )
+    status = client.AuthorizationV1Api(asked).create_subject_access_review(review).status
+    return status is not None and status.allowed
 
 
 def _parts(what: str) -> tuple[str, str, str]:

@@ -1,8 +1,7 @@
-"""One Java process for all Spark sessions of a module: starting one takes longer than most of what is tested.
+"""One Java process for the Spark sessions of all tests: starting one takes longer than most of what is tested.
 
 Commands run in processes of their own all the same. Spark's Python side goes to the Java process that the environment
-names, and stops its session when it ends; the next command makes another one there. A command that is killed leaves
-its session behind, in the way of the module's next ones.
+names, and stops its session when it ends; the next command makes another one there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from streamsapp_spark.session import JAVA_OPTIONS
 _SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Whatever starts a Spark session from here on finds the Java process."""
     directory = tmp_path_factory.mktemp("java")

@@ -78,12 +78,6 @@ def test_finds_what_is_altered_missing_or_doubled_and_nothing_in_what_is_right(
     app = App(instances, kafka.unique("audited"), PROGRAM.replace("{words}", words))
     produce(kafka, words, [(b"k%d" % n, b"word%d" % (n % 50), 1_000 + n) for n in range(1_000)])
     app.bootstrap()
-    code, said, errors = app.run("audit", "--master", "local[2]")
-    assert (code, said.splitlines()[-1]) == (
-        0,
-        f"{app.name}: no differences in 50 keys of counts, {PARTITIONS} tasks",
-    ), errors[-4000:]
-
     instance = app.start()  # goes on, ends in good order, and is right still
     produce(kafka, words, [(b"k%d" % n, b"word%d" % (n % 50), 3_000 + n) for n in range(100)])
     app.processed(words)

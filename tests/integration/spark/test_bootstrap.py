@@ -100,7 +100,6 @@ def suffix_of(later: list[bytes | None], whole: list[bytes | None]) -> bool:
     return not later or whole[-len(later) :] == later
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_goes_on_from_the_middle_as_if_it_had_run_from_the_beginning(
     instances: Instances, kafka: Kafka, guarantee: str
 ) -> None:
@@ -125,7 +124,6 @@ def test_goes_on_from_the_middle_as_if_it_had_run_from_the_beginning(
     assert len(reference.read(all_pairs)) - len(app.read(pairs)) == 2 * 300
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_offsets_of_a_repartition_topic_go_on_after_those_of_history_and_an_audit_does_not_judge_them(
     instances: Instances, kafka: Kafka, guarantee: str
 ) -> None:

@@ -6,13 +6,15 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from instances import Instances, produce
 from kafka_cluster import Kafka
 from spark_apps import App, finished
+from streamsapp.local.broker import EmbeddedBroker
+
+pytestmark = pytest.mark.timeout(900)
 
 PARTITIONS = 2
 
@@ -41,6 +43,7 @@ manifest, *stores = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 for store in stores:
+    print("==", store)
     try:
         table = spark.read.format("streamsapp").option("manifest", manifest).option("store", store).load()
         print("schema", table.schema.simpleString())
@@ -53,18 +56,23 @@ spark.stop()
 """
 
 
-@pytest.fixture
-def app(instances: Instances, kafka: Kafka) -> App:
+@pytest.fixture(scope="module")
+def app(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) -> App:
+    """A bootstrapped one for all tests of this module; the last of them damages its snapshots."""
+    kafka = Kafka(broker.bootstrap_servers)
     words, things = kafka.create_topic("words", PARTITIONS), kafka.create_topic("things", PARTITIONS)
     produce(kafka, words, [(b"a", b"x", 10), (b"b", b"x", 20), (b"a", b"x", 30)])
     produce(kafka, things, [((7).to_bytes(4, "big"), b'{"size": [1, 2]}', 40)])
     program = PROGRAM.replace("{words}", words).replace("{things}", things)
-    return App(instances, kafka.unique("read"), program.replace("{finals}", kafka.create_topic("finals", PARTITIONS)))
+    program = program.replace("{finals}", kafka.create_topic("finals", PARTITIONS))
+    made = App(Instances(kafka, tmp_path_factory.mktemp("read")), kafka.unique("read"), program)
+    made.bootstrap()
+    return made
 
 
-def read(app: App, tmp_path: Path, *stores: str) -> list[str]:
-    """What a program that reads these stores prints."""
-    program = tmp_path / "reader.py"
+def read(app: App, *stores: str) -> dict[str, list[str]]:
+    """What a program that reads these stores prints of each."""
+    program = app.folder / "reader.py"
     program.write_text(READER)
     code, said, errors = finished(
         subprocess.Popen(
@@ -76,13 +84,20 @@ def read(app: App, tmp_path: Path, *stores: str) -> list[str]:
         )
     )
     assert code == 0, errors[-4000:]
-    return said.splitlines()
+    _, *told = said.split("== ")
+    return {name: lines for name, *lines in map(str.splitlines, told)}
 
 
-@pytest.mark.timeout(900)
-def test_a_store_is_a_table_with_the_types_of_its_serdes(app: App, tmp_path: Path) -> None:
-    app.bootstrap()
-    counts, of_counts, first, second, things, of_things, third, wrong = read(app, tmp_path, "counts", "things", "count")
+@pytest.fixture(scope="module")
+def tables(app: App) -> dict[str, list[str]]:
+    """Reads all in one session."""
+    return read(app, "counts", "things", "windows", "sessions", "count")
+
+
+def test_a_store_is_a_table_with_the_types_of_its_serdes(tables: dict[str, list[str]]) -> None:
+    counts, of_counts, first, second = tables["counts"]
+    things, of_things, third = tables["things"]
+    (wrong,) = tables["count"]
     assert counts == "schema struct<key:string,value:bigint,timestamp:bigint,task:string,offset:bigint>"
     assert of_counts == of_things == f"partitions {PARTITIONS}"
     assert [line.split(", ")[:3] for line in (first, second)] == [["row ['a'", "2", "30"], ["row ['b'", "1", "20"]]
@@ -90,15 +105,9 @@ def test_a_store_is_a_table_with_the_types_of_its_serdes(app: App, tmp_path: Pat
     assert third.startswith("""row [7, '{"size":[1,2]}', 40, """)
     assert "the application has no store 'count'; its stores: KTABLE-SUPPRESS-" in wrong
 
-    next(app.objects.rglob("*-CURRENT")).write_bytes(b"MANIFEST-9\n")
-    (damaged,) = [line for line in read(app, tmp_path, "counts", "things") if line.startswith("error")]
-    assert re.search(r"task [01]_[01]: snapshot 2 is damaged: ", damaged)
 
-
-@pytest.mark.timeout(900)
-def test_windows_and_sessions_are_tables_with_their_bounds(app: App, tmp_path: Path) -> None:
-    app.bootstrap()
-    lines = read(app, tmp_path, "windows", "sessions")
+def test_windows_and_sessions_are_tables_with_their_bounds(tables: dict[str, list[str]]) -> None:
+    lines = tables["windows"] + tables["sessions"]
     columns = ("window_start", "window_end", "value", "timestamp")
     schema = f"schema struct<key:string,{','.join(f'{each}:bigint' for each in columns)},task:string,offset:bigint>"
     assert [line for line in lines if line.startswith("schema")] == [schema] * 2
@@ -111,3 +120,10 @@ def test_windows_and_sessions_are_tables_with_their_bounds(app: App, tmp_path: P
         "row ['b', 0, 25, 1, 20",
         "row ['b', 20, 20, 1, None",
     ]
+
+
+def test_a_snapshot_that_is_damaged_is_named(app: App) -> None:
+    next(app.objects.rglob("*-CURRENT")).write_bytes(b"MANIFEST-9\n")
+    told = read(app, "counts", "things")
+    (damaged,) = [line for lines in told.values() for line in lines if line.startswith("error")]
+    assert re.search(r"task [01]_[01]: snapshot 2 is damaged: ", damaged)
