@@ -159,4 +159,4 @@ def until(look: Callable[[], T | None], what: str, timeout: float = PATIENCE) ->
             return found
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout:g} s: {what}")
-        time.sleep(0.05)
+        time.sleep(0.1)

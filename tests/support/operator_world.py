@@ -12,6 +12,7 @@ from api_server import ApiServer
 from operator_process import PATIENCE, OperatorProcess, until
 from simulated_node import SimulatedNode
 from streamsapp_operator.kube import Client, Object, Unavailable
+from streamsapp_operator.kube.client import FIELD_MANAGER
 from streamsapp_operator.kube.kinds import EVENT, POD, STATEFUL_SET, STREAMS_APP
 
 APP = "wordcount"
@@ -51,13 +52,14 @@ class World:
 
     def condition(self, kind: str) -> dict[str, Any]:
         """Empty before there is one."""
-        return next((it for it in self.status().get("conditions", ()) if it["type"] == kind), {})
+        return _condition(self.status(), kind)
 
     def ready(self) -> bool:
-        status = self.status()
-        current = status.get("observedGeneration") == self.app()["metadata"]["generation"]
+        app = self.app()
+        status = app.get("status") or {}
+        current = status.get("observedGeneration") == app["metadata"]["generation"]
         settled = (status.get("rollout") or {}).get("phase") == "Complete" and status.get("restart", {}).get("safe")
-        return bool(current and settled and self.condition("Ready").get("status") == "True")
+        return bool(current and settled and _condition(status, "Ready").get("status") == "True")
 
     def until_ready(self, timeout: float = PATIENCE) -> None:
         until(self.ready, "the application is ready", timeout)
@@ -73,9 +75,11 @@ class World:
         return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed}
 
     def events(self) -> dict[str, list[str]]:
-        """Reason → messages."""
+        """Reason → messages, of the operator: others tell events, too."""
         found: dict[str, list[str]] = {}
         for event in self.client.list(EVENT, self.namespace):
+            if event.get("reportingComponent") != FIELD_MANAGER:
+                continue
             found.setdefault(event["reason"], []).append(event["message"])
         return found
 
@@ -88,6 +92,10 @@ class World:
         self.api.kubectl(
             "annotate", "--overwrite", "-n", self.namespace, "sapp", APP, f"streamsapp.dev/restartedAt={when}"
         )
+
+
+def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
+    return next((it for it in status.get("conditions", ()) if it["type"] == kind), {})
 
 
 @dataclass
@@ -111,7 +119,7 @@ class DownWatch:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.wait(0.02):
+        while not self._stopping.wait(0.05):
             try:
                 self.fewest = min(self.fewest, len(self.world.pods()))
             except Unavailable:

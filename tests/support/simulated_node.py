@@ -61,7 +61,7 @@ class Behaviour:
 class SimulatedNode(threading.Thread):
     """Plays the rest of a cluster in one namespace, as a context manager."""
 
-    def __init__(self, client: Client, namespace: str, period: float = 0.05) -> None:
+    def __init__(self, client: Client, namespace: str, period: float = 0.2) -> None:
         super().__init__(name="simulated-node", daemon=True)
         self.behaviour = Behaviour()
         self._client = client
