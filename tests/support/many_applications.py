@@ -65,7 +65,7 @@ def is_settled(app: Object) -> bool:
 
 def _listed(world: World, count: int) -> list[Object]:
     time.sleep(1.0)
-    assert world.operator.running, "the operator is gone"
+    assert world.operator.running, world.operator.log()[-5:]
     found = world.client.list(STREAMS_APP, world.namespace)
     assert len(found) == count, json.dumps([app["metadata"]["name"] for app in found])
     return found
