@@ -28,7 +28,9 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     directory = tmp_path_factory.mktemp("java")
     address = directory / "address"
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address)}
-    command = [str(_SUBMIT), "--conf", f"spark.driver.extraJavaOptions={JAVA_OPTIONS} -XX:TieredStopAtLevel=1", "pyspark-shell"]
+    # Nothing runs for so long that compiling it well pays.
+    options = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
+    command = [str(_SUBMIT), "--conf", f"spark.driver.extraJavaOptions={options}", "pyspark-shell"]
     with (
         (directory / "log").open("wb") as log,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment) as process,

@@ -1,6 +1,0 @@
-//go:build tools
-
-// Package tools names the command that is built from this module, so that it requires it.
-package tools
-
-import _ "github.com/coredns/coredns"
