@@ -24,7 +24,7 @@ from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.uncaught import UncaughtExceptions
+from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
@@ -67,7 +67,7 @@ class FakeInstanceTasks:
         self.assigned: list[Mapping[TaskId, TaskRole]] = []
         self.snapshots_asked_for = 0
 
-    def ask_for_snapshots(self) -> None:
+    def request_snapshots(self) -> None:
         self.snapshots_asked_for += 1
 
     def assign(self, layout: ApplicationLayout, wanted: Mapping[TaskId, TaskRole]) -> None:

@@ -17,7 +17,7 @@ from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
 from streamsapp.runtime.changelog_reading import ChangelogReading
-from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, Preparer
+from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 from streamsapp.runtime.restoration import RestorationThread
@@ -68,7 +68,7 @@ class FakeConsumer:
         self.unassign(positions)
         self.assign(positions)
 
-    def committed_by_now(self, partitions: Iterable[TopicPartition], patience: float) -> dict[TopicPartition, int]:
+    def committed_by_now(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, int]:
         return {each: self.offsets[each] for each in partitions if each in self.offsets}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
@@ -207,7 +207,9 @@ class StandbyListener(StandbyUpdateListener):
 class Restoring:
     """A restoration thread whose passes the test makes, and tasks for it."""
 
-    def __init__(self, directory: Path, preparer: Callable[[FakeAdmin, MockClock], Preparer] | None = None) -> None:
+    def __init__(
+        self, directory: Path, preparer: Callable[[FakeAdmin, MockClock], DirectoryPreparer] | None = None
+    ) -> None:
         self.directory = directory
         self.resources = StateResources(8 << 20, backlog_bytes=0)
         self.consumer = FakeConsumer()

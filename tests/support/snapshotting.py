@@ -20,14 +20,14 @@ from streamsapp.remote.object_store import ObjectStoreError, unobserved
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotWriter
 from streamsapp.remote.transfer_rates import MeasuredRate
-from streamsapp.runtime.directory_preparation import Preparer
+from streamsapp.runtime.directory_preparation import DirectoryPreparer
 from streamsapp.runtime.remote_state.changelog_facts import Changelogs
-from streamsapp.runtime.remote_state.download_sampler import Sampler
+from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
-from streamsapp.runtime.remote_state.prediction import RestoreRates
+from streamsapp.runtime.remote_state.remote_store import RemoteStore
+from streamsapp.runtime.remote_state.restore_time import RestoreRates
 from streamsapp.runtime.remote_state.restores import Restores
-from streamsapp.runtime.remote_state.store import RemoteStore
-from streamsapp.runtime.remote_state.task_snapshots import Taking, TaskSnapshots
+from streamsapp.runtime.remote_state.task_snapshots import SnapshotTaker, TaskSnapshots
 from streamsapp.tasks.states import TaskState
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.testing import MockClock
@@ -51,8 +51,8 @@ class Owner:
         self.task.stores.restored({"s": 0}, {IN: (0, "")})
         self.may_claim = True
         rate = MeasuredRate()
-        self.taking = Taking(
-            self.remote, unobserved, Sampler(rate, directory, self.clock), self.clock, lambda: self.may_claim
+        self.taker = SnapshotTaker(
+            self.remote, unobserved, DownloadSampler(rate, directory, self.clock), self.clock, lambda: self.may_claim
         )
         local = LocalState(directory / "0_0")
         local.write(LocalRecord(topics={"s": f"id of {CHANGELOG.topic}"}))
@@ -72,7 +72,7 @@ class Owner:
         list(self.task.stores.apply(self.task.stores.freeze(), {"s": self.offset}, {IN: (self.offset, "")}))
 
     def turn(self) -> bool:
-        return self.taking.turn(self.snapshots)
+        return self.taker.take(self.snapshots)
 
     def publish(self, *keys: str) -> Snapshot:
         """Commit, and take a snapshot of that."""
@@ -96,7 +96,7 @@ class Heir:
         for thread in self.restores.workers.threads:
             thread.start()
 
-    def _make(self, admin: FakeAdmin, clock: MockClock) -> Preparer:
+    def _make(self, admin: FakeAdmin, clock: MockClock) -> DirectoryPreparer:
         rates = RestoreRates(MeasuredRate(), MeasuredRate())
         changelogs = Changelogs(cast(Any, admin), clock)
         self.restores = Restores(

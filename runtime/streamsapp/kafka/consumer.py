@@ -42,7 +42,7 @@ END: int = OFFSET_END
 #: How long a request to the broker may take, in seconds.
 REQUEST_TIMEOUT = 30.0
 #: How long to wait for the leaders of a topic, in seconds; the client finds them by itself, a little later.
-LEADERS_PATIENCE = 0.2
+LEADERS_TIMEOUT = 0.2
 
 _error: Callable[[Message], KafkaError | None] = methodcaller("error")
 _topic: Callable[[Message], str] = methodcaller("topic")
@@ -92,7 +92,7 @@ class PartitionConsumer:
         """Look for the leaders of new topics; the client does so by itself only once a second."""
         for topic in sorted(topics):
             try:
-                self._consumer.list_topics(topic, LEADERS_PATIENCE)
+                self._consumer.list_topics(topic, LEADERS_TIMEOUT)
             except KafkaException as error:
                 log.debug("%s: the leaders of %s are not known yet: %s", self._description, topic, error)
                 return
@@ -175,10 +175,10 @@ class PartitionConsumer:
                 "answers otherwise, a transaction was never ended: look for it with kafka-transactions.sh find-hanging"
             ) from error
 
-    def committed_by_now(self, partitions: Sequence[TopicPartition], patience: float) -> dict[TopicPartition, int]:
-        """Committed offsets if the broker tells them within ``patience`` seconds, else nothing."""
+    def committed_by_now(self, partitions: Sequence[TopicPartition], timeout: float) -> dict[TopicPartition, int]:
+        """Committed offsets if the broker tells them within ``timeout`` seconds, else nothing."""
         try:
-            return {each: at for each, (at, _) in offsets.committed(self._consumer, partitions, patience).items()}
+            return {each: at for each, (at, _) in offsets.committed(self._consumer, partitions, timeout).items()}
         except KafkaException as error:
             log.debug("committed offsets are not known now: %s", error)
             return {}

@@ -30,7 +30,7 @@ REQUEST_TIMEOUT = 30.0
 TRANSACTION_TIMEOUT_MS = 60_000
 
 #: How long a transactional request may take by its own time-out, and before it is given up for lost, in seconds.
-TRANSACTION_REQUEST, TRANSACTION_PATIENCE = 10.0, 15.0
+TRANSACTION_REQUEST, TRANSACTION_TIMEOUT = 10.0, 15.0
 
 #: librdkafka takes 0 for "not set" and would write the current time; one millisecond later is the nearest there is.
 _EARLIEST = 1
@@ -178,7 +178,7 @@ class AtLeastOnceProducer(RecordProducer):
     def start(self) -> None:
         """Do nothing: there is no transaction."""
 
-    def abort(self, within: float = TRANSACTION_PATIENCE) -> None:
+    def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
         """Do nothing: there is no transaction."""
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -240,7 +240,7 @@ class ExactlyOnceProducer(RecordProducer):
         except KafkaException as error:
             raise _classified(error, "cannot start a transactional producer") from error
 
-    def abort(self, within: float = TRANSACTION_PATIENCE) -> None:
+    def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
         """Give up what was not committed: a transaction left open would hold up whoever reads the results until the
         broker aborts it. ``within``: seconds to wait for the answer, also after the deadline."""
         if not self._open:
@@ -282,7 +282,7 @@ class ExactlyOnceProducer(RecordProducer):
         Then the producer is given up: a new one fences it, and the changelog tells what became of the transaction.
         """
         try:
-            self._requests.ask(request, TRANSACTION_PATIENCE)
+            self._requests.ask(request, TRANSACTION_TIMEOUT)
         except NoAnswerError as error:
             raise AbortableError(f"the transaction did not end: {error}") from error
 

@@ -155,9 +155,9 @@ class Connection:
             raise UnreachableError(f"no answer within {timeout:g} s, or before the end")
         return outcome.result()
 
-    def bell(self) -> Bell:
+    def wake_up(self) -> WakeUp:
         """Something a coroutine can wait for."""
-        return Bell(self._loop)
+        return WakeUp(self._loop)
 
     async def sleep(self, seconds: float) -> None:
         await self._loop.sleep(seconds)
@@ -239,22 +239,22 @@ class Connection:
                 each.close()
 
 
-class Bell:
-    """Rung from any thread, heard by one coroutine; a ring that nobody waits for is kept."""
+class WakeUp:
+    """Wakes one coroutine, from any thread; a notification that nobody waits for is kept."""
 
     def __init__(self, loop: Any) -> None:
         from kafka.net.wakeup_notifier import WakeupNotifier
 
         self._notifier = WakeupNotifier(loop)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         try:
             self._notifier.notify()
         except RuntimeError:
-            log.debug("the membership's thread has ended; nobody hears the bell")
+            log.debug("the membership's thread has ended; nobody is woken")
 
-    async def heard(self, timeout: float | None = None) -> None:
-        """Return when it rings, or when ``timeout`` seconds have passed."""
+    async def wait(self, timeout: float | None = None) -> None:
+        """Return when notified, or when ``timeout`` seconds have passed."""
         await self._notifier(timeout)
 
 

@@ -96,7 +96,7 @@ def belongs_to(application_id: str, transactional_id: str) -> bool:
     return re.fullmatch(rf"{re.escape(application_id)}-{_UUID}(-\d+)?", transactional_id) is not None
 
 
-class RollCall:
+class DepartedMembers:
     """Finds out who was a member and is not any more, by transactional id."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class RollCall:
         """The ids that would be dead if just those were members."""
         return (self._members | frozenset(self._dead)) - frozenset(present)
 
-    def call(self, present: Collection[str], told_dead: Collection[str], now: float) -> None:
+    def update(self, present: Collection[str], told_dead: Collection[str], now: float) -> None:
         """A generation begins with the members ``present``; ``now`` is in monotonic seconds."""
         members = frozenset(present)
         # By then the coordinator itself has aborted what they left open, and fenced them.

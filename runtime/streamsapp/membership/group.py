@@ -81,8 +81,8 @@ class GroupMembership:
         self._clock = clock
         self.coordinator = GroupCoordinator(connection, settings, clock, self.end)
         self.session = MemberSession(settings.session_timeout, clock)
-        self._wake = connection.bell()
-        self._beat = connection.bell()
+        self._join_due = connection.wake_up()
+        self._heartbeat_due = connection.wake_up()
         self._phase = Phase.OUT
         self._member_id = member_id
         #: Generation and member id while the member has them.
@@ -99,7 +99,7 @@ class GroupMembership:
     def rejoin(self, reason: str) -> None:
         """Join anew as soon as possible; several requests become one."""
         self._rejoin = reason
-        self._wake.ring()
+        self._join_due.notify()
 
     # ---- membership's thread -------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class GroupMembership:
         pause = FIRST_PAUSE
         while not self.ended:
             if self._rejoin is None or self._absent:
-                await self._wake.heard()
+                await self._join_due.wait()
                 continue
             try:
                 await self._join_and_sync()
@@ -135,7 +135,7 @@ class GroupMembership:
     async def heartbeats(self) -> None:
         """Show signs of life, until the end."""
         while not self.ended:
-            await self._beat.heard(self._settings.heartbeat_interval)
+            await self._heartbeat_due.wait(self._settings.heartbeat_interval)
             identity = self._identity
             if identity is None or self.ended:
                 continue
@@ -170,8 +170,8 @@ class GroupMembership:
             await self._say_goodbye(reason)
             self._member_id.set("")
         self._become(Phase.ENDED)
-        self._wake.ring()
-        self._beat.ring()
+        self._join_due.notify()
+        self._heartbeat_due.notify()
 
     def end(self, error: Exception) -> None:
         """The membership cannot go on."""

@@ -22,7 +22,7 @@ from streamsapp.record import TaskId
 
 #: How long commits wait for a join, in seconds: several times what it takes when all members are well. One that is on
 #: its way when the generation ends is refused, and under exactly once its transaction is lost.
-PATIENCE = 0.75
+JOIN_WAIT = 0.75
 
 
 class MembershipMailbox:
@@ -38,7 +38,7 @@ class MembershipMailbox:
         self._open: Identity | None = None
         #: A join is under way; commits wait until then, in monotonic seconds, and go on if it takes longer.
         self._joining = False
-        self._patient_until = -math.inf
+        self._commits_wait_until = -math.inf
         self._committing: Identity | None = None
         #: The last assignment that was handed out, unless it was lost since, and whether the polling thread is done
         #: with it: then it came for more.
@@ -74,7 +74,7 @@ class MembershipMailbox:
     def may_commit(self) -> bool:
         if self._open is None or self._news or self._error is not None:
             return False
-        return not self._joining or self._clock.monotonic() >= self._patient_until
+        return not self._joining or self._clock.monotonic() >= self._commits_wait_until
 
     def begin_commit(self) -> bool:
         with self._lock:
@@ -107,7 +107,7 @@ class MembershipMailbox:
         commit meanwhile: the generation holds until all have joined, and what this member holds stays its own."""
         with self._lock:
             self._joining = True
-            self._patient_until = self._clock.monotonic() + PATIENCE
+            self._commits_wait_until = self._clock.monotonic() + JOIN_WAIT
 
     def close(self) -> None:
         """The generation is over: no commit may begin until ``open``."""

@@ -24,7 +24,7 @@ from streamsapp.membership import fencing, wire
 from streamsapp.membership.api import Holdings, News, TaskInfo
 from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.membership.connection import Connection, UnreachableError
-from streamsapp.membership.leading import GroupLeader
+from streamsapp.membership.group_leader import GroupLeader
 from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.own_subscription import OwnSubscription
@@ -170,8 +170,8 @@ class GroupMember:
         group = self._rebalance.group
         try:
             # What comes after has the other half of the time that is left.
-            patience = self._closing.end.left(LEAVE, part=0.5)
-            self._connection.run(lambda: group.leave("the instance stops", stay=stay), patience, self._closing.end)
+            timeout = self._closing.end.left(LEAVE, part=0.5)
+            self._connection.run(lambda: group.leave("the instance stops", stay=stay), timeout, self._closing.end)
         except UnreachableError as error:
             log.warning("the others learn later that this instance left their group: %s", error)
         self._connection.close(self._closing.end.left(END, part=0.5))

@@ -15,10 +15,10 @@ from streamsapp.errors import StreamsError
 from streamsapp.membership import fencing, protocol
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.membership.connection import Connection
-from streamsapp.membership.fencing import RollCall
+from streamsapp.membership.fencing import DepartedMembers
 from streamsapp.membership.group import GroupMembership
-from streamsapp.membership.leader import read_assignment
-from streamsapp.membership.leading import GroupLeader
+from streamsapp.membership.group_leader import GroupLeader
+from streamsapp.membership.leader_decision import read_assignment
 from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.own_subscription import OwnSubscription
@@ -55,11 +55,11 @@ class RebalanceHandler:
         self.own = subscription
         self._leader = leader
         self.group = GroupMembership(connection, settings, member_id, self, clock)
-        self._commit_ended = connection.bell()
-        mailbox.on_commit_ended = self._commit_ended.ring
+        self._commit_ended = connection.wake_up()
+        mailbox.on_commit_ended = self._commit_ended.notify
         #: Of the present life: the next begins with a loss.
         self._transactional_id = mailbox.transactional_id
-        self._roll = RollCall()
+        self._departed = DepartedMembers()
         #: Counts the times that this member joined: what was decided for an earlier one is void.
         self._joins = 0
         self._in_group = False
@@ -77,7 +77,7 @@ class RebalanceHandler:
         # The coordinator puts out who takes longer than the rebalance time-out: then the commit is refused.
         give_up = self._clock.monotonic() + self._settings.rebalance_timeout / 2
         while self._mailbox.committing is not None and self._clock.monotonic() < give_up:
-            await self._commit_ended.heard(0.5)
+            await self._commit_ended.wait(0.5)
 
     def joined(self) -> None:
         self._mailbox.close()
@@ -88,7 +88,7 @@ class RebalanceHandler:
         return self.own.write(self._transactional_id)
 
     async def lead(self, members: Mapping[str, bytes]) -> dict[str, bytes]:
-        return await self._leader.lead(members, self._roll)
+        return await self._leader.lead(members, self._departed)
 
     def assigned(self, identity: Identity, data: bytes) -> None:
         try:
@@ -101,7 +101,7 @@ class RebalanceHandler:
         # Whoever is called dead is fenced: a member that names somebody else's id must not do that to it.
         ours = partial(fencing.belongs_to, self._settings.group_id)
         present = filter(ours, (peer.transactional_id for peer in view.peers))
-        self._roll.call(set(present), set(filter(ours, view.dead)), self._clock.monotonic())
+        self._departed.update(set(present), set(filter(ours, view.dead)), self._clock.monotonic())
         self._in_group = True
         self._mailbox.open(identity)
         log.info(
@@ -114,7 +114,7 @@ class RebalanceHandler:
         )
         for note in assignment.notes:
             log.warning("%s", note)
-        if assignment.active - self.own.held.active and self._roll.dead:
+        if assignment.active - self.own.held.active and self._departed.dead:
             self._connection.spawn(partial(self._guarded, partial(self._fence_and_hand_over, assignment, self._joins)))
         else:
             self._mailbox.put(assignment, self._transactional_id)
@@ -171,8 +171,8 @@ class RebalanceHandler:
             return holds() and self._clock.monotonic() < self.group.session.safe_until
 
         while holds():
-            self._roll.fenced(await fencing.fence(self._connection, self._roll.dead, certain))
-            if not self._roll.dead:
+            self._departed.fenced(await fencing.fence(self._connection, self._departed.dead, certain))
+            if not self._departed.dead:
                 break
             await self._connection.sleep(self._settings.heartbeat_interval)
         if holds():

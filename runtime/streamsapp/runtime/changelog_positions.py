@@ -14,7 +14,7 @@ from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.changelogs import ChangelogReader
+from streamsapp.runtime.changelog_reader import ChangelogReader
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 

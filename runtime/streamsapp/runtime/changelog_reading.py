@@ -13,7 +13,7 @@ from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.runtime.changelog_positions import Offsets, ends, read_committed
-from streamsapp.runtime.changelogs import ChangelogReader
+from streamsapp.runtime.changelog_reader import ChangelogReader
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.replica_lag import ReplicaLag
 from streamsapp.runtime.restore_events import RestoreEvents

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 #: Records handed to the producer between two looks at the consumer.
 SLICE = 2000
 #: How long one step may wait for acknowledgements, in seconds.
-STEP_PATIENCE = 0.005
+STEP_WAIT = 0.005
 #: First and longest pause between two tries at a commit the broker could not take, in seconds.
 RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 
@@ -72,7 +72,7 @@ class Commit:
         self.end = self._tasks.end_epochs()
         while not self.end.done:
             if not self._collector.drain(self._producer.send, SLICE):
-                self._tasks.wait_for_progress(STEP_PATIENCE)
+                self._tasks.wait_for_progress(STEP_WAIT)
             yield
         if self.end.broken and self._producer.transactional:
             raise AbortableError("a task failed in the middle of a transaction")
@@ -85,7 +85,7 @@ class Commit:
             written: dict[str, int] = {}
             yield from self._write_changelog(epoch, written)
             positions.append(written)
-        while not self._producer.flush(STEP_PATIENCE) or not self._collector.drained:
+        while not self._producer.flush(STEP_WAIT) or not self._collector.drained:
             # A record that cannot be written may have left a dead letter, which goes before the offsets too.
             self._collector.drain(self._producer.send, SLICE)
             yield

@@ -48,7 +48,7 @@ from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.start_positions import StartPositions
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.uncaught import UncaughtExceptions
+from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.assembly import TaskAssembly

@@ -14,7 +14,7 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedDirectory:
     """A task's directory has what was to be had."""
 
     #: Where the task goes on in inputs of which the group knows nothing.
@@ -23,10 +23,10 @@ class Prepared:
     error: Exception | None = None
 
 
-class Preparer(Protocol):
+class DirectoryPreparer(Protocol):
     """Brings snapshots to tasks whose stores are closed, on threads of its own, and hears how they go on."""
 
-    def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
+    def begin(self, task: StreamTask, done: Callable[[PreparedDirectory], None]) -> bool:
         """Return whether there is anything to prepare; if so, ``done`` is called on another thread at its end."""
         ...
 
@@ -54,7 +54,7 @@ class Preparer(Protocol):
 class _NothingToPrepare:
     """Without remote state."""
 
-    def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
+    def begin(self, task: StreamTask, done: Callable[[PreparedDirectory], None]) -> bool:
         return False
 
     def promoted(self, task: StreamTask) -> None:
@@ -73,4 +73,4 @@ class _NothingToPrepare:
         """Nobody writes down who had the directory."""
 
 
-NOTHING_TO_PREPARE: Preparer = _NothingToPrepare()
+NOTHING_TO_PREPARE: DirectoryPreparer = _NothingToPrepare()

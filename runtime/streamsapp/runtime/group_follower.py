@@ -107,7 +107,7 @@ class GroupFollower:
         """True if nobody can have taken over. Under exactly once the broker decides that: it fences producers."""
         return self._exactly_once or self._clock.monotonic() < self.membership.safe_until
 
-    def look_at_the_clock(self) -> None:
+    def check_session(self) -> None:
         """A process that stood still, or lost the coordinator for too long, must not send what it has left: its tasks
         may run elsewhere by now."""
         before, self.safe = self.safe, self.may_write

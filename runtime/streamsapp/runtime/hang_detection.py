@@ -16,7 +16,7 @@ from streamsapp.tasks.task_manager import TaskManager
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 PERIOD = 1.0
 #: A record in process for this long is worth a warning, in seconds.
 WARN_AFTER = 30.0
@@ -29,17 +29,17 @@ class HangDetector:
         self._tasks = tasks
         self._failures = failures
         self._limit = limit
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._since: dict[TaskId, tuple[InputRecord, float]] = {}
         self._warned: set[TaskId] = set()
         #: The longest time a record that is still in process has been so, in seconds.
         self.longest = 0.0
 
-    def look(self, now: float) -> None:
-        """Look if it is time to; ``now`` in monotonic seconds."""
-        if now < self._next_look:
+    def check(self, now: float) -> None:
+        """Check if it is time to; ``now`` in monotonic seconds."""
+        if now < self._next_check:
             return
-        self._next_look = now + PERIOD
+        self._next_check = now + PERIOD
         in_process: dict[TaskId, tuple[InputRecord, float]] = {}
         for task in self._tasks.held:
             message = task.context.message

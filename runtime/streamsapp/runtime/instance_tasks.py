@@ -190,10 +190,10 @@ class InstanceTasks:
             self.all.pop(task.id, None)
         self.giving_up = {task_id: role for task_id, role in self.giving_up.items() if task_id in self.all}
 
-    def ask_for_snapshots(self) -> None:
-        """Soon, of every active task; nobody waits for them."""
+    def request_snapshots(self) -> None:
+        """Have a snapshot of every active task taken soon; nobody waits for them."""
         if self._snapshots is not None:
-            self._snapshots.ask()
+            self._snapshots.request_all()
 
     def last_snapshots(self) -> None:
         """The instance is about to end, in good order: the object store gets what the last commit left."""

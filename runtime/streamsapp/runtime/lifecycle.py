@@ -25,7 +25,7 @@ from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.rebalance import assigned_roles
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
-from streamsapp.runtime.uncaught import UncaughtExceptions
+from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.tasks.states import TaskRole
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Lifecycle:
         self,
         topics: ApplicationTopics,
         group: GroupFollower,
-        life: InstanceTasks,
+        tasks: InstanceTasks,
         producer: StreamsProducer,
         recovery: Recovery,
         uncaught: UncaughtExceptions,
@@ -46,7 +46,7 @@ class Lifecycle:
     ) -> None:
         self._topics = topics
         self._group = group
-        self._life = life
+        self._tasks = tasks
         self._producer = producer
         self._recovery = recovery
         self._uncaught = uncaught
@@ -79,7 +79,7 @@ class Lifecycle:
         self._producer.start()
         self.layout = self._topics.look_up()
         self._producer.know_dead_letters(self.layout.dead_letters)
-        self._group.join(self.layout.task_infos, self._life.holdings)
+        self._group.join(self.layout.task_infos, self._tasks.holdings)
 
     def advance(self, committing: bool) -> None:
         """Follow the group, run what is restored; once no commit is under way, revive what failed, give up what rests.
@@ -88,20 +88,20 @@ class Lifecycle:
         """
         if self._group.waits():
             return
-        self._group.look_at_the_clock()
+        self._group.check_session()
         self._take_news()
         if not committing:
             self._recovery.revive()
-            if self._life.giving_up and self._life.at_rest():
-                self._life.give_up()
+            if self._tasks.giving_up and self._tasks.at_rest():
+                self._tasks.give_up()
                 self._group.membership.rejoin()
-        self._life.take_restored()
+        self._tasks.take_restored()
         if self._state.state is ClientState.REBALANCING:
             self._tell_state()
-        self.readiness.look(self._life.all)
-        self._group.follow_warmups(self._life.all)
+        self.readiness.update(self._tasks.all)
+        self._group.follow_warmups(self._tasks.all)
 
-    def take_leave(self) -> None:
+    def take_last_news(self) -> None:
         """Before the last commit: what the group assigns now is not taken on, but heard, or no commit may begin."""
         self._take_news(leaving=True)
 
@@ -124,23 +124,23 @@ class Lifecycle:
     def _follow(self, assignment: Assignment) -> None:
         assert self.layout is not None
         roles = assigned_roles(assignment)
-        self._life.assign(self.layout, roles)
+        self._tasks.assign(self.layout, roles)
         self.readiness.assigned(roles.keys())
         self._tell_state()
 
     def _tell_state(self) -> None:
         joined = self.assignment is not None
-        self._state.to(ClientState.RUNNING if joined and self._life.all_running else ClientState.REBALANCING)
+        self._state.to(ClientState.RUNNING if joined and self._tasks.all_running else ClientState.REBALANCING)
 
     # ---- pausing, draining -------------------------------------------------------------------------------------
 
     def pause(self, *, paused: bool) -> None:
         """Stop or resume processing and replicas; commits go on."""
-        self._life.pause(paused=paused)
+        self._tasks.pause(paused=paused)
 
     def drain(self) -> None:
         """Ask the others to take over; those that have no replica begin with a snapshot."""
-        self._life.ask_for_snapshots()
+        self._tasks.request_snapshots()
         self._group.drain()
 
     @property
@@ -168,11 +168,11 @@ class Lifecycle:
     @property
     def wants_commit(self) -> bool:
         """Somebody waits for tasks of this instance."""
-        return bool(self._life.giving_up)
+        return bool(self._tasks.giving_up)
 
     def committed(self, now: float) -> None:
         """A commit has ended, at ``now`` (monotonic seconds)."""
-        self._topics.purge(self.layout, self._life.active, now)
+        self._topics.purge(self.layout, self._tasks.active, now)
 
     def abort(self, error: Exception) -> None:
         """The output since the last commit is lost: all tasks continue from there, with a new producer; or stop, when
@@ -202,7 +202,7 @@ class Lifecycle:
         if isinstance(failure.error, NoAnswerError):
             log.info("%s: %s", failure.thread, failure.error)
             return
-        task = None if failure.task_id is None else self._life.all.get(failure.task_id)
+        task = None if failure.task_id is None else self._tasks.all.get(failure.task_id)
         if isinstance(failure.error, SnapshotFencedError):
             if task is not None and task.role is TaskRole.ACTIVE:
                 raise failure.error  # ends like a commit that was fenced
@@ -238,9 +238,9 @@ class Lifecycle:
             self._end(error)
         clean = self.error is None and self._recovery.sound
         if clean:
-            self._life.last_snapshots()
+            self._tasks.last_snapshots()
         try:
-            self._life.close_all(clean=clean)
+            self._tasks.close_all(clean=clean)
         except Exception as failure:
             log.exception("closing tasks failed")
             self.error = self.error or failure

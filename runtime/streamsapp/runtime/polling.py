@@ -139,7 +139,7 @@ class PollingThread(threading.Thread):
         last = False
         while not (self._requests.out_of_time or self._life.ended):
             self._life.take_failures()
-            self._life.take_leave()
+            self._life.take_last_news()
             if not self._output.committing:
                 if not (self._life.sound and self._output.uncommitted):
                     return

@@ -25,8 +25,8 @@ BATCH = 512
 EMIT_BATCH = 2000
 EMIT_REST = 100
 #: How long to wait for a task, and for room in the outgoing buffers while other tasks wait, in seconds.
-PATIENCE = 0.05
-ROOM_PATIENCE = 0.005
+TASK_WAIT = 0.05
+ROOM_WAIT = 0.005
 
 
 class ProcessingThread(threading.Thread):
@@ -61,7 +61,7 @@ class ProcessingThread(threading.Thread):
             self._failures.put(ThreadFailure(self.name, error))
 
     def _run_once(self) -> None:
-        task = self._tasks.take(PATIENCE)
+        task = self._tasks.take(TASK_WAIT)
         if task is None:
             return
         more = False
@@ -90,7 +90,7 @@ class ProcessingThread(threading.Thread):
                     return True
             elif scheduled.epoch_end_wanted:
                 task.control.stop = False
-            if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_PATIENCE):
+            if self._tasks.paused or scheduled.retired or not self._collector.wait_for_room(ROOM_WAIT):
                 return True
             wait = task.wait_ms(clock.now_ms())
             if wait != 0:

@@ -14,7 +14,7 @@ from streamsapp.query.api import StoreInfo, TaskView
 from streamsapp.query.store_lookup import stores_of
 from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.changelogs import Observation
+from streamsapp.runtime.changelog_reader import Observation
 from streamsapp.runtime.components import Components
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask

@@ -56,7 +56,7 @@ class Readiness:
         """The group went on without this instance."""
         self._awaited = None
 
-    def look(self, tasks: Mapping[TaskId, StreamTask]) -> None:
+    def update(self, tasks: Mapping[TaskId, StreamTask]) -> None:
         """Ask how those stand that are waited for; once in a while."""
         now = self._clock.monotonic()
         if not self._awaited or now < self._next_look:

@@ -15,14 +15,14 @@ from streamsapp.clock import Clock
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import OffsetRequest, TopicAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.runtime.changelogs import ChangelogReader, Observation
+from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two observations.
 PERIOD = 0.5
 #: Seconds to wait for the group's committed offsets.
-COMMITTED_PATIENCE = 1.0
+COMMITTED_TIMEOUT = 1.0
 
 
 class ReplicaLag:
@@ -80,7 +80,7 @@ class ReplicaLag:
         if not shared:
             return
         asked_at_ms = self._clock.now_ms()
-        committed = self._consumer.committed_by_now([reader.partition for reader in shared], COMMITTED_PATIENCE)
+        committed = self._consumer.committed_by_now([reader.partition for reader in shared], COMMITTED_TIMEOUT)
         for reader in shared:
             if reader.limit is not None and reader.partition in committed:
                 reader.limit = max(reader.limit, committed[reader.partition])

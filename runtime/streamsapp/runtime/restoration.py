@@ -33,8 +33,8 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelog_positions import Offsets, locate
 from streamsapp.runtime.changelog_reading import ChangelogReading
-from streamsapp.runtime.corruption import Corruptions
-from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, Prepared, Preparer
+from streamsapp.runtime.corruptions import Corruptions
+from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.state.task_stores import TaskStores
@@ -82,7 +82,7 @@ class RestorationThread(threading.Thread):
         reading: ChangelogReading,
         failures: SimpleQueue[ThreadFailure],
         clock: Clock,
-        preparer: Preparer = NOTHING_TO_PREPARE,
+        preparer: DirectoryPreparer = NOTHING_TO_PREPARE,
         replay: MeasuredRate | None = None,
     ) -> None:
         """``replay`` is told how many records per second of busy time are applied."""
@@ -230,7 +230,7 @@ class RestorationThread(threading.Thread):
     def _prepare(self, here: RestoringTask) -> bool:
         """Return whether the task waits for its directory to be prepared; then it is opened later."""
 
-        def done(prepared: Prepared) -> None:
+        def done(prepared: PreparedDirectory) -> None:
             self._requests.put(partial(self._prepared, stores, prepared))
 
         stores = here.task.stores
@@ -239,14 +239,14 @@ class RestorationThread(threading.Thread):
         here.phase = RestorePhase.PREPARING
         return True
 
-    def _prepared(self, stores: TaskStores, prepared: Prepared) -> None:
+    def _prepared(self, stores: TaskStores, prepared: PreparedDirectory) -> None:
         """The task may have been promoted, closed or replaced meanwhile."""
         here = next((each for each in self._here.values() if each.task.stores is stores), None)
         if here is not None:
             here.phase, here.inputs = RestorePhase.ARRIVED, prepared.inputs
             self._guarded(here.task, partial(self._go_on, here, prepared))
 
-    def _go_on(self, here: RestoringTask, prepared: Prepared) -> None:
+    def _go_on(self, here: RestoringTask, prepared: PreparedDirectory) -> None:
         if prepared.error is not None:
             raise prepared.error
         self._open(here)

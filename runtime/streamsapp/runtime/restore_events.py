@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from streamsapp.kafka.consumer import PartitionConsumer
-from streamsapp.runtime.changelogs import ChangelogReader
+from streamsapp.runtime.changelog_reader import ChangelogReader
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
 from streamsapp.record import TopicPartition
-from streamsapp.runtime.changelogs import ChangelogReader, Observation
+from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
 from streamsapp.runtime.client_state import ClientState
 from streamsapp.runtime.components import Components
 from streamsapp.runtime.global_stores.thread import GlobalThread

@@ -31,5 +31,5 @@ class WallClockWork:
             return
         self._next_tick = now + TICK
         self._tasks.mark_due(self._clock.now_ms())
-        self._hangs.look(now)
+        self._hangs.check(now)
         self._feeder.observe_lag(now)

@@ -10,7 +10,7 @@ from hostile_members import SUBSCRIPTIONS, Stranger, metadata
 from kafka_cluster import Kafka
 from members import Instance, Members, tasks_of
 from streamsapp import TopicPartition
-from streamsapp.membership import leader
+from streamsapp.membership import leader_decision
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 
 #: Nobody dies here: a machine that is busy must not look like it.
@@ -35,7 +35,7 @@ def test_whatever_a_member_says_the_good_ones_keep_processing(kafka: Kafka, memb
         members.settled(*good, partitions=range(4))
 
         assert stranger.told is not None
-        assert leader.read_assignment(stranger.told)[0].active == {}
+        assert leader_decision.read_assignment(stranger.told)[0].active == {}
         for each in good:
             _commit(members, each, topic, offset)
         stranger.leave()

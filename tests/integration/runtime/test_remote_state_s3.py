@@ -59,7 +59,7 @@ def test_without_the_server_an_instance_begins_with_the_changelog_and_takes_snap
     instances: Instances, server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(restores, "PATIENCE", 1.0)
+    monkeypatch.setattr(restores, "STALL_TIMEOUT", 1.0)
     remote = Remote(instances, remote=server.config(snapshot_interval=0.5))
     first = remote.start()
     remote.feed()

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from streamsapp.membership import fencing
-from streamsapp.membership.fencing import RollCall, belongs_to, transactional_id
+from streamsapp.membership.fencing import DepartedMembers, belongs_to, transactional_id
 from streamsapp.membership.wire import Identity
 
 
@@ -52,19 +52,19 @@ def test_points_in_a_name_mean_points() -> None:
 
 
 def test_who_is_missing_in_the_next_generation_is_dead() -> None:
-    roll = RollCall()
-    roll.call({"a", "b", "c"}, (), 0.0)
+    roll = DepartedMembers()
+    roll.update({"a", "b", "c"}, (), 0.0)
     assert roll.missing({"a", "c", "d"}) == {"b"}
 
-    roll.call({"a", "c", "d"}, (), 1.0)
+    roll.update({"a", "c", "d"}, (), 1.0)
     assert roll.dead == {"b"}
 
 
 def test_the_dead_are_remembered_until_they_are_fenced() -> None:
-    roll = RollCall()
-    roll.call({"a", "b"}, (), 0.0)
-    roll.call({"a"}, (), 1.0)
-    roll.call({"a", "c"}, (), 2.0)
+    roll = DepartedMembers()
+    roll.update({"a", "b"}, (), 0.0)
+    roll.update({"a"}, (), 1.0)
+    roll.update({"a", "c"}, (), 2.0)
     assert roll.dead == {"b"}
 
     roll.fenced({"b"})
@@ -72,29 +72,29 @@ def test_the_dead_are_remembered_until_they_are_fenced() -> None:
 
 
 def test_a_newcomer_learns_of_the_dead_from_the_leader() -> None:
-    roll = RollCall()
+    roll = DepartedMembers()
     assert roll.first
-    roll.call({"a", "new"}, {"b"}, 0.0)
+    roll.update({"a", "new"}, {"b"}, 0.0)
 
     assert roll.dead == {"b"}
     assert not roll.first
 
 
 def test_who_is_back_is_not_dead() -> None:
-    roll = RollCall()
-    roll.call({"a", "static"}, (), 0.0)
-    roll.call({"a"}, (), 1.0)
-    roll.call({"a", "static"}, {"static"}, 2.0)
+    roll = DepartedMembers()
+    roll.update({"a", "static"}, (), 0.0)
+    roll.update({"a"}, (), 1.0)
+    roll.update({"a", "static"}, {"static"}, 2.0)
 
     assert roll.dead == frozenset()
 
 
 def test_the_dead_are_forgotten_when_their_transactions_have_ended_in_any_case() -> None:
-    roll = RollCall()
-    roll.call({"a", "b"}, (), 0.0)
-    roll.call({"a"}, (), 1.0)
-    roll.call({"a"}, {"b"}, 600.0)
+    roll = DepartedMembers()
+    roll.update({"a", "b"}, (), 0.0)
+    roll.update({"a"}, (), 1.0)
+    roll.update({"a"}, {"b"}, 600.0)
     assert roll.dead == {"b"}
 
-    roll.call({"a"}, {"b"}, 902.0)
+    roll.update({"a"}, {"b"}, 902.0)
     assert roll.dead == frozenset()

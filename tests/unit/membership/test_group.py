@@ -21,14 +21,14 @@ from streamsapp.testing import MockClock
 OK = KafkaError.NO_ERROR
 
 
-class Bell:
+class WakeUp:
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         self._rung.set()
 
-    async def heard(self, timeout: float | None = None) -> None:
+    async def wait(self, timeout: float | None = None) -> None:
         try:
             await asyncio.wait_for(self._rung.wait(), timeout)
         except TimeoutError:
@@ -52,8 +52,8 @@ class Coordinator:
         self.generation = 0
         self.hung_up: list[Any] = []
 
-    def bell(self) -> Bell:
-        return Bell()
+    def wake_up(self) -> WakeUp:
+        return WakeUp()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(min(seconds, 0.001))

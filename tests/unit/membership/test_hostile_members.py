@@ -13,11 +13,11 @@ from hypothesis import given, settings, strategies as st
 
 from hostile_members import SUBSCRIPTIONS, metadata
 from streamsapp import TaskId, TopicPartition
-from streamsapp.membership import leader, protocol, wire
+from streamsapp.membership import leader_decision, protocol, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
-from streamsapp.membership.leader import Reader, Said
+from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
 from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError, PeerEntry
 
 TASKS = {
@@ -27,8 +27,8 @@ TASKS = {
 SETTINGS = AssignorSettings(standby_replicas=1)
 
 
-def good() -> Said:
-    said = Reader().read("good", metadata(definitions=protocol.pack_definitions(TASKS), active={0: [0, 4]}))
+def good() -> MemberSubscription:
+    said = SubscriptionReader().read("good", metadata(definitions=protocol.pack_definitions(TASKS), active={0: [0, 4]}))
     assert said is not None
     return said
 
@@ -37,7 +37,7 @@ def good() -> Said:
 def test_what_no_member_says_is_not_read_and_takes_little_room(says: bytes) -> None:
     tracemalloc.start()
     try:
-        assert Reader().read("stranger", says) is None
+        assert SubscriptionReader().read("stranger", says) is None
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
@@ -46,13 +46,13 @@ def test_what_no_member_says_is_not_read_and_takes_little_room(says: bytes) -> N
 def test_the_most_that_is_believed_can_be_planned_and_told() -> None:
     runs = [number for each in range(protocol.MAX_TASKS) for number in (2 * each, 1)]
     says = metadata(definitions=[protocol.Definition(1, "x", False, ["a", "b", "c", "d"], runs)])
-    stranger = Reader().read("stranger", says)
+    stranger = SubscriptionReader().read("stranger", says)
     assert stranger is not None
 
-    told = leader.decide(["good", "stranger"], {"good": good(), "stranger": stranger}, *WITH).told
+    told = leader_decision.decide(["good", "stranger"], {"good": good(), "stranger": stranger}, *WITH).answers
 
-    assert protocol.unpack(leader.read_assignment(told["good"])[0].active) == TASKS.keys()
-    assert len(protocol.unpack(leader.read_assignment(told["stranger"])[0].active)) == protocol.MAX_TASKS
+    assert protocol.unpack(leader_decision.read_assignment(told["good"])[0].active) == TASKS.keys()
+    assert len(protocol.unpack(leader_decision.read_assignment(told["stranger"])[0].active)) == protocol.MAX_TASKS
 
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -100,16 +100,16 @@ def mutated(draw: st.DrawFn) -> bytes:
 @settings(derandomize=True, max_examples=300)
 @given(mutated())
 def test_whatever_a_member_says_the_others_are_told_their_tasks(says: bytes) -> None:
-    stranger = Reader().read("stranger", says)
+    stranger = SubscriptionReader().read("stranger", says)
     said = {"good": good()} | ({} if stranger is None else {"stranger": stranger})
 
-    told = leader.decide(["good", "stranger"], said, *WITH).told
+    told = leader_decision.decide(["good", "stranger"], said, *WITH).answers
 
-    share, view = leader.read_assignment(told["good"])
+    share, view = leader_decision.read_assignment(told["good"])
     active = protocol.unpack(share.active)
     assert active <= TASKS.keys() if stranger else active == TASKS.keys()
     assert {peer.name for peer in view.peers} <= said.keys()
-    assert leader.read_assignment(told["stranger"])[1] == view
+    assert leader_decision.read_assignment(told["stranger"])[1] == view
 
 
 @settings(derandomize=True)
@@ -117,7 +117,7 @@ def test_whatever_a_member_says_the_others_are_told_their_tasks(says: bytes) -> 
 def test_whatever_a_leader_says_is_read_or_malformed(data: bytes) -> None:
     for each in (data, wire.assignment((), data), wire.assignment((), AssignmentInfo({}, {}, {}, data, 1).encode())):
         with pytest.raises(MalformedError):
-            leader.read_assignment(each)
+            leader_decision.read_assignment(each)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_the_endpoint_of_a_peer_is_a_host_and_a_port_or_the_assignment_is_malfor
     told = wire.assignment((), AssignmentInfo({}, {}, {}, view.encode(), 1).encode())
 
     with pytest.raises(MalformedError, match="matching regex"):
-        leader.read_assignment(told)
+        leader_decision.read_assignment(told)
 
 
 WITH = (HighAvailabilityTaskAssignor(), SETTINGS, ())
@@ -148,14 +148,14 @@ class Fragile:
 
 
 def test_a_member_with_whom_nothing_can_be_decided_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    stranger = Reader().read("a stranger", metadata(host="evil"))
+    stranger = SubscriptionReader().read("a stranger", metadata(host="evil"))
     assert stranger is not None
     said = {"a stranger": stranger, "good": good()}
 
-    told = leader.decide(list(said), said, Fragile("evil"), SETTINGS, ()).told
+    told = leader_decision.decide(list(said), said, Fragile("evil"), SETTINGS, ()).answers
 
-    assert protocol.unpack(leader.read_assignment(told["good"])[0].active) == TASKS.keys()
-    share, view = leader.read_assignment(told["a stranger"])
+    assert protocol.unpack(leader_decision.read_assignment(told["good"])[0].active) == TASKS.keys()
+    share, view = leader_decision.read_assignment(told["a stranger"])
     assert share.active == {}
     assert [peer.name for peer in view.peers] == ["good"]
     assert "nothing can be decided with member a stranger (evil is no host): it gets no task" in caplog.text
@@ -163,4 +163,4 @@ def test_a_member_with_whom_nothing_can_be_decided_is_left_out(caplog: pytest.Lo
 
 def test_an_assignor_that_can_decide_for_nobody_is_an_error() -> None:
     with pytest.raises(ArithmeticError):
-        leader.decide(["good"], {"good": good()}, Fragile("pod"), SETTINGS, ())
+        leader_decision.decide(["good"], {"good": good()}, Fragile("pod"), SETTINGS, ())

@@ -7,7 +7,7 @@ import pytest
 from streamsapp import TaskId
 from streamsapp.errors import StreamsError
 from streamsapp.membership.api import Assignment, Holdings, Lost, ShutdownRequested
-from streamsapp.membership.mailbox import PATIENCE, MembershipMailbox
+from streamsapp.membership.mailbox import JOIN_WAIT, MembershipMailbox
 from streamsapp.membership.wire import Identity
 from streamsapp.testing import MockClock
 
@@ -140,7 +140,7 @@ def test_commits_wait_for_a_join_and_go_on_when_it_takes_long() -> None:
     desk.joining()
     assert not desk.begin_commit()
 
-    clock.advance(round(PATIENCE * 1000))
+    clock.advance(round(JOIN_WAIT * 1000))
     assert desk.begin_commit()
     assert desk.committing == FIRST
 

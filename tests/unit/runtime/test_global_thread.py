@@ -20,7 +20,7 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.errors import StateStoreError, TopicError
-from streamsapp.runtime.changelogs import Observation
+from streamsapp.runtime.changelog_reader import Observation
 from streamsapp.runtime.global_stores import thread as global_thread
 from streamsapp.state.api import ValueAndTimestamp
 

@@ -34,10 +34,10 @@ def test_a_record_in_process_for_too_long_is_a_failure_that_names_it() -> None:
     it = Watched()
     it.task.context.message = raw(17, topic="orders")
 
-    it.watch.look(0.0)
-    it.watch.look(LIMIT)
+    it.watch.check(0.0)
+    it.watch.check(LIMIT)
     assert it.failures.empty()
-    it.watch.look(LIMIT + 1)
+    it.watch.check(LIMIT + 1)
 
     failure = it.failures.get_nowait()
     assert isinstance(failure.error, ProcessingError)
@@ -49,7 +49,7 @@ def test_a_hanging_record_is_reported_once_per_limit() -> None:
     it.task.context.message = raw(17)
 
     for now in range(int(LIMIT) + 100):
-        it.watch.look(float(now))
+        it.watch.check(float(now))
 
     it.failures.get_nowait()
     assert it.failures.empty()
@@ -59,7 +59,7 @@ def test_records_that_follow_each_other_do_not_hang() -> None:
     it = Watched()
     for now in range(1_000):
         it.task.context.message = raw(now)
-        it.watch.look(float(now))
+        it.watch.check(float(now))
 
     assert it.failures.empty()
     assert it.watch.longest == 0.0
@@ -68,10 +68,10 @@ def test_records_that_follow_each_other_do_not_hang() -> None:
 def test_a_task_that_nobody_holds_does_not_hang() -> None:
     it = Watched()
     it.task.context.message = raw(17)
-    it.watch.look(0.0)
+    it.watch.check(0.0)
     it.tasks.give_back(it.task, more=False)
 
-    it.watch.look(LIMIT + 1)
+    it.watch.check(LIMIT + 1)
 
     assert it.failures.empty()
 
@@ -79,9 +79,9 @@ def test_a_task_that_nobody_holds_does_not_hang() -> None:
 def test_the_longest_time_in_process_is_known_for_health() -> None:
     it = Watched()
     it.task.context.message = raw(17)
-    it.watch.look(10.0)
+    it.watch.check(10.0)
 
-    it.watch.look(52.0)
+    it.watch.check(52.0)
 
     assert it.watch.longest == 42.0
 
@@ -91,7 +91,7 @@ def test_a_slow_record_is_warned_about_once(caplog: pytest.LogCaptureFixture) ->
     it.task.context.message = raw(17)
     with caplog.at_level(logging.WARNING):
         for now in (0.0, 31.0, 32.0, 33.0):
-            it.watch.look(now)
+            it.watch.check(now)
 
     assert [record.getMessage() for record in caplog.records] == [
         "task 0_0 has had record in-0@17 in process for 31 s; commits wait for it"
@@ -100,10 +100,10 @@ def test_a_slow_record_is_warned_about_once(caplog: pytest.LogCaptureFixture) ->
 
 def test_looks_no_more_than_about_once_a_second() -> None:
     it = Watched()
-    it.watch.look(0.0)
+    it.watch.check(0.0)
     it.task.context.message = raw(17)
 
-    it.watch.look(PERIOD / 2)
-    it.watch.look(LIMIT)
+    it.watch.check(PERIOD / 2)
+    it.watch.check(LIMIT)
 
     assert it.watch.longest == 0.0, "first seen at the second look"

@@ -87,7 +87,7 @@ class FakeLife:
         if self.advance_errors:
             raise self.advance_errors.pop(0)
 
-    def take_leave(self) -> None:
+    def take_last_news(self) -> None:
         """The group has no news."""
 
     def pause(self, *, paused: bool) -> None:

@@ -37,7 +37,7 @@ class Pod:
 
     def complaint(self) -> str | None:
         self.clock.advance(int(PERIOD * 1000) + 1)
-        self.readiness.look(self.tasks)
+        self.readiness.update(self.tasks)
         return self.readiness.complaint
 
 

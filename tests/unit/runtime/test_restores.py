@@ -392,7 +392,7 @@ def test_a_local_database_is_not_used_when_somebody_else_has_claimed_the_task_si
 def test_who_had_the_task_since_is_unknown_while_the_object_store_is_away(
     tmp_path: Path, objects: MemoryObjects, exactly_once: bool, used: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restores, "PATIENCE", -1.0)
+    monkeypatch.setattr(restores, "STALL_TIMEOUT", -1.0)
     heir = Heir(tmp_path / "heir", objects, exactly_once=exactly_once)
     objects.before = away
     leave_on_disk(heir, epoch=1)

@@ -15,8 +15,8 @@ from streamsapp.errors import ConfigError
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.remote_state import snapshot_status
-from streamsapp.runtime.remote_state.prediction import RestoreRates, RestoreTiming
-from streamsapp.runtime.remote_state.priority_thread_pool import Job, PriorityThreadPool
+from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool, WorkItem
+from streamsapp.runtime.remote_state.restore_time import RestoreRates, RestoreTiming
 from streamsapp.tasks.states import TaskRole
 
 
@@ -127,8 +127,8 @@ def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
     ended = threading.Event()
     workers = PriorityThreadPool("worker", 1)
 
-    def job(name: str) -> Job:
-        return Job(lambda _: done.append(name))
+    def job(name: str) -> WorkItem:
+        return WorkItem(lambda _: done.append(name))
 
     replica, promoted, cancelled = job("replica"), job("promoted"), job("cancelled")
     for each in (replica, promoted, cancelled):
@@ -136,7 +136,7 @@ def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
     workers.submit(job("active"), 0)
     workers.submit(promoted, 0)
     cancelled.cancel()
-    workers.submit(Job(lambda _: ended.set()), 2)
+    workers.submit(WorkItem(lambda _: ended.set()), 2)
     workers.threads[0].start()
 
     assert ended.wait(PATIENCE)
@@ -150,13 +150,13 @@ def test_a_job_waits_for_the_end_of_the_one_before() -> None:
     order: list[str] = []
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow(job: Job) -> None:
+    def slow(job: WorkItem) -> None:
         begun.set()
         assert go_on.wait(PATIENCE)
         order.append("first")
 
-    first = Job(slow)
-    second = Job(lambda _: order.append("second"), after=first)
+    first = WorkItem(slow)
+    second = WorkItem(lambda _: order.append("second"), after=first)
     workers = PriorityThreadPool("worker", 2)
     for thread in workers.threads:
         thread.start()

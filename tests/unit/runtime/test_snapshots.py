@@ -136,8 +136,8 @@ def test_a_task_that_came_back_meanwhile_leaves_the_copy_of_its_life_before_alon
     def come_back(operation: str, key: str) -> None:
         if operation == "upload":
             objects.before = MemoryObjects().before
-            assert owner.taking.turn(again)
-            assert owner.taking.turn(again)
+            assert owner.taker.take(again)
+            assert owner.taker.take(again)
 
     objects.before = come_back
 
@@ -168,7 +168,7 @@ def test_an_upload_breaks_off_when_the_task_leaves_or_the_instance_ends(
     if reason == "left":
         owner.snapshots.release()
     else:
-        owner.taking._ended = lambda: True
+        owner.taker._ended = lambda: True
 
     with pytest.raises(ObjectStoreError, match="task 0_0 has left before its snapshot was complete"):
         owner.turn()
@@ -205,7 +205,7 @@ class Threads:
         self.failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         restores = SimpleNamespace(local=lambda task_id: owner.snapshots.local)
         self.snapshots = Snapshots(
-            "snapshot", "owner", owner.remote, owner.taking, cast(Any, restores), self.failures, SystemClock()
+            "snapshot", "owner", owner.remote, owner.taker, cast(Any, restores), self.failures, SystemClock()
         )
 
     def start(self) -> None:
@@ -279,14 +279,14 @@ def test_a_task_that_left_is_nobodys_failure(
     threads.snapshots.own(owner.task)
     entry = threads.snapshots._schedule.take()
     assert entry is not None
-    threads.snapshots._turn(entry)
+    threads.snapshots._take(entry)
     Owner(tmp_path / "other", objects).turn()
 
-    threads.snapshots.ask()
+    threads.snapshots.request_all()
     entry = threads.snapshots._schedule.take()
     assert entry is not None
     threads.snapshots.release(owner.task)
-    threads.snapshots._turn(entry)
+    threads.snapshots._take(entry)
 
     assert threads.failures.empty()
 

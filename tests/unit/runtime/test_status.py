@@ -17,8 +17,8 @@ from streamsapp.membership.api import Assignment, Peer
 from streamsapp.metrics.samples import Histogram
 from streamsapp.processor.operator import Tally
 from streamsapp.runtime import status
-from streamsapp.runtime.changelogs import ChangelogReader, Observation
-from streamsapp.runtime.corruption import TIMES, Corruptions
+from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
+from streamsapp.runtime.corruptions import TIMES, Corruptions
 from streamsapp.runtime.global_stores.progress import GlobalPartition
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask

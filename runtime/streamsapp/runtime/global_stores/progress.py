@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.kafka.topics import OffsetRequest, TopicAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.runtime.changelogs import Observation
+from streamsapp.runtime.changelog_reader import Observation
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.runtime.changelogs import Observation
+from streamsapp.runtime.changelog_reader import Observation
 from streamsapp.runtime.global_stores.progress import GlobalLag, GlobalPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
 

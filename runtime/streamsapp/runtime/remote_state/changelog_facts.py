@@ -23,7 +23,7 @@ _IDS_ARE_NEW = 5.0
 
 
 @dataclass(frozen=True)
-class Gap:
+class ChangelogGap:
     """Records between a snapshot and its changelog are gone."""
 
     store: str
@@ -71,10 +71,10 @@ class ChangelogFacts:
             )
         return None
 
-    def gaps(self, snapshot: Snapshot, task: StreamTask) -> list[Gap]:
+    def gaps(self, snapshot: Snapshot, task: StreamTask) -> list[ChangelogGap]:
         """The places where records after the snapshot are gone."""
         return [
-            Gap(name, changelog, snapshot.number, point.offset, self.lows[changelog])
+            ChangelogGap(name, changelog, snapshot.number, point.offset, self.lows[changelog])
             for name, changelog in task.plan.all_changelogs.items()
             if (point := snapshot.stores.get(name)) is not None
             and point.topic_id in (None, self.ids[name])
@@ -111,7 +111,7 @@ class Changelogs:
 
         return repeated(request, f"looking up the changelogs of task {task.id}")
 
-    def refuse_gaps(self, gaps: list[Gap], task: StreamTask) -> None:
+    def refuse_gaps(self, gaps: list[ChangelogGap], task: StreamTask) -> None:
         """Raise ``StateStoreError`` where starting over from a changelog would silently miss records. Where the broker
         deletes old records by policy, a store of what is left is what was asked for."""
         for gap in gaps:

@@ -17,12 +17,12 @@ from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
 from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.remote_state.changelog_facts import Changelogs
-from streamsapp.runtime.remote_state.download_sampler import Sampler
-from streamsapp.runtime.remote_state.prediction import RestoreRates
+from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
+from streamsapp.runtime.remote_state.remote_store import RemoteStore
+from streamsapp.runtime.remote_state.restore_time import RestoreRates
 from streamsapp.runtime.remote_state.restores import Restores
 from streamsapp.runtime.remote_state.snapshots import Snapshots
-from streamsapp.runtime.remote_state.store import RemoteStore
-from streamsapp.runtime.remote_state.task_snapshots import Taking
+from streamsapp.runtime.remote_state.task_snapshots import SnapshotTaker
 
 #: How long the threads may take to end, in seconds.
 _END = 3.0
@@ -57,10 +57,12 @@ class RemoteState:
             clock,
             exactly_once=config.exactly_once,
         )
-        sampler = Sampler(self.rates.download, directory, clock)
-        taking = Taking(remote, moved, sampler, clock, permitted, self._stopped.is_set, self.restores.damage.objection)
+        sampler = DownloadSampler(self.rates.download, directory, clock)
+        taker = SnapshotTaker(
+            remote, moved, sampler, clock, permitted, self._stopped.is_set, self.restores.damage.objection
+        )
         self.snapshots = Snapshots(
-            f"{config.client_id}-snapshot", config.client_id, remote, taking, self.restores, context.failures, clock
+            f"{config.client_id}-snapshot", config.client_id, remote, taker, self.restores, context.failures, clock
         )
 
     @property

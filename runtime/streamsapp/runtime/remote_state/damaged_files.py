@@ -21,7 +21,7 @@ _Content: TypeAlias = tuple[str, int, str]
 _MENTIONED = re.compile(FILE_NAME)
 
 
-class Damage:
+class DamagedFiles:
     """The damaged files of an instance's tasks, by content: a snapshot that has one is refused, whoever wrote it."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 MOST, PERIOD = 8 << 20, 600.0
 
 
-class Sampler:
+class DownloadSampler:
     """One for all tasks of an instance."""
 
     def __init__(self, rate: MeasuredRate, directory: Path, clock: Clock) -> None:

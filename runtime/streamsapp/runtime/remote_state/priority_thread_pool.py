@@ -1,6 +1,7 @@
-"""A few threads that do jobs by urgency.
+"""A pool of threads that do work items in the order of their priority.
 
-Jobs come from the restoration thread. The threads are daemons: a transfer that hangs does not keep a process alive.
+The items come from the restoration thread. The threads are daemons: a transfer that hangs does not keep a process
+alive.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from itertools import count
 from queue import PriorityQueue
 
 
-class Job:
+class WorkItem:
     """Something to do once; ``run`` must not raise."""
 
-    def __init__(self, run: Callable[[Job], None], after: Job | None = None) -> None:
-        """``after`` is a job that has to have ended before this one begins."""
+    def __init__(self, run: Callable[[WorkItem], None], after: WorkItem | None = None) -> None:
+        """``after`` is an item that has to have ended before this one begins."""
         self._run = run
         self._after = after
         self._lock = threading.Lock()
@@ -24,7 +25,7 @@ class Job:
         self.ended = threading.Event()
 
     def cancel(self) -> None:
-        """A job that has begun is asked to end; one that has not never begins."""
+        """An item that has begun is asked to end; one that has not never begins."""
         self.cancelled.set()
         if self._take():
             self.ended.set()
@@ -50,21 +51,21 @@ class PriorityThreadPool:
     """Threads and what waits for them."""
 
     def __init__(self, name: str, number: int) -> None:
-        self._queue: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()
+        self._queue: PriorityQueue[tuple[int, int, WorkItem | None]] = PriorityQueue()
         self._order = count()
         self.threads = [
             threading.Thread(target=self._work, name=f"{name}-{each}", daemon=True) for each in range(1, number + 1)
         ]
 
-    def submit(self, job: Job, urgency: int) -> None:
-        """Lower is sooner. A job that waits already may be submitted again, with another urgency."""
-        self._queue.put((urgency, next(self._order), job))
+    def submit(self, item: WorkItem, priority: int) -> None:
+        """Lower is sooner. An item that waits already may be submitted again, with another priority."""
+        self._queue.put((priority, next(self._order), item))
 
     def stop(self) -> None:
-        """Return after the jobs under way; what waits is not begun."""
+        """Return after the items under way; what waits is not begun."""
         for _ in self.threads:
             self._queue.put((-1, next(self._order), None))
 
     def _work(self) -> None:
-        while (job := self._queue.get()[2]) is not None:
-            job.work()
+        while (item := self._queue.get()[2]) is not None:
+            item.work()

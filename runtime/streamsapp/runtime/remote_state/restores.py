@@ -23,13 +23,13 @@ from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotFile
 from streamsapp.remote.snapshot_fetch import DATABASE, Verified, fetch
 from streamsapp.runtime.application_layout import fingerprint
-from streamsapp.runtime.directory_preparation import Prepared
-from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, Changelogs, Gap
-from streamsapp.runtime.remote_state.damaged_files import Damage
+from streamsapp.runtime.directory_preparation import PreparedDirectory
+from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, ChangelogGap, Changelogs
+from streamsapp.runtime.remote_state.damaged_files import DamagedFiles
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
-from streamsapp.runtime.remote_state.prediction import RestoreRates, RestoreTiming
-from streamsapp.runtime.remote_state.priority_thread_pool import Job, PriorityThreadPool
-from streamsapp.runtime.remote_state.store import RemoteStore
+from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool, WorkItem
+from streamsapp.runtime.remote_state.remote_store import RemoteStore
+from streamsapp.runtime.remote_state.restore_time import RestoreRates, RestoreTiming
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: How long a restore that makes no progress waits for the object store, in seconds.
-PATIENCE = 30.0
+STALL_TIMEOUT = 30.0
 #: Between two tries, in seconds.
 PAUSE = 1.0
 THREADS = 4
@@ -67,9 +67,9 @@ class Restores:
         self._clock = clock
         self._exactly_once = exactly_once
         self.workers = PriorityThreadPool(name, THREADS)
-        self._jobs: dict[TaskId, Job] = {}
+        self._items: dict[TaskId, WorkItem] = {}
         #: What no task shall begin with again.
-        self.damage = Damage()
+        self.damage = DamagedFiles()
         self._outage = _Outage(clock)
         #: The snapshot that a task here began with; read by status.
         self.snapshots: dict[TaskId, Snapshot] = {}
@@ -83,23 +83,23 @@ class Restores:
 
     # ---- restoration thread ------------------------------------------------------------------------------------
 
-    def begin(self, task: StreamTask, done: Callable[[Prepared], None]) -> bool:
+    def begin(self, task: StreamTask, done: Callable[[PreparedDirectory], None]) -> bool:
         """Only what a changelog continues is worth a snapshot. A task without any may have had a bootstrap still, which
         says where it goes on."""
         if not (task.plan.has_snapshots(task.stores) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)
         prepare = self._prepare if task.plan.has_snapshots(task.stores) else self._look_for_inputs
-        job = Job(partial(self._run, prepare, task, done), after=self._jobs.get(task.id))
-        self._jobs[task.id] = job
-        self.workers.submit(job, _FOR_ACTIVE if task.role is TaskRole.ACTIVE else _FOR_REPLICA)
+        item = WorkItem(partial(self._run, prepare, task, done), after=self._items.get(task.id))
+        self._items[task.id] = item
+        self.workers.submit(item, _FOR_ACTIVE if task.role is TaskRole.ACTIVE else _FOR_REPLICA)
         return True
 
     def promoted(self, task: StreamTask) -> None:
-        self.workers.submit(self._jobs[task.id], _FOR_ACTIVE)
+        self.workers.submit(self._items[task.id], _FOR_ACTIVE)
 
     def cancel(self, task: StreamTask) -> None:
-        self._jobs[task.id].cancel()
+        self._items[task.id].cancel()
 
     def complete(self, task: StreamTask) -> None:
         timing = self.timings.get(task.id)
@@ -123,30 +123,30 @@ class Restores:
 
     def _run(
         self,
-        prepare: Callable[[StreamTask, Job], Prepared],
+        prepare: Callable[[StreamTask, WorkItem], PreparedDirectory],
         task: StreamTask,
-        done: Callable[[Prepared], None],
-        job: Job,
+        done: Callable[[PreparedDirectory], None],
+        item: WorkItem,
     ) -> None:
         try:
-            prepared = prepare(task, job)
+            prepared = prepare(task, item)
         except KafkaException as error:
-            prepared = Prepared(error=_unknown_changelogs(task, error))
+            prepared = PreparedDirectory(error=_unknown_changelogs(task, error))
         except Exception as error:
-            prepared = Prepared(error=error)
-        if not job.cancelled.is_set():
+            prepared = PreparedDirectory(error=error)
+        if not item.cancelled.is_set():
             done(prepared)
 
-    def _look_for_inputs(self, task: StreamTask, job: Job) -> Prepared:
+    def _look_for_inputs(self, task: StreamTask, item: WorkItem) -> PreparedDirectory:
         """The group knows them, too, as long as it exists, so that nobody waits for an object store that is away."""
         try:
             bootstrap = self._outage.observed(self._remote.bootstrap)
         except ObjectStoreError as error:
             log.info("task %s: whether there was a bootstrap is not known: %s", task.id, error)
-            return Prepared()
-        return Prepared({} if bootstrap is None else _consumed(bootstrap.inputs(task.id)))
+            return PreparedDirectory()
+        return PreparedDirectory({} if bootstrap is None else _consumed(bootstrap.inputs(task.id)))
 
-    def _prepare(self, task: StreamTask, job: Job) -> Prepared:
+    def _prepare(self, task: StreamTask, item: WorkItem) -> PreparedDirectory:
         facts = self._changelogs.facts(task)
         local = self.local(task.id)
         local.remove_leftovers()
@@ -154,10 +154,10 @@ class Restores:
         record = local.read()
         if not (local.has_database and self._is_good(record, facts, chain, task)):
             local.remove_database()
-            snapshot = self._fetch(chain, task, facts, local.directory, job)
+            snapshot = self._fetch(chain, task, facts, local.directory, item)
             record = LocalRecord(inputs=() if snapshot is None else snapshot.inputs)
         local.write(LocalRecord(record.epoch, dict(facts.ids), record.inputs))
-        return Prepared(_consumed(record.inputs))
+        return PreparedDirectory(_consumed(record.inputs))
 
     # ---- the local database ------------------------------------------------------------------------------------
 
@@ -187,11 +187,11 @@ class Restores:
     # ---- the snapshot ------------------------------------------------------------------------------------------
 
     def _fetch(
-        self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, directory: Path, job: Job
+        self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, directory: Path, item: WorkItem
     ) -> Snapshot | None:
         """The snapshot that is in the directory now; ``None`` leaves everything to the changelog."""
-        progress = _Progress(RestoreTiming(self._clock.monotonic()), self._clock, job)
-        gaps: list[Gap] = []
+        progress = _Progress(RestoreTiming(self._clock.monotonic()), self._clock, item)
+        gaps: list[ChangelogGap] = []
 
         def objection(snapshot: Snapshot) -> str | None:
             fault = self.damage.objection(snapshot) or progress.objection(snapshot) or facts.objection(snapshot, task)
@@ -204,24 +204,24 @@ class Restores:
                 gaps.extend(facts.gaps(snapshot, task))
             return fault
 
-        snapshot = self._fetched_by_patience(chain, task, directory, objection, progress, job)
+        snapshot = self._fetch_until_stalled(chain, task, directory, objection, progress, item)
         if snapshot is None:
             self.local(task.id).remove_leftovers()
             self.timings.pop(task.id, None)
-            if not job.cancelled.is_set():
+            if not item.cancelled.is_set():
                 self._changelogs.refuse_gaps(gaps, task)
             return None
         self._note(snapshot, task, progress)
         return snapshot
 
-    def _fetched_by_patience(
+    def _fetch_until_stalled(
         self,
         chain: ManifestChain,
         task: StreamTask,
         directory: Path,
         objection: Callable[[Snapshot], str | None],
         progress: _Progress,
-        job: Job,
+        item: WorkItem,
     ) -> Snapshot | None:
         limit, verified = self._remote.config.max_snapshot_bytes, Verified()
 
@@ -238,11 +238,11 @@ class Restores:
                 progress.begin_try(len(verified))
                 return fetch(chain, directory, objection, limit, progress.moved, progress.ended, verified=verified)
             except ObjectStoreError as error:
-                if job.cancelled.is_set():
+                if item.cancelled.is_set():
                     return None
                 if (progress.ended() or self._outage.lasts) and not (reached and progress.give_up()):
                     log.warning("task %s: no snapshot within %.0f s: %s; its changelog is read instead",
-                                task.id, PATIENCE, error)  # fmt: skip
+                                task.id, STALL_TIMEOUT, error)  # fmt: skip
                     return None
             progress.pause()
 
@@ -272,7 +272,7 @@ class _Outage:
     def lasts(self) -> ObjectStoreError | None:
         """The fault that has lasted for as long as a restore waits, and was seen a moment ago; ``None`` without one."""
         found, now = self._found, self._clock.monotonic()
-        return found[2] if found is not None and now - found[0] > PATIENCE >= now - found[1] else None
+        return found[2] if found is not None and now - found[0] > STALL_TIMEOUT >= now - found[1] else None
 
     def observed(self, request: Callable[[], T]) -> T:
         """The result of ``request``; raises ``ObjectStoreError`` as it does, and at once while the outage lasts."""
@@ -293,10 +293,10 @@ class _Progress:
     """A fetch under way. What it moves keeps it going, but not what an earlier try had moved already: a file that is
     cut off at the same place every time is no progress."""
 
-    def __init__(self, timing: RestoreTiming, clock: Clock, job: Job) -> None:
+    def __init__(self, timing: RestoreTiming, clock: Clock, item: WorkItem) -> None:
         self.timing = timing
         self._clock = clock
-        self._job = job
+        self._item = item
         self._last = timing.began
         self._lock = threading.Lock()
         #: Bytes of this try, and the most that any try had since the last file was complete.
@@ -310,7 +310,7 @@ class _Progress:
         self.timing.total_bytes, self.timing.predicted = total, predicted
 
     def moved(self, count: int) -> None:
-        if self._job.cancelled.is_set():
+        if self._item.cancelled.is_set():
             raise ObjectStoreError("nobody waits for this snapshot any more")
         with self._lock:
             self.timing.moved_bytes += count
@@ -329,7 +329,7 @@ class _Progress:
     def objection(self, snapshot: Snapshot) -> str | None:
         """The reason not to take a snapshot that was given up before; any other becomes the current one."""
         if snapshot.files in self._given_up:
-            return f"its files did not come within {PATIENCE:.0f} s"
+            return f"its files did not come within {STALL_TIMEOUT:.0f} s"
         self._current = snapshot
         return None
 
@@ -342,10 +342,10 @@ class _Progress:
         return True
 
     def ended(self) -> bool:
-        return self._job.cancelled.is_set() or self._clock.monotonic() - self._last > PATIENCE
+        return self._item.cancelled.is_set() or self._clock.monotonic() - self._last > STALL_TIMEOUT
 
     def pause(self) -> None:
-        self._job.cancelled.wait(PAUSE)
+        self._item.cancelled.wait(PAUSE)
 
 
 def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:

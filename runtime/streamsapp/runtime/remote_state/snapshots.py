@@ -18,10 +18,10 @@ from streamsapp.record import TaskId
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.remote_state.restores import Restores
-from streamsapp.runtime.remote_state.schedule import Entry, SnapshotSchedule
-from streamsapp.runtime.remote_state.store import RemoteStore
-from streamsapp.runtime.remote_state.task_snapshots import Taking, TaskSnapshots
+from streamsapp.runtime.remote_state.snapshot_schedule import ScheduledSnapshot, SnapshotSchedule
+from streamsapp.runtime.remote_state.task_snapshots import SnapshotTaker, TaskSnapshots
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ class Snapshots:
         name: str,
         instance: str,
         remote: RemoteStore,
-        taking: Taking,
+        taker: SnapshotTaker,
         restores: Restores,
         failures: SimpleQueue[ThreadFailure],
         clock: Clock,
     ) -> None:
         self._instance = instance
         self._remote = remote
-        self._taking = taking
+        self._taker = taker
         self._restores = restores
         self._failures = failures
         self._clock = clock
@@ -77,9 +77,9 @@ class Snapshots:
         if left is not None:
             left.release()
 
-    def ask(self) -> None:
+    def request_all(self) -> None:
         """Snapshots of everything, as soon as possible."""
-        self._schedule.ask()
+        self._schedule.request_all()
 
     # ---- any thread --------------------------------------------------------------------------------------------
 
@@ -100,10 +100,10 @@ class Snapshots:
     def take_all(self, timeout: float) -> bool:
         """Return whether the object store has, within ``timeout`` seconds, what every task stood at when this was
         called, or later."""
-        return self._schedule.wait(self._schedule.ask(), timeout)
+        return self._schedule.wait(self._schedule.request_all(), timeout)
 
     def stop(self) -> None:
-        """Return after the turns under way."""
+        """Return after the snapshots under way."""
         self._schedule.close()
 
     # ---- snapshot threads --------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Snapshots:
         try:
             self._probe()
             while (entry := self._schedule.take()) is not None:
-                self._turn(entry)
+                self._take(entry)
         except BaseException as error:
             self._failures.put(ThreadFailure(threading.current_thread().name, error))
 
@@ -125,13 +125,13 @@ class Snapshots:
         except ObjectStoreError as error:
             self._outage.failed(error)
 
-    def _turn(self, entry: Entry[TaskSnapshots]) -> None:
+    def _take(self, entry: ScheduledSnapshot[TaskSnapshots]) -> None:
         it = entry.work
         claiming = it.writer.epoch is None
         try:
-            done = self._taking.turn(it)
+            done = self._taker.take(it)
             if claiming and done and entry.serving > entry.served:
-                done = self._taking.turn(it)
+                done = self._taker.take(it)
         except SnapshotFencedError as error:
             self._lost(entry, error)
         except TaskCorruptedError as error:
@@ -144,25 +144,25 @@ class Snapshots:
         else:
             self._outage.over()
             it.attempts = 0
-            self._schedule.give_back(entry, pause=self._pause(claiming) if done else SOON, well=done or None)
+            self._schedule.give_back(entry, pause=self._pause(claiming) if done else SOON, succeeded=done or None)
 
     def _pause(self, claiming: bool) -> float:
         """The first snapshots of tasks that came together are spread over the interval."""
         interval = self._remote.config.snapshot_interval
         return interval * (next(self._spread) * _GOLDEN % 1) if claiming else interval
 
-    def _failed(self, entry: Entry[TaskSnapshots], error: StreamsError) -> None:
+    def _failed(self, entry: ScheduledSnapshot[TaskSnapshots], error: StreamsError) -> None:
         it = entry.work
         it.figures.failures += 1
         it.attempts += 1
         if not entry.removed:
             self._outage.failed(error)
-        self._schedule.give_back(entry, pause=min(FIRST_PAUSE * 2 ** (it.attempts - 1), LONGEST_PAUSE), well=False)
+        self._schedule.give_back(entry, pause=min(FIRST_PAUSE * 2 ** (it.attempts - 1), LONGEST_PAUSE), succeeded=False)
 
-    def _lost(self, entry: Entry[TaskSnapshots], error: SnapshotFencedError | TaskCorruptedError) -> None:
+    def _lost(self, entry: ScheduledSnapshot[TaskSnapshots], error: SnapshotFencedError | TaskCorruptedError) -> None:
         """The task goes on elsewhere, or from what was stored before. Who has lost it since has nothing to stop."""
         task, left = entry.work.task, entry.removed
-        self._schedule.give_back(entry, pause=LONGEST_PAUSE, well=False)
+        self._schedule.give_back(entry, pause=LONGEST_PAUSE, succeeded=False)
         if not left:
             self._schedule.remove(task.id)
             self._failures.put(ThreadFailure(threading.current_thread().name, error, task.id))

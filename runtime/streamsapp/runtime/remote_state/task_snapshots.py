@@ -20,9 +20,9 @@ from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot import InputPoint, Snapshot, StorePoint
 from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
 from streamsapp.runtime.application_layout import fingerprint
-from streamsapp.runtime.remote_state.download_sampler import Sampler
+from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
 from streamsapp.runtime.remote_state.local_record import LocalState
-from streamsapp.runtime.remote_state.store import RemoteStore
+from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.state.commit_point import CommitPoint
 from streamsapp.state.verification import verify
 from streamsapp.tasks.stream_task import StreamTask
@@ -34,7 +34,7 @@ COLLECT_EVERY = 10
 
 
 @dataclass
-class Figures:
+class SnapshotFigures:
     """The cost of one task's snapshots, for metrics."""
 
     published: int = 0
@@ -53,7 +53,7 @@ class TaskSnapshots:
     task: StreamTask
     writer: SnapshotWriter
     local: LocalState
-    figures: Figures = field(default_factory=Figures)
+    figures: SnapshotFigures = field(default_factory=SnapshotFigures)
     #: Wall-clock milliseconds of the last time when what the object store has was known to be this fresh.
     fresh_at_ms: int | None = None
     #: Whether the files that the claim repeats were compared with those that are here: they may have been damaged, and
@@ -87,14 +87,14 @@ class TaskSnapshots:
         return last if last is not None and last.files else None
 
 
-class Taking:
+class SnapshotTaker:
     """Takes snapshots, one task at a time per thread."""
 
     def __init__(
         self,
         remote: RemoteStore,
         moved: Moved,
-        sampler: Sampler,
+        sampler: DownloadSampler,
         clock: Clock,
         permitted: Callable[[], bool],
         ended: Callable[[], bool] = lambda: False,
@@ -110,7 +110,7 @@ class Taking:
         self._ended = ended
         self._objection = objection
 
-    def turn(self, it: TaskSnapshots) -> bool:
+    def take(self, it: TaskSnapshots) -> bool:
         """Claim the task, or have the object store know what it stands at now; whether that was possible. Raises
         ``SnapshotFencedError`` and what the object store raises."""
         if it.writer.epoch is None:

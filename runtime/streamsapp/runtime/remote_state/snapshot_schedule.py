@@ -21,35 +21,35 @@ _LOOK = 0.5
 
 
 @dataclass(eq=False)
-class Entry(Generic[T]):
-    """One task's turn."""
+class ScheduledSnapshot(Generic[T]):
+    """A task with the time of its next snapshot."""
 
     work: T
     #: Monotonic seconds.
     due: float
     busy: bool = False
     removed: bool = False
-    #: How often it was asked for, how often when the turn under way began, and how often when the last one ended.
-    asked: int = 0
+    #: How many requests there were: in all, when the attempt under way began, and when the last one ended.
+    requested: int = 0
     serving: int = 0
     served: int = 0
-    #: Whether the last turn that was asked for ended well.
-    well: bool = field(default=True)
+    #: Whether the last attempt succeeded.
+    succeeded: bool = field(default=True)
 
 
 class SnapshotSchedule(Generic[T]):
-    """Tasks by id, each with its next turn."""
+    """Tasks by id, each with the time of its next snapshot."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._changed = threading.Condition()
-        self._entries: dict[TaskId, Entry[T]] = {}
+        self._entries: dict[TaskId, ScheduledSnapshot[T]] = {}
         self._closed = False
 
     def add(self, task_id: TaskId, work: T) -> None:
         """Due at once; replaces what was there."""
         with self._changed:
-            self._entries[task_id] = Entry(work, self._clock.monotonic())
+            self._entries[task_id] = ScheduledSnapshot(work, self._clock.monotonic())
             self._changed.notify_all()
 
     def remove(self, task_id: TaskId) -> T | None:
@@ -74,14 +74,14 @@ class SnapshotSchedule(Generic[T]):
             return {task_id: entry.work for task_id, entry in self._entries.items()}
 
     def close(self) -> None:
-        """Nobody gets a turn any more."""
+        """Give out no task any more."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
-    # ---- turns -------------------------------------------------------------------------------------------------
+    # ---- snapshot threads --------------------------------------------------------------------------------------------
 
-    def take(self) -> Entry[T] | None:
+    def take(self) -> ScheduledSnapshot[T] | None:
         """Wait for the next task that is due, the longest first; ``None`` when closed."""
         with self._changed:
             while not self._closed:
@@ -89,39 +89,40 @@ class SnapshotSchedule(Generic[T]):
                 idle = [entry for entry in self._entries.values() if not entry.busy]
                 first = min(idle, key=lambda entry: entry.due, default=None)
                 if first is not None and first.due <= now:
-                    first.busy, first.serving = True, first.asked
+                    first.busy, first.serving = True, first.requested
                     return first
                 self._changed.wait(_LOOK if first is None else min(_LOOK, first.due - now))
             return None
 
-    def give_back(self, entry: Entry[T], *, pause: float, well: bool | None) -> None:
-        """The turn has ended, ``well`` or not; ``None`` is for one that was none, and is due again all the same. The
-        next is due in ``pause`` seconds unless it is asked for already."""
+    def give_back(self, entry: ScheduledSnapshot[T], *, pause: float, succeeded: bool | None) -> None:
+        """The attempt has ended and ``succeeded`` or not; ``None``: there was nothing to do yet, and requests still
+        wait. The next is due in ``pause`` seconds, or at once if there was a request meanwhile."""
         with self._changed:
             entry.busy = False
-            if well is not None:
-                entry.served, entry.well = entry.serving, well
+            if succeeded is not None:
+                entry.served, entry.succeeded = entry.serving, succeeded
             now = self._clock.monotonic()
-            entry.due = now if entry.asked > entry.serving else now + pause
+            entry.due = now if entry.requested > entry.serving else now + pause
             self._changed.notify_all()
 
-    # ---- asked for ---------------------------------------------------------------------------------------------
+    # ---- requests ----------------------------------------------------------------------------------------------
 
-    def ask(self) -> Collection[Entry[T]]:
-        """Everybody's turn is now, and once more for those that are in theirs."""
+    def request_all(self) -> Collection[ScheduledSnapshot[T]]:
+        """Have a snapshot of every task taken now, and once more of those of which one is being taken."""
         with self._changed:
             for entry in self._entries.values():
-                entry.asked += 1
+                entry.requested += 1
                 entry.due = self._clock.monotonic()
             self._changed.notify_all()
             return list(self._entries.values())
 
-    def wait(self, entries: Collection[Entry[T]], timeout: float) -> bool:
-        """Return whether all had the turn that they were asked for, and well, within ``timeout`` seconds. A task that
-        moved away meanwhile is somebody else's."""
-        wanted = [(entry, entry.asked) for entry in entries]
+    def wait(self, entries: Collection[ScheduledSnapshot[T]], timeout: float) -> bool:
+        """Return whether all requested snapshots were taken within ``timeout`` seconds. A task that moved away
+        meanwhile does not count."""
+        wanted = [(entry, entry.requested) for entry in entries]
         with self._changed:
             ended = self._changed.wait_for(
-                lambda: self._closed or all(entry.removed or entry.served >= asked for entry, asked in wanted), timeout
+                lambda: self._closed or all(entry.removed or entry.served >= requested for entry, requested in wanted),
+                timeout,
             )
-            return ended and not self._closed and all(entry.well for entry, _ in wanted)
+            return ended and not self._closed and all(entry.succeeded for entry, _ in wanted)

@@ -1,4 +1,4 @@
-"""The leader's part: what the members said, turned into a plan, turned into what each is told.
+"""The leader's decision: from the members' subscriptions to a plan, and from the plan to the answer for each member.
 
 Pure but for the log; called on the membership's thread of the member that leads.
 """
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Said:
+class MemberSubscription:
     """The subscription of one member, read."""
 
     state: MemberState
@@ -48,32 +48,39 @@ class _Known:
     stateful: frozenset[TaskId]
 
 
-class Reader:
+class SubscriptionReader:
     """Reads what the members of one generation said. Most of them know the same tasks: these are unpacked once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, _Known] = {}
 
-    def read(self, member: str, metadata: bytes) -> Said | None:
+    def read(self, member: str, metadata: bytes) -> MemberSubscription | None:
         """``None`` for what cannot be read."""
         try:
-            said = Subscription.decode(wire.user_data_of_subscription(metadata))
-            known = self._unpacked(said.definitions)
+            subscription = Subscription.decode(wire.user_data_of_subscription(metadata))
+            known = self._unpacked(subscription.definitions)
             state = MemberState(
-                host=said.host,
-                threads=said.threads,
-                active=protocol.unpack(said.active),
-                lags=protocol.unpack_lags(said.lags),
-                on_disk=protocol.unpack(said.on_disk),
-                draining=said.draining,
-                tags=said.tags,
+                host=subscription.host,
+                threads=subscription.threads,
+                active=protocol.unpack(subscription.active),
+                lags=protocol.unpack_lags(subscription.lags),
+                on_disk=protocol.unpack(subscription.on_disk),
+                draining=subscription.draining,
+                tags=subscription.tags,
                 definitions=known.tasks,
                 stateful=known.stateful,
             )
         except Exception as error:  # the bytes are anybody's, and kafka-python raises what it likes
             log.error("member %s joined with metadata that cannot be read (%s): it gets no task", member, error)
             return None
-        return Said(state, known.tasks, said.transactional_id, said.endpoint, said.shutdown, said.nonce)
+        return MemberSubscription(
+            state,
+            known.tasks,
+            subscription.transactional_id,
+            subscription.endpoint,
+            subscription.shutdown,
+            subscription.nonce,
+        )
 
     def _unpacked(self, definitions: list[Definition]) -> _Known:
         key = msgspec.msgpack.encode(definitions)
@@ -87,38 +94,38 @@ class Reader:
 class Decision:
     """The leader's message to each member."""
 
-    told: Mapping[str, bytes]
+    answers: Mapping[str, bytes]
     #: Whether it is to look again after a while.
     follow_up: bool
 
 
 def decide(
     members: Collection[str],
-    said: Mapping[str, Said],
+    subscriptions: Mapping[str, MemberSubscription],
     assignor: TaskAssignor,
     settings: AssignorSettings,
     dead: Collection[str],
 ) -> Decision:
-    """Decide what each of ``members`` is told; ``said`` lacks those that could not be read.
+    """Decide what each of ``members`` is told; ``subscriptions`` lacks those that could not be read.
 
     A member with whom nothing can be decided is left out, as if it could not be read, and the others go on. It is found
     by deciding for more and more of them, first for those whose topology most of them have. What the assignor raises
     comes through if it cannot decide for anybody.
     """
     try:
-        return _decide(members, said, assignor, settings, dead)
+        return _decide(members, subscriptions, assignor, settings, dead)
     except Exception as error:
-        log.exception("nothing can be decided for all %d members of the group; trying without some", len(said))
+        log.exception("nothing can be decided for all %d members of the group; trying without some", len(subscriptions))
         failure = error
-    alike = Counter(id(each.tasks) for each in said.values())
-    fit: dict[str, Said] = {}
-    for member in sorted(said, key=lambda name: (-alike[id(said[name].tasks)], name)):
+    alike = Counter(id(each.tasks) for each in subscriptions.values())
+    fit: dict[str, MemberSubscription] = {}
+    for member in sorted(subscriptions, key=lambda name: (-alike[id(subscriptions[name].tasks)], name)):
         try:
-            _decide(members, {**fit, member: said[member]}, assignor, settings, dead)
+            _decide(members, {**fit, member: subscriptions[member]}, assignor, settings, dead)
         except Exception as error:
             log.error("nothing can be decided with member %s (%s): it gets no task", member, error)
         else:
-            fit[member] = said[member]
+            fit[member] = subscriptions[member]
     if not fit:
         raise failure
     return _decide(members, fit, assignor, settings, dead)
@@ -126,18 +133,18 @@ def decide(
 
 def _decide(
     members: Collection[str],
-    said: Mapping[str, Said],
+    subscriptions: Mapping[str, MemberSubscription],
     assignor: TaskAssignor,
     settings: AssignorSettings,
     dead: Collection[str],
 ) -> Decision:
-    decided = plan(said, assignor, settings)
-    return Decision(tell(members, said, decided, dead), decided.follow_up)
+    decided = plan(subscriptions, assignor, settings)
+    return Decision(answers(members, subscriptions, decided, dead), decided.follow_up)
 
 
-def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:
+def plan(subscriptions: Mapping[str, MemberSubscription], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:
     """The assignor's plan, without what would let two members run one task."""
-    states = {member: each.state for member, each in said.items()}
+    states = {member: each.state for member, each in subscriptions.items()}
     wanted = assignor.assign(states, settings)
     owner = {task: member for member, state in sorted(states.items()) for task in state.active}
     taken: set[TaskId] = set()
@@ -164,18 +171,22 @@ def plan(said: Mapping[str, Said], assignor: TaskAssignor, settings: AssignorSet
     return replace(wanted, members=members)
 
 
-def tell(members: Collection[str], said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> dict[str, bytes]:
-    """The message to each of ``members``; ``said`` lacks those that could not be read. Raises ``MalformedError`` for
-    what they could not read."""
-    group = _view(said, decided, dead).encode()
+def answers(
+    members: Collection[str], subscriptions: Mapping[str, MemberSubscription], decided: Plan, dead: Collection[str]
+) -> dict[str, bytes]:
+    """The message to each of ``members``; ``subscriptions`` lacks those that could not be read. Raises
+    ``MalformedError`` for what they could not read."""
+    group = _group_view(subscriptions, decided, dead).encode()
     GroupView.decode(group)
     return {
-        member: _share(said[member], decided.members[member], group) if member in said else _nothing(group)
+        member: _encoded_share(subscriptions[member], decided.members[member], group)
+        if member in subscriptions
+        else _no_tasks(group)
         for member in members
     }
 
 
-def _view(said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> GroupView:
+def _group_view(subscriptions: Mapping[str, MemberSubscription], decided: Plan, dead: Collection[str]) -> GroupView:
     peers = [
         PeerEntry(
             member,
@@ -185,20 +196,22 @@ def _view(said: Mapping[str, Said], decided: Plan, dead: Collection[str]) -> Gro
             protocol.pack(decided.members[member].standby),
             each.state.draining,
         )
-        for member, each in sorted(said.items())
+        for member, each in sorted(subscriptions.items())
     ]
     held_back = protocol.pack(decided.held_back)
-    return GroupView(protocol.VERSION, peers, sorted(dead), any(each.shutdown for each in said.values()), held_back)
+    return GroupView(
+        protocol.VERSION, peers, sorted(dead), any(each.shutdown for each in subscriptions.values()), held_back
+    )
 
 
-def _share(said: Said, share: MemberPlan, group: bytes) -> bytes:
-    partitions = {partition for task in share.active for partition in said.tasks[task].partitions}
+def _encoded_share(subscription: MemberSubscription, share: MemberPlan, group: bytes) -> bytes:
+    partitions = {partition for task in share.active for partition in subscription.tasks[task].partitions}
     active, standby, warmup = (protocol.pack(each) for each in (share.active, share.standby, share.warmup))
-    told = AssignmentInfo(active, standby, warmup, group, said.nonce, list(share.notes))
+    told = AssignmentInfo(active, standby, warmup, group, subscription.nonce, list(share.notes))
     return wire.assignment(partitions, told.encode())
 
 
-def _nothing(group: bytes) -> bytes:
+def _no_tasks(group: bytes) -> bytes:
     return wire.assignment((), AssignmentInfo({}, {}, {}, group, 0).encode())
 
 

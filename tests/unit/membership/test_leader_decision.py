@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from streamsapp import TaskId, TopicPartition
-from streamsapp.membership import leader, protocol, wire
+from streamsapp.membership import leader_decision, protocol, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
-from streamsapp.membership.leader import Reader, Said
+from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
 from streamsapp.membership.protocol import Subscription
 
 A, B, C = (TaskId(0, partition) for partition in range(3))
@@ -27,8 +27,10 @@ class Fixed:
         return self._plan
 
 
-def said(*active: TaskId, knows: Mapping[TaskId, TaskInfo] = TASKS) -> Said:
-    return Said(MemberState("", 1, frozenset(active), definitions=knows), knows, f"app-{len(active)}", "host:80")
+def said(*active: TaskId, knows: Mapping[TaskId, TaskInfo] = TASKS) -> MemberSubscription:
+    return MemberSubscription(
+        MemberState("", 1, frozenset(active), definitions=knows), knows, f"app-{len(active)}", "host:80"
+    )
 
 
 def subscription(**changes: object) -> bytes:
@@ -51,7 +53,7 @@ def subscription(**changes: object) -> bytes:
 
 
 def test_a_member_is_read_as_it_described_itself() -> None:
-    read = Reader().read("member", subscription(draining=True))
+    read = SubscriptionReader().read("member", subscription(draining=True))
 
     assert read is not None
     assert read.tasks == TASKS
@@ -74,19 +76,19 @@ def test_a_member_is_read_as_it_described_itself() -> None:
 def test_a_member_that_cannot_be_read_gets_nothing_and_disturbs_nobody(
     metadata: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert Reader().read("stranger", metadata) is None
+    assert SubscriptionReader().read("stranger", metadata) is None
     assert "member stranger joined with metadata that cannot be read" in caplog.text
 
-    plan = leader.plan({"good": said()}, Fixed(good={A}), AssignorSettings())
-    told = leader.tell(["good", "stranger"], {"good": said()}, plan, ())
+    plan = leader_decision.plan({"good": said()}, Fixed(good={A}), AssignorSettings())
+    told = leader_decision.answers(["good", "stranger"], {"good": said()}, plan, ())
 
-    share, view = leader.read_assignment(told["stranger"])
+    share, view = leader_decision.read_assignment(told["stranger"])
     assert share.active == {}
     assert [peer.name for peer in view.peers] == ["good"]
 
 
 def test_a_task_that_somebody_has_is_given_to_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
-    plan = leader.plan({"one": said(A), "two": said()}, Fixed(two={A, B}), AssignorSettings())
+    plan = leader_decision.plan({"one": said(A), "two": said()}, Fixed(two={A, B}), AssignorSettings())
 
     assert plan.members["two"].active == {B}
     assert plan.members["one"].active == frozenset()
@@ -94,7 +96,7 @@ def test_a_task_that_somebody_has_is_given_to_nobody_else(caplog: pytest.LogCapt
 
 
 def test_a_task_is_given_to_one_member_only() -> None:
-    plan = leader.plan({"one": said(), "two": said()}, Fixed(one={A}, two={A, B}), AssignorSettings())
+    plan = leader_decision.plan({"one": said(), "two": said()}, Fixed(one={A}, two={A, B}), AssignorSettings())
 
     assert plan.members["one"].active == {A}
     assert plan.members["two"].active == {B}
@@ -103,24 +105,24 @@ def test_a_task_is_given_to_one_member_only() -> None:
 def test_a_task_that_a_member_does_not_know_is_not_given_to_it() -> None:
     old = said(knows={A: TASKS[A]})
 
-    plan = leader.plan({"old": old}, Fixed(old={A, B}), AssignorSettings())
+    plan = leader_decision.plan({"old": old}, Fixed(old={A, B}), AssignorSettings())
 
     assert plan.members["old"].active == {A}
 
 
 def test_a_member_that_the_assignor_forgot_gets_nothing() -> None:
-    plan = leader.plan({"one": said(A), "two": said()}, Fixed(one={A}), AssignorSettings())
+    plan = leader_decision.plan({"one": said(A), "two": said()}, Fixed(one={A}), AssignorSettings())
 
     assert plan.members["two"] == MemberPlan()
 
 
 def test_every_member_is_told_its_share_and_about_all() -> None:
     members = {"one": said(A), "two": said()}
-    plan = leader.plan(members, Fixed(one={A}, two={B}), AssignorSettings())
+    plan = leader_decision.plan(members, Fixed(one={A}, two={B}), AssignorSettings())
 
-    told = leader.tell(list(members), members, plan, {"app-dead"})
+    told = leader_decision.answers(list(members), members, plan, {"app-dead"})
 
-    share, view = leader.read_assignment(told["two"])
+    share, view = leader_decision.read_assignment(told["two"])
     assert protocol.unpack(share.active) == {B}
     assert {peer.name: protocol.unpack(peer.active) for peer in view.peers} == {"one": {A}, "two": {B}}
     assert {peer.transactional_id for peer in view.peers} == {"app-1", "app-0"}
@@ -129,14 +131,19 @@ def test_every_member_is_told_its_share_and_about_all() -> None:
 
 
 def test_one_who_asks_to_stop_stops_all() -> None:
-    read = {name: Reader().read(name, subscription(shutdown=name == "one", active={})) for name in ("one", "two")}
+    read = {
+        name: SubscriptionReader().read(name, subscription(shutdown=name == "one", active={}))
+        for name in ("one", "two")
+    }
     members = {name: each for name, each in read.items() if each is not None}
 
-    told = leader.tell(list(members), members, leader.plan(members, Fixed(), AssignorSettings()), ())
+    told = leader_decision.answers(
+        list(members), members, leader_decision.plan(members, Fixed(), AssignorSettings()), ()
+    )
 
-    assert leader.read_assignment(told["two"])[1].shutdown
+    assert leader_decision.read_assignment(told["two"])[1].shutdown
 
 
 def test_an_assignment_that_cannot_be_read_says_so() -> None:
     with pytest.raises(protocol.MalformedError):
-        leader.read_assignment(b"\x00")
+        leader_decision.read_assignment(b"\x00")

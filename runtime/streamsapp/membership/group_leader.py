@@ -1,4 +1,5 @@
-"""Leading the group: reads what the members said, finds out who is dead, has the assignor decide, writes the answers.
+"""Leading the group: reads what the members subscriptions, finds out who is dead, has the assignor decide, writes the
+answers.
 
 Runs on the membership's thread of the member that leads; ``leader`` has the pure part.
 """
@@ -11,11 +12,11 @@ from collections.abc import Mapping
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.membership import fencing, leader
+from streamsapp.membership import fencing, leader_decision
 from streamsapp.membership.assignor.model import AssignorSettings, TaskAssignor
 from streamsapp.membership.connection import Connection, UnreachableError
-from streamsapp.membership.fencing import RollCall
-from streamsapp.membership.leader import Reader, Said
+from streamsapp.membership.fencing import DepartedMembers
+from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
 
 log = logging.getLogger(__name__)
 
@@ -30,30 +31,32 @@ class GroupLeader:
         self._connection = connection
         self._follow_up = math.inf
 
-    async def lead(self, members: Mapping[str, bytes], roll: RollCall) -> dict[str, bytes]:
-        """The assignment of each member, given what all of them said."""
-        reader = Reader()
+    async def lead(self, members: Mapping[str, bytes], departed: DepartedMembers) -> dict[str, bytes]:
+        """The assignment of each member, given what all of them subscriptions."""
+        reader = SubscriptionReader()
         read = {member: reader.read(member, metadata) for member, metadata in members.items()}
-        said = {member: each for member, each in read.items() if each is not None}
+        subscriptions = {member: each for member, each in read.items() if each is not None}
         settings = AssignorSettings(
             standby_replicas=self._config.standby_replicas,
             acceptable_recovery_lag=self._config.acceptable_recovery_lag,
             max_warmup_replicas=self._config.max_warmup_replicas,
             rack_tags=tuple(sorted(self._config.client_tags)),
         )
-        dead = await self._dead(said, roll, everybody=len(said) == len(members))
-        decision = leader.decide(members, said, self._assignor, settings, dead)
+        dead = await self._dead(subscriptions, departed, everybody=len(subscriptions) == len(members))
+        decision = leader_decision.decide(members, subscriptions, self._assignor, settings, dead)
         due = self._clock.monotonic() + self._config.probing_rebalance_interval_ms / 1000
         self._follow_up = due if decision.follow_up else math.inf
-        return dict(decision.told)
+        return dict(decision.answers)
 
-    async def _dead(self, said: Mapping[str, Said], roll: RollCall, *, everybody: bool) -> set[str]:
+    async def _dead(
+        self, subscriptions: Mapping[str, MemberSubscription], departed: DepartedMembers, *, everybody: bool
+    ) -> set[str]:
         """Transactional ids that belong to nobody any more. Who leads without having been a member before asks the
         brokers: all instances may have died at once."""
-        present = {each.transactional_id for each in said.values()}
-        dead = set(roll.missing(present))
+        present = {each.transactional_id for each in subscriptions.values()}
+        dead = set(departed.missing(present))
         # Whose id could not be read may be alive.
-        if self._config.exactly_once and roll.first and everybody:
+        if self._config.exactly_once and departed.first and everybody:
             try:
                 dead |= await fencing.open_transactions(self._connection, self._config.application_id)
             except UnreachableError as error:

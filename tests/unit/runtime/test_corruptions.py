@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamsapp import TaskId
 from streamsapp.errors import TaskCorruptedError
-from streamsapp.runtime.corruption import TIMES, WINDOW, Corruptions
+from streamsapp.runtime.corruptions import TIMES, WINDOW, Corruptions
 from streamsapp.testing import MockClock
 
 ERROR = TaskCorruptedError("damaged")
