@@ -38,7 +38,6 @@ LARGE_CLASSES = {
     "StreamTask": (5, 20),
     "RecordQueue": (9, 15),
     "TaskStores": (8, 13),
-    "_Fetch": (8, 10),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
@@ -51,7 +51,8 @@ def fetch(
     that was there, if any, is untouched. What the object store raises when it is out of reach comes through. Whoever
     gave ``verified``, empty at first, may call again with it then: what is there is not downloaded once more.
     """
-    return _Fetch(chain, directory, acceptable, limit, moved, cancelled, downloads, verified).run()
+    files = _Downloads(chain, moved, cancelled, {} if verified is None else verified, downloads)
+    return _Fetch(chain, directory, acceptable, limit, files, may_go_on=verified is not None).run()
 
 
 class _Cancelled(Exception):
@@ -60,6 +61,45 @@ class _Cancelled(Exception):
 
 class _CollectedError(Exception):
     """A file is gone, and the chain is longer than it was: the snapshot was collected."""
+
+
+class _Downloads:
+    """Brings the files of snapshots, several at a time; files that were verified before are not brought again."""
+
+    def __init__(
+        self, chain: ManifestChain, moved: Moved, cancelled: Callable[[], bool], verified: Verified, number: int
+    ) -> None:
+        """``verified``: files of a snapshot that was given up, as the one before has most of them too."""
+        self._chain = chain
+        self._moved = moved
+        self._cancelled = cancelled
+        self.verified = verified
+        self._number = number
+
+    def missing_bytes(self, snapshot: Snapshot) -> int:
+        """The bytes of a snapshot that are still to be brought."""
+        return sum(file.size for file in snapshot.files if file.content not in self.verified)
+
+    def bring(self, files: Iterable[SnapshotFile], part: Path) -> None:
+        """Brings files to the directory ``part``, the largest first."""
+        with ThreadPoolExecutor(self._number, "snapshot-download") as pool:
+            list(pool.map(lambda file: self._bring(file, part / file.name), sorted(files, key=lambda file: -file.size)))
+
+    def _bring(self, file: SnapshotFile, target: Path) -> None:
+        """Brings one file, verified while others are on their way."""
+        self.stop_if_cancelled()
+        here = self.verified.pop(file.content, None)
+        if here is not None:
+            here.rename(target)
+        else:
+            self._chain.objects.download(self._chain.file_key(file), target, file.size, self._moved)
+            _verify(file, target)
+        self.verified[file.content] = target
+
+    def stop_if_cancelled(self) -> None:
+        """Raises ``_Cancelled`` when nobody wants the snapshot any more."""
+        if self._cancelled():
+            raise _Cancelled
 
 
 class _Fetch:
@@ -71,27 +111,23 @@ class _Fetch:
         directory: Path,
         acceptable: Callable[[Snapshot], str | None],
         limit: int,
-        moved: Moved,
-        cancelled: Callable[[], bool],
-        downloads: int,
-        verified: Verified | None,
+        downloads: _Downloads,
+        *,
+        may_go_on: bool,
     ) -> None:
         self._chain = chain
         self._directory = directory
         self._acceptable = acceptable
         self._limit = limit
-        self._moved = moved
-        self._cancelled = cancelled
         self._downloads = downloads
-        #: Of a snapshot that was given up: the one before has most of it too.
-        self._verified: Verified = {} if verified is None else verified
-        self._may_go_on = verified is not None
+        #: Whether another call may continue with what this one has brought.
+        self._may_go_on = may_go_on
         self._look_ups = _LOOK_UPS
 
     def run(self) -> Snapshot | None:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            if not self._verified:
+            if not self._downloads.verified:
                 self._remove_leftovers()
             kept = False
             try:
@@ -141,7 +177,7 @@ class _Fetch:
         except SnapshotInvalidError as error:
             log.warning("snapshot %d of task %s: %s; the one before is tried", snapshot.number, snapshot.task, error)
             return False
-        self._stop_if_cancelled()
+        self._downloads.stop_if_cancelled()
         _remove(self._directory / DATABASE)
         part.rename(self._directory / DATABASE)
         return True
@@ -154,40 +190,20 @@ class _Fetch:
         if snapshot.total_bytes > self._limit:
             raise SnapshotInvalidError(f"it has {snapshot.total_bytes} bytes, at most {self._limit} are allowed")
         free = shutil.disk_usage(self._directory).free
-        needed = sum(file.size for file in snapshot.files if file.content not in self._verified)
+        needed = self._downloads.missing_bytes(snapshot)
         if needed > free:
             raise SnapshotInvalidError(f"it needs {needed} bytes, the disk has {free} free")
 
     def _download(self, snapshot: Snapshot, part: Path, newest: int) -> None:
         part.mkdir(exist_ok=True)  # by this call: leftovers of others are gone
-
-        def download(file: SnapshotFile) -> None:
-            self._bring(file, part / file.name)
-
-        with ThreadPoolExecutor(self._downloads, "snapshot-download") as pool:
-            try:
-                list(pool.map(download, sorted(snapshot.files, key=lambda file: -file.size)))
-            except ObjectMissingError as error:
-                if self._has_grown(newest):
-                    raise _CollectedError(str(error)) from error
-                raise SnapshotInvalidError(f"its file is missing: {error}") from error
-            except ObjectDamagedError as error:
-                raise SnapshotInvalidError(f"its file is damaged: {error}") from error
-
-    def _bring(self, file: SnapshotFile, target: Path) -> None:
-        """Brings one file, verified while others are on their way."""
-        self._stop_if_cancelled()
-        here = self._verified.pop(file.content, None)
-        if here is not None:
-            here.rename(target)
-        else:
-            self._chain.objects.download(self._chain.file_key(file), target, file.size, self._moved)
-            _verify(file, target)
-        self._verified[file.content] = target
-
-    def _stop_if_cancelled(self) -> None:
-        if self._cancelled():
-            raise _Cancelled
+        try:
+            self._downloads.bring(snapshot.files, part)
+        except ObjectMissingError as error:
+            if self._has_grown(newest):
+                raise _CollectedError(str(error)) from error
+            raise SnapshotInvalidError(f"its file is missing: {error}") from error
+        except ObjectDamagedError as error:
+            raise SnapshotInvalidError(f"its file is damaged: {error}") from error
 
     def _remove_leftovers(self) -> None:
         for path in self._directory.glob(_LEFTOVERS):
