@@ -120,7 +120,7 @@ class ChangelogReading:
 
     def observe_lag(self) -> None:
         """Observe how far behind the replicas are, now and then."""
-        self._lag.observe(self.readers.values())
+        self._lag.observe(self.readers)
 
     # ---- ending ------------------------------------------------------------------------------------------------
 
