@@ -45,15 +45,6 @@ FIELDS: Mapping[str, str] = {
     "remote_state": "remoteState",
 }
 
-#: Those that a manifest cannot set, as it is the same for all pods, each with the reason.
-OF_THE_INSTANCE: Mapping[str, str] = {
-    "state_dir": "where a pod has its disk is the operator's to say; elsewhere --state-dir",
-    "client_id": "it tells the instances apart, which share the manifest",
-    "group_instance_id": "each instance would need another; a restarted pod gets its tasks back by its warm disk",
-    "application_server": "each instance has another address; --application-server where it is not seen as it is",
-    "host_id": "each pod has another, its name",
-}
-
 #: ``$(NAME)``, as in a container's arguments.
 _VARIABLE = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 

@@ -16,7 +16,7 @@ from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest.entrypoint import load_topology, user_code
 from streamsapp.manifest.model import Spec
-from streamsapp.manifest.settings import FIELDS, OF_THE_INSTANCE
+from streamsapp.manifest.settings import FIELDS
 from streamsapp.manifest.to_config import to_config
 from streamsapp.processor import handlers, timestamps
 from streamsapp.runtime.instance import StreamsRuntime
@@ -49,6 +49,15 @@ def builder():
 def topology():
     return builder().build()
 """
+
+#: Those that a manifest cannot set, as it is the same for all pods, each with the reason.
+OF_THE_INSTANCE = {
+    "state_dir": "where a pod has its disk is the operator's to say; elsewhere --state-dir",
+    "client_id": "it tells the instances apart, which share the manifest",
+    "group_instance_id": "each instance would need another; a restarted pod gets its tasks back by its warm disk",
+    "application_server": "each instance has another address; --application-server where it is not seen as it is",
+    "host_id": "each pod has another, its name",
+}
 
 
 def test_every_setting_has_a_field_or_a_reason_why_it_has_none() -> None:
