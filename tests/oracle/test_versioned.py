@@ -82,9 +82,37 @@ def test_a_grace_that_a_table_cannot_serve_is_refused_as_in_kafka_streams(
     assert ours["error"] == "TopologyError"
 
 
+@pytest.mark.parametrize(
+    "derived", [{"op": "filter", "fn": "value_even"}, {"op": "map_values", "fn": "exclaim"}], ids=str
+)
+@pytest.mark.parametrize("kept", [{}, {"materialized": _TEXTS}], ids=["not kept", "kept without a name"])
+def test_late_changes_pass_a_table_that_is_kept_without_a_name_as_in_kafka_streams(
+    oracle: Oracle, derived: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    program = _program(
+        1000,
+        {**derived, "id": "d", "of": "t", **kept},
+        {"op": "group_by", "id": "g", "of": "d", "fn": "first_letter", "grouped": _TEXTS},
+        {"op": "reduce", "id": "r", "of": "g", "fn": "concat", "subtract": "unconcat"},
+        {"op": "to_stream", "id": "o", "of": "r"},
+        {"op": "to", "of": "o", "topic": "out", "produced": _TEXTS},
+        events=[("t", "a", "aa", 100), ("t", "a", "bb", 50), ("t", "a", "ac", 200), ("t", "b", None, 100)],
+    )
+    assert outcome_difference(oracle, program) is None
+    assert len(run_here(program)["outputs"]["out"]) == (4 if kept else 2)
+
+
 @pytest.mark.seeds(30)
-def test_random_programs_on_versioned_tables_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
+def test_random_joins_with_versioned_tables_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
     program = VersionedGenerator(seed).generate(events=30)
+    for difference in (description_difference, outcome_difference):
+        found = report(oracle, program, difference)
+        assert found is None, found
+
+
+@pytest.mark.seeds(40)
+def test_random_tables_of_versioned_tables_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
+    program = VersionedGenerator(seed).tables(events=25)
     for difference in (description_difference, outcome_difference):
         found = report(oracle, program, difference)
         assert found is None, found

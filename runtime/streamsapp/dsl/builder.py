@@ -70,7 +70,7 @@ class StreamsBuilder(JavaNames):
         """Reads a topic as a ``KTable``: each record is an update of the row with its key, and a record without a value
         deletes it."""
         options, wanted = _table_options(consumed, materialized)
-        store = table_store(self._names, f"{topic}-", wanted, None, None, may_be_versioned=True)
+        store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
         table = TableSource(store)
         node = TableSourceNode(source, name, topic, options, table)
@@ -86,6 +86,8 @@ class StreamsBuilder(JavaNames):
         """Reads all partitions of a topic as a table on every instance (KIP-99). The table always has a store, which is
         restored from the topic itself."""
         options, wanted = _table_options(consumed, materialized)
+        if wanted is not None and wanted.versioned is not None:
+            raise TopologyError(f"global_table({topic!r}): a global table keeps no versions; leave versioned out")
         store = table_store(self._names, f"{topic}-", wanted, None, None)
         source, name = self._table_names(options)
         keep = partial(StoredTableSource, store.name, emit_at_commit=False, send_old_values=False)

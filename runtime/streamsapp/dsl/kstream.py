@@ -234,9 +234,7 @@ class KStream(JavaNames, Generic[K, V]):
         wanted_name, materialized = table_options("to_table", options, named, materialized)
         place = self._place
         name = self._names.named(wanted_name, "KSTREAM-TOTABLE-")
-        store = table_store(
-            self._names, "KSTREAM-TOTABLE-", materialized, place.key_serde, place.value_serde, may_be_versioned=True
-        )
+        store = table_store(self._names, "KSTREAM-TOTABLE-", materialized, place.key_serde, place.value_serde)
         if place.key_changed:
             node = RepartitionNode(
                 repartition_names(self._names, name), store.key_serde, store.value_serde, optimizable=True

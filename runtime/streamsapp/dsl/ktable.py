@@ -101,8 +101,9 @@ class KTable(JavaNames, Generic[K, V]):
             self._table,
             store,
             partial(StoredTableValues, compute, False),
-            partial(UnstoredTableValues, compute, False),
+            partial(UnstoredTableValues, compute, False, store is None),
             partial(ComputedView, compute=compute),
+            materialized=store is not None,
         )
         return self._derived(ProcessorGraphNode(name, table), table, store, None)
 
@@ -123,7 +124,8 @@ class KTable(JavaNames, Generic[K, V]):
         others = tuple(option for option in options if not isinstance(option, str))
         name, materialized = table_options("transform_values", others, named, materialized)
         # Kafka Streams does not use up a number for a store here.
-        stored = materialized is not None and (materialized.store_name is not None or materialized.emit == "commit")
+        wanted = materialized or Materialized[K, Any]()
+        stored = wanted.store_name is not None or wanted.emit == "commit" or wanted.versioned is not None
         prefix = "KTABLE-TRANSFORMVALUES-"
         store = self._store(prefix, materialized, None) if stored else None
         name = self._names.named(name, prefix)
@@ -131,8 +133,9 @@ class KTable(JavaNames, Generic[K, V]):
             self._table,
             store,
             lambda *stored_in: StoredTableTransformValues(supplier(), *stored_in),
-            lambda send_old_values: UnstoredTableTransformValues(supplier(), send_old_values),
+            lambda send_old_values: UnstoredTableTransformValues(supplier(), materialized is None, send_old_values),
             lambda parent: TransformedView(parent, supplier()),
+            materialized=materialized is not None,
         )
         serde = None if materialized is None else materialized.value_serde
         return self._derived(ProcessorGraphNode(name, table, stores), table, store, serde)
@@ -272,12 +275,15 @@ class KTable(JavaNames, Generic[K, V]):
         def compute(key: Any, value: Any) -> Any:
             return value if value is not None and (not predicate(key, value)) is negate else None
 
+        # Kafka Streams sends such updates of versioned tables.
+        skip_absent = not self._table.versioned
         table = FilteredTable(
             self._table,
             store,
-            partial(StoredTableValues, compute, True),
-            partial(UnstoredTableValues, compute, True),
+            partial(StoredTableValues, compute, skip_absent),
+            partial(UnstoredTableValues, compute, skip_absent, store is None),
             partial(ComputedView, compute=compute),
+            materialized=store is not None,
         )
         return self._derived(ProcessorGraphNode(name, table), table, store, self._place.value_serde)
 

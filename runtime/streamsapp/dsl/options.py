@@ -125,9 +125,9 @@ class Materialized(_Option, Generic[K, V]):
     ``log_config`` holds settings of the changelog topic.
 
     ``emit="commit"`` sends the last update of each key downstream when the task commits, instead of every update when
-    it happens. ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table that is
-    read from a topic or made of a stream keeps the earlier values of its keys (KIP-914): updates that come out of order
-    do not replace later ones then. Durations are ``timedelta`` or whole milliseconds. ``caching`` changes neither
+    it happens. ``retention`` is for windowed tables and refused elsewhere. ``versioned`` is how long a table
+    without windows keeps the earlier values of its keys (KIP-914): updates that come out of order do not replace later
+    ones then. Durations are ``timedelta`` or whole milliseconds. ``caching`` changes neither
     results nor emission, here as in Kafka Streams' semantics: reads and writes of a task always meet in memory first.
     """
 

@@ -37,9 +37,9 @@ class TableStore:
 
     @property
     def wanted(self) -> bool:
-        """Says whether there is a store whatever is built below: it is named, or updates are held back for the
-        commit."""
-        return self.queryable or self.emit_at_commit
+        """Says whether there is a store whatever is built below: it is named, keeps versions, or updates are held back
+        for the commit."""
+        return self.queryable or self.emit_at_commit or self.history_ms is not None
 
     @property
     def history_ms(self) -> int | None:
@@ -63,8 +63,6 @@ def table_store(
     materialized: Materialized[Any, Any] | None,
     key_serde: AnySerde | None,
     value_serde: AnySerde | None,
-    *,
-    may_be_versioned: bool = False,
 ) -> TableStore:
     """Returns the store of a table, with a generated name unless it was named.
 
@@ -75,16 +73,16 @@ def table_store(
             f"Materialized({materialized.store_name or ''!r}, retention=...): a table without windows keeps every key; "
             "leave retention out, and delete rows by writing None"
         )
-    return _store(names, prefix, materialized, key_serde, value_serde, _kind(materialized, may_be_versioned))
+    return _store(names, prefix, materialized, key_serde, value_serde, _kind(materialized))
 
 
-def _kind(materialized: Materialized[Any, Any] | None, may_be_versioned: bool) -> StoreType:
+def _kind(materialized: Materialized[Any, Any] | None) -> StoreType:
     if materialized is None or materialized.versioned is None:
         return TIMESTAMPED_KEY_VALUE
-    if not may_be_versioned or materialized.store == "memory" or materialized.emit == "commit":
+    if materialized.store == "memory" or materialized.emit == "commit":
         raise TopologyError(
-            f"Materialized({materialized.store_name or ''!r}, versioned=...) is for tables that are read from a "
-            "topic or made with to_table, with store='rocksdb' and emit='update'"
+            f"Materialized({materialized.store_name or ''!r}, versioned=...) needs store='rocksdb' and "
+            "emit='update', which are the defaults: leave store and emit out, or versioned"
         )
     return VersionedType(duration_ms(materialized.versioned))
 

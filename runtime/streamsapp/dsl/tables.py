@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_views import StoredView, TableView
-from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource, VersionedTableSource
+from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
 from streamsapp.dsl.stores import TableStore
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import StoreBuilder
@@ -61,6 +61,12 @@ class TableSupplier(ABC):
         it keeps no versions."""
         return None
 
+    @property
+    def versioned(self) -> bool:
+        """Whether operators below leave out changes that come after later ones, as those of versioned tables (KIP-914):
+        the table keeps versions, or is derived of one that does, and keeps nothing itself."""
+        return self.history_ms is not None
+
 
 class TableSource(TableSupplier):
     """A table read from a topic or made from a stream. It has a store when one is wanted, or needed below."""
@@ -72,8 +78,7 @@ class TableSource(TableSupplier):
     def __call__(self) -> Operator:
         if not self._stored:
             return UnstoredTableSource()
-        make = VersionedTableSource if self._store.history_ms is not None else StoredTableSource
-        return make(self._store.name, self._store.emit_at_commit, self.send_old_values)
+        return StoredTableSource(self._store.name, self._store.emit_at_commit, self.send_old_values)
 
     def stores(self) -> tuple[StoreBuilder, ...]:
         return (self._store.builder,) if self._stored else ()
@@ -115,6 +120,10 @@ class AggregatedTable(TableSupplier):
     def view(self) -> TableView:
         return self._view(self._store.name)
 
+    @property
+    def history_ms(self) -> int | None:
+        return self._store.history_ms
+
 
 class MergedTable(TableSupplier):
     """Passes on the updates that several operators make to one table; their store is its store."""
@@ -136,6 +145,10 @@ class MergedTable(TableSupplier):
     def view(self) -> TableView:
         return self._parents[0].view()
 
+    @property
+    def history_ms(self) -> int | None:
+        return self._parents[0].history_ms
+
 
 class DerivedTable(TableSupplier):
     """A table computed from another one, row by row. It has a store only when one is wanted."""
@@ -147,9 +160,12 @@ class DerivedTable(TableSupplier):
         make_stored: MakeStored,
         make_unstored: MakeUnstored,
         view: MakeComputedView,
+        *,
+        materialized: bool,
     ) -> None:
         self._parent = parent
         self._view = view
+        self._materialized = materialized
         self._store = store if store is not None and store.wanted else None
         self._make_stored = make_stored
         self._make_unstored = make_unstored
@@ -174,6 +190,14 @@ class DerivedTable(TableSupplier):
     def history_ms(self) -> int | None:
         return self._parent.history_ms if self._store is None else self._store.history_ms
 
+    @property
+    def versioned(self) -> bool:
+        """A table that was given a ``Materialized`` and no store counts as one that keeps no versions, as in Kafka
+        Streams."""
+        if self._store is not None:
+            return self._store.history_ms is not None
+        return self._parent.versioned and not self._materialized
+
 
 class FilteredTable(DerivedTable):
     """A filtered table. It uses old values if its parent can give them; without them, every value that is filtered out
@@ -186,6 +210,8 @@ class FilteredTable(DerivedTable):
         make_stored: MakeStored,
         make_unstored: MakeUnstored,
         view: MakeComputedView,
+        *,
+        materialized: bool,
     ) -> None:
-        super().__init__(parent, store, make_stored, make_unstored, view)
+        super().__init__(parent, store, make_stored, make_unstored, view, materialized=materialized)
         self.send_old_values = parent.enable_sending_old_values(force=False)

@@ -207,7 +207,13 @@ def test_a_null_key_and_what_is_no_timestamp_are_refused(stores: TaskStores) -> 
         stores.stores["v"].put("a", 1, -1)
 
 
-def test_an_aggregation_cannot_be_versioned() -> None:
+def test_a_versioned_table_is_kept_in_rocksdb_and_sends_updates_at_once() -> None:
     grouped: KGroupedStream[str, str] = StreamsBuilder().stream("in").group_by_key()
-    with pytest.raises(TopologyError, match="versioned"):
-        grouped.count(Materialized("st", versioned=10))
+    for materialized in (
+        Materialized[str, int]("st", versioned=10, store="memory"),
+        Materialized("st", versioned=10, emit="commit"),
+    ):
+        with pytest.raises(TopologyError, match="versioned"):
+            grouped.count(materialized)
+    with pytest.raises(TopologyError, match="global table"):
+        StreamsBuilder().global_table("in", Materialized("st", versioned=10))

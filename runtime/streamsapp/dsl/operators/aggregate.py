@@ -10,11 +10,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from streamsapp.dsl.operators.output import HeldKeys, HeldUpdates, Update, forward_updates
+from streamsapp.dsl.operators.output import HeldKeys, HeldUpdates, Update, VersionedTable, forward_updates
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell
 from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.versioned import VersionedStoreImpl
 
 NULL_KEY_OR_VALUE = "null key or value"
 DELETES = (
@@ -46,12 +47,16 @@ class StoredTableOperator(Operator):
         self._held: HeldUpdates | HeldKeys | None = None
 
     def bind(self, context: NodeContext) -> Push:
+        store = context.store(self._store_name)
+        if isinstance(store, VersionedStoreImpl):
+            versions = VersionedTable(context, store, self._send_old_values)
+            return self.bind_to_store(context, versions, versions.update)
         if not self._emit_at_commit or context.forward is nowhere:
             update = forward_updates(context.forward, self._send_old_values)
         else:
             held = self._held = HeldUpdates(context.forward, self._send_old_values)
             update = held.update
-        return self.bind_to_store(context, context.store(self._store_name), update)
+        return self.bind_to_store(context, store, update)
 
     @abstractmethod
     def bind_to_store(self, context: NodeContext, store: Any, update: Update) -> Push:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from streamsapp.dsl.operators.output import LateChange
 from streamsapp.dsl.operators.table_views import TableView
-from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER, LateChange
+from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde

@@ -9,9 +9,12 @@ from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Any, TypeAlias
 
-from streamsapp.processor.operator import Push, nowhere
+from streamsapp.processor.operator import NodeContext, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell, Entry
+from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
+
+EXPIRED_VERSION = "it is older than the history of the versioned table"
 
 #: ``(key, identity, new, old, timestamp, headers)``: the table's value of a key has changed. ``identity`` is hashable
 #: and differs where keys do, as a key's bytes do.
@@ -19,6 +22,13 @@ Update: TypeAlias = Callable[[Any, Hashable, Any, Any, int, Headers | None], Non
 
 #: ``(key, new, old, timestamp, headers)``
 HeldUpdate: TypeAlias = tuple[Any, Any, Any, int, Headers | None]
+
+
+class LateChange(tuple[Any, Any]):
+    """A change ``(new, old)`` of a versioned table that comes after a later one. It does not change the present rows of
+    the table, so groups and joins of tables leave it out (KIP-914)."""
+
+    __slots__ = ()
 
 
 def forward_updates(forward: Push, send_old_values: bool) -> Update:
@@ -34,6 +44,36 @@ def forward_updates(forward: Push, send_old_values: bool) -> Update:
 
 def _unread(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
     """Forwards nothing: nobody asks for updates, the table is its store."""
+
+
+class VersionedTable:
+    """A versioned store in place of the key-value store that an operator writes. What a write becomes is known when it
+    is put: an update, a late change, or nothing, if it is older than the history (KIP-914)."""
+
+    counts_in_place = False
+
+    def __init__(self, context: NodeContext, store: VersionedStoreImpl, send_old_values: bool) -> None:
+        self.key_bytes, self.read = store.key_bytes, store.read
+        self.from_stored, self.to_stored = store.from_stored, store.to_stored
+        self._put = store.write
+        self._forward = context.forward
+        self._dropped = context.dropped
+        self._send_old_values = send_old_values
+        self._written: tuple[bytes, Any] = (b"", None)
+
+    def write(self, key: bytes, stored: Any, timestamp: int) -> None:
+        """Notes a row that :meth:`update` puts, with the time of the update."""
+        self._written = key, stored
+
+    def update(self, key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        """Puts the row that was written, and sends its change."""
+        valid_to = self._put(*self._written, timestamp)
+        if valid_to == PUT_RETURN_CODE_NOT_PUT:
+            self._dropped(EXPIRED_VERSION)
+            return
+        change = new, old if self._send_old_values else None
+        latest = valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED
+        self._forward(key, change if latest else LateChange(change), timestamp, headers)
 
 
 class HeldUpdates:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.output import Update
-from streamsapp.dsl.operators.tables import LateChange
+from streamsapp.dsl.operators.output import LateChange, Update
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.output import LateChange, Update
 from streamsapp.dsl.operators.table_views import TableView
-from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER, LateChange
+from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.state.key_value import KeyValueStoreImpl

@@ -10,27 +10,16 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.output import LateChange, Update
 from streamsapp.dsl.operators.table_views import ComputedView, Get, TableView
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.versioned import PUT_RETURN_CODE_NOT_PUT, PUT_RETURN_CODE_VALID_TO_UNDEFINED, VersionedStoreImpl
 
 NULL_KEY = "null key"
-EXPIRED_VERSION = "it is older than the history of the versioned table"
-
-
 #: Why a late change is dropped where tables are joined (KIP-914).
 OUT_OF_ORDER = "out-of-order update of a versioned table"
-
-
-class LateChange(tuple[Any, Any]):
-    """A change ``(new, old)`` of a versioned table that comes after a later one. It does not change the present rows of
-    the table, so groups and joins of tables leave it out (KIP-914)."""
-
-    __slots__ = ()
 
 
 class ValueTransformer(Protocol):
@@ -94,49 +83,21 @@ class StoredTableSource(StoredTableOperator):
         return push
 
 
-class VersionedTableSource(StoredTableOperator):
-    """Keeps the versions of each key. An update older than the history is dropped; one out of order goes on, with the
-    latest value as its old one, as in Kafka Streams (KIP-914)."""
-
-    def bind_to_store(self, context: NodeContext, store: VersionedStoreImpl, update: Update) -> Push:
-        key_bytes_of, read, write = store.key_bytes, store.read, store.write
-        from_stored, to_stored = store.from_stored, store.to_stored
-        on_error, dropped, forward = context.on_error, context.dropped, context.forward
-        needs_old = self._send_old_values
-
-        def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
-            if key is None:
-                dropped(NULL_KEY)
-                return
-            try:
-                key_bytes = key_bytes_of(key)
-                new_stored = None if value is None else to_stored(key, value)
-                old = from_stored(read(key_bytes)[0]) if needs_old else None
-            except Exception as error:
-                on_error(error, key, value, timestamp, headers)
-                return
-            valid_to = write(key_bytes, new_stored, timestamp)
-            if valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED:
-                update(key, key_bytes, value, old, timestamp, headers)
-            elif valid_to == PUT_RETURN_CODE_NOT_PUT:
-                dropped(EXPIRED_VERSION)
-            else:
-                forward(key, LateChange((value, old)), timestamp, headers)
-
-        return push
-
-
 class UnstoredTableValues(Operator):
     """Derives a table value by value: ``compute(key, value)`` gives the derived value, also that of the old value if it
     travels.
 
     ``skip_absent`` leaves out updates of keys that neither are nor were in the table; it takes effect where old values
-    travel, for without them it cannot be told whether a deletion is due.
+    travel, for without them it cannot be told whether a deletion is due. ``marks_late``: late changes of a versioned
+    table are late changes of the derived one.
     """
 
-    def __init__(self, compute: Callable[[Any, Any], Any], skip_absent: bool, send_old_values: bool) -> None:
+    def __init__(
+        self, compute: Callable[[Any, Any], Any], skip_absent: bool, marks_late: bool, send_old_values: bool
+    ) -> None:
         self._compute = compute
         self._skip_absent = skip_absent
+        self._marks_late = marks_late
         self._send_old_values = send_old_values
 
     def bind(self, context: NodeContext) -> Push:
@@ -146,7 +107,7 @@ class UnstoredTableValues(Operator):
             context.forward,
             context.on_error,
         )
-        skip_absent = self._skip_absent and send_old_values
+        skip_absent, marks_late = self._skip_absent and send_old_values, self._marks_late
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
             try:
@@ -156,7 +117,7 @@ class UnstoredTableValues(Operator):
                 on_error(error, key, change, timestamp, headers)
                 return
             if not (skip_absent and new is None and old is None):
-                late = change.__class__ is LateChange
+                late = marks_late and change.__class__ is LateChange
                 forward(key, LateChange((new, old)) if late else (new, old), timestamp, headers)
 
         return push
@@ -204,8 +165,8 @@ class StoredTableValues(StoredTableOperator):
 class UnstoredTableTransformValues(UnstoredTableValues):
     """Transforms the values of a table."""
 
-    def __init__(self, transformer: ValueTransformer, send_old_values: bool) -> None:
-        super().__init__(transformer.transform, False, send_old_values)
+    def __init__(self, transformer: ValueTransformer, marks_late: bool, send_old_values: bool) -> None:
+        super().__init__(transformer.transform, False, marks_late, send_old_values)
         self._transformer = transformer
 
     def bind(self, context: NodeContext) -> Push:
