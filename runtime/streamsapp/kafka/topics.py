@@ -38,7 +38,7 @@ class TopicAdmin:
         """After the ``deadline`` requests are given up with ``NoAnswerError``."""
         self._requests = Requests(deadline)
         try:
-            # What it meets while it connects is told by ``wait_for_broker``, in words and not ten times a second.
+            # ``wait_for_broker`` tells of errors while it connects, in words and not ten times a second.
             settings: dict[str, Any] = {"log_level": 0, **properties, "error_cb": self._on_error}
             self._admin = Admin(settings)
         except KafkaException as error:

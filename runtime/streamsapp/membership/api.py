@@ -17,7 +17,7 @@ from streamsapp.record import TaskId, TopicPartition
 class TaskInfo:
     """The description of a task that the group needs."""
 
-    #: What it reads: shown by ``kafka-consumer-groups.sh``.
+    #: The partitions that it reads: shown by ``kafka-consumer-groups.sh``.
     partitions: frozenset[TopicPartition]
     #: Whether it has a changelog, so that standbys make sense.
     stateful: bool
@@ -76,7 +76,7 @@ class Assignment:
     generation: int = 0
     #: All members by name, this one included.
     peers: Mapping[str, Peer] = field(default_factory=dict)
-    #: What this instance does not get because its topology is another than the others', as sentences.
+    #: Sentences about the tasks that this instance does not get because its topology is another than the others'.
     notes: tuple[str, ...] = ()
     #: Tasks that no member gets, as too few know them.
     held_back: frozenset[TaskId] = frozenset()

@@ -32,7 +32,7 @@ T = TypeVar("T")
 PINNED = "3.0.12"
 REMEDY = f"install kafka-python=={PINNED}, which the group membership is built on"
 
-#: What is used of the private parts: module, name, parameters.
+#: The private parts that are used: module, name, parameters.
 _PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("kafka.net.selector", "NetworkSelector.__init__", ("self", "configs")),
     ("kafka.net.selector", "NetworkSelector.run_forever", ("self",)),

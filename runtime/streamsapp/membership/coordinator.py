@@ -37,7 +37,7 @@ class GroupCoordinator:
         self._give_up = give_up
         #: For requests that may wait for minutes, and for the others.
         self._nodes: tuple[Node, Node] | None = None
-        #: Where a JoinGroup or SyncGroup waits for its answer.
+        #: The node at which a JoinGroup or SyncGroup waits for its answer.
         self._waits_at: Node | None = None
         #: Since when the coordinator is out of reach, in monotonic seconds, and why.
         self.outage: tuple[float, str] | None = None

@@ -55,7 +55,7 @@ class GroupLeader:
         brokers: all instances may have died at once."""
         present = {each.transactional_id for each in subscriptions.values()}
         dead = set(departed.missing(present))
-        # Whose id could not be read may be alive.
+        # A member whose id could not be read may be alive.
         if self._config.exactly_once and departed.first and everybody:
             try:
                 dead |= await fencing.open_transactions(self._connection, self._config.application_id)

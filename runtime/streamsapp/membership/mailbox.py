@@ -48,7 +48,7 @@ class MembershipMailbox:
         self._granted: frozenset[TaskId] = frozenset()
         #: Of the life that the polling thread knows of.
         self.transactional_id = transactional_id
-        #: When the polling thread last asked for news, in monotonic seconds.
+        #: The last time at which the polling thread asked for news, in monotonic seconds.
         self.polled_at = clock.monotonic()
 
     # ---- polling thread ----------------------------------------------------------------------------------------

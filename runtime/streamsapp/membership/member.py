@@ -169,7 +169,7 @@ class GroupMember:
         self._left = True
         group = self._rebalance.group
         try:
-            # What comes after has the other half of the time that is left.
+            # The steps after this one have the other half of the time that is left.
             timeout = self._closing.end.left(LEAVE, part=0.5)
             self._connection.run(lambda: group.leave("the instance stops", stay=stay), timeout, self._closing.end)
         except UnreachableError as error:

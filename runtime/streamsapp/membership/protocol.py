@@ -43,7 +43,7 @@ Lags: TypeAlias = Annotated[
     dict[_Number, Annotated[list[tuple[_Number, _Lag | None]], Meta(max_length=MAX_TASKS)]], Meta(max_length=MAX_TASKS)
 ]
 
-#: What tasks have in common that are told of together.
+#: The part that is the same for all tasks of one definition.
 _Alike: TypeAlias = tuple[
     int, str, bool, tuple[str, ...], tuple[tuple[str, int], ...], tuple[tuple[str, str], ...] | None
 ]
@@ -84,7 +84,7 @@ class Definition(Message, frozen=True):
     topics: Annotated[list[_Topic], Meta(max_length=MAX_READS)]
     #: Runs of partitions.
     tasks: _Runs
-    #: What a task reads instead, if the user groups partitions in a way of his own.
+    #: The partitions that a task reads instead, if the user groups partitions in a way of his own.
     reads: Annotated[list[tuple[_Topic, _Number]], Meta(max_length=MAX_READS)] = []
     #: Name and kind of each store.
     stores: Annotated[list[tuple[_Text, _Text]], Meta(max_length=MAX_TASKS)] | None = None

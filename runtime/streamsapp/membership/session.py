@@ -19,9 +19,9 @@ class MemberSession:
     def __init__(self, timeout: float, clock: Clock) -> None:
         self._timeout = timeout
         self._clock = clock
-        #: When the last of them was sent.
+        #: The time at which the last of them was sent.
         self._confirmed = -math.inf
-        #: When a JoinGroup was answered: the coordinator counts the session from there.
+        #: The time at which a JoinGroup was answered: the coordinator counts the session from there.
         self._joined = -math.inf
 
     @property

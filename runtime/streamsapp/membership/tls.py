@@ -19,7 +19,7 @@ _KNOWN = frozenset({
     "enable.ssl.certificate.verification",
 })  # fmt: skip
 
-#: What to use instead of what Python's TLS cannot read.
+#: The replacements for settings that Python's TLS cannot read.
 _INSTEAD = {
     "ssl.keystore.location": "convert it to PEM and set ssl.certificate.location and ssl.key.location",
     "ssl.keystore.password": "convert the key store to PEM and set ssl.key.location and ssl.key.password",

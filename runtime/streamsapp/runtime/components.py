@@ -57,7 +57,7 @@ from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
 
-#: What a record waiting to be sent takes in memory, roughly; turns the byte budget into a number of records.
+#: Memory of a record that waits to be sent, roughly; it turns the byte budget into a number of records.
 _OUTPUT_RECORD_BYTES = 512
 #: Results that may wait for the next transaction.
 _TRANSACTION_RECORDS = 50_000

@@ -17,7 +17,7 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 class PreparedDirectory:
     """A task's directory has what was to be had."""
 
-    #: Where the task goes on in inputs of which the group knows nothing.
+    #: The positions from which the task continues in inputs of which the group knows nothing.
     inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
     #: Why the task cannot be restored at all.
     error: Exception | None = None

@@ -169,7 +169,7 @@ class InstanceTasks:
         Each goes through the restoration thread once more: whether the last commit went through may be unknown, and
         the changelog is what tells.
         """
-        # Who failed twice, or was taken away: what runs under its id now is sound.
+        # A task that failed twice, or was taken away, is left out: what runs under its id now is sound.
         sound = [task for task in tasks if self.all.get(task.id) is task]
         self._detach(sound)
         self._restoration.close(sound, wipe=wipe)

@@ -69,7 +69,7 @@ class RestoringTask:
 
     task: StreamTask
     phase: RestorePhase = RestorePhase.ARRIVED
-    #: Where it continues in inputs of which the group knows nothing.
+    #: The positions from which it continues in inputs of which the group knows nothing.
     inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
 
 
@@ -92,7 +92,7 @@ class RestorationThread(threading.Thread):
         self._clock = clock
         self._preparer = preparer
         self._replay = replay or MeasuredRate()
-        #: What the polling thread asked for, in its order.
+        #: The polling thread's requests, in its order.
         self._requests: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stopping = False
         #: Active tasks whose stores are complete, for the polling thread.

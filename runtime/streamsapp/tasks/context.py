@@ -45,7 +45,7 @@ class TaskContext:
         self.clock = clock
         self.emit_interval_ms = emit_interval_ms
         self.dropped_records = 0
-        #: What single nodes count, by node and metric.
+        #: The counters of single nodes, by node and metric.
         self.counts: dict[tuple[str, str], Tally] = {}
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
@@ -59,7 +59,7 @@ class TaskContext:
         self.timestamp = -1
         #: Highest timestamp processed so far; -1 before the first record.
         self.stream_time = -1
-        #: What processors want kept with the committed offsets.
+        #: The metadata that processors want kept with the committed offsets.
         self.processor_metadata: dict[str, int] = {}
         self.commit_requested = False
         self.stream_time_punctuation = PunctuationQueue()

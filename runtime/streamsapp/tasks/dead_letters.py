@@ -18,10 +18,10 @@ from streamsapp.tasks.output import OutputRecord
 #: Names what a letter lacks, with sizes in bytes: ``value (3000000 bytes), headers (120 bytes)``.
 HEADER_OMITTED = "__streams.errors.omitted"
 
-#: What a record and the batch around it take beside their contents, and a header beside its own, at most, in bytes.
+#: Bytes that a record and the batch around it take beside their contents, and a header beside its own, at most.
 _RECORD_OVERHEAD, _HEADER_OVERHEAD = 256, 10
 
-#: What is left out, tried in this order: as little as possible.
+#: The parts that are left out, tried in this order: as little as possible.
 _OMISSIONS = (
     (),
     ("value",),

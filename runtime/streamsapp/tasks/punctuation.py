@@ -38,7 +38,7 @@ class PunctuationQueue:
 
     def __init__(self) -> None:
         self._queue: PriorityQueue[Schedule] = PriorityQueue(lambda schedule: schedule.due)
-        #: When the next callback is due; infinite when there is none.
+        #: The time at which the next callback is due; infinite when there is none.
         self.next_due: float = math.inf
 
     def add(self, schedule: Schedule) -> None:

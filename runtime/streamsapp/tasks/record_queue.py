@@ -16,7 +16,7 @@ from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
 
-#: What a record costs in memory beside its value: the message object and the broker's copy of key and headers.
+#: Memory of a record beside its value: the message object and the broker's copy of key and headers.
 _RECORD_OVERHEAD_BYTES = 400
 
 

@@ -21,7 +21,7 @@ class ScheduledTask:
     has_news: bool = False
     #: A commit waits for the task to end its epoch.
     epoch_end_wanted: bool = False
-    #: When to look again at a task that waits for input of one of its partitions; ``None`` if only input helps.
+    #: The time of the next look at a task that waits for input of one of its partitions; ``None`` if only input helps.
     wake_at_ms: int | None = None
     #: Processing failed: the task is not scheduled until it was revived.
     failed: bool = False

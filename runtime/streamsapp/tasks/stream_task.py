@@ -46,7 +46,7 @@ class TaskPlan:
     #: Undecorated to full topic name.
     topic_name: Callable[[str], str]
     partition_count: Callable[[str], int]
-    #: How what a handler gives up is written; by default as far as the configuration tells.
+    #: The form in which records that a handler gives up are written; by default as far as the configuration tells.
     dead_letters: DeadLetters | None = None
 
     @property
@@ -70,7 +70,7 @@ class ConsumedOffset:
 
     offset: int
     partition_time: int
-    #: What the task's processors want kept; each partition carries all of it.
+    #: The metadata that the task's processors want kept; each partition carries all of it.
     processor_metadata: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -118,7 +118,7 @@ class StreamTask:
         self.processed_records = 0
         #: Records the broker has and the task has not processed, observed by the polling thread; ``None`` if unknown.
         self.input_lag: int | None = None
-        #: What was committed when the task was created: where it goes on.
+        #: The offsets that were committed when the task was created: it continues from there.
         self.start_offsets: dict[TopicPartition, ConsumedOffset] = {}
         #: Next changelog offset per store, once restored.
         self.changelog_positions: dict[str, int] = {}

@@ -55,3 +55,14 @@ def test_docstrings_do_not_begin_with_a_bare_question_word(room: str) -> None:
                     found.append(f"{path.relative_to(ROOT)}: {node.name}")
 
     assert found == []
+
+
+@pytest.mark.parametrize("room", THREADED)
+def test_comments_do_not_begin_with_a_bare_question_word(room: str) -> None:
+    found = []
+    for path in sorted((ROOT / "runtime/streamsapp" / room).rglob("*.py")):
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            if re.search(r"(^|  )\s*#:? (What|Who|Whose|Where|When)\b", line):
+                found.append(f"{path.relative_to(ROOT)}:{number}")
+
+    assert found == []

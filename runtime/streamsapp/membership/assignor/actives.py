@@ -32,9 +32,9 @@ class Move:
 class ActivePlacement:
     """The members that have the active tasks, and those that get them."""
 
-    #: Who runs a task now.
+    #: The member that runs a task now.
     running: dict[TaskId, int] = field(default_factory=dict)
-    #: Who runs it next: its owner has to give it up first, until then nobody else runs it.
+    #: The member that runs it next: its owner has to give it up first, until then nobody else runs it.
     heirs: dict[TaskId, int] = field(default_factory=dict)
     waiting: list[Move] = field(default_factory=list)
     #: Tasks of each member once everything has moved.

@@ -23,7 +23,7 @@ class EligibleTasks:
     """Tasks that the same members may run, all with state or all without; each kind is balanced by itself."""
 
     stateful: bool
-    #: Who may run them: those who cover their definition and stay, or all who cover it if none of them stays.
+    #: The members that may run them: those that cover their definition and stay, or all that cover it if none stays.
     members: tuple[int, ...]
     #: Of these, who is given tasks to even out load: not those of a version that too few hosts have for standbys.
     home: tuple[int, ...]
@@ -42,7 +42,7 @@ class _Version:
     definitions: Mapping[TaskId, TaskInfo]
     stateful: frozenset[TaskId]
     members: list[int] = field(default_factory=list)
-    #: Where those of them are that stay.
+    #: The hosts of those of them that stay.
     hosts: frozenset[str] = frozenset()
 
 
@@ -54,7 +54,7 @@ class Group:
         self.states = [members[name] for name in self.names]
         self.hosts = [state.host or name for name, state in zip(self.names, self.states, strict=True)]
         self.weight = [max(1, state.threads) for state in self.states]
-        #: Who claims a task, whatever its definition: it must not be given to anybody else yet.
+        #: The member that claims a task, whatever its definition: it must not be given to anybody else yet.
         self.claims = _by_task(state.active for state in self.states)
         #: Hosts that a task with state needs to have its standbys beside it.
         self._hosts_needed = min(1 + standby_replicas, len(self._hosts_of(range(len(self.names)))))
@@ -204,7 +204,7 @@ class _Choice:
         """The version of who runs the task, as a rule."""
         if own in self.common:
             return own
-        # What too few know goes back to those who have a part of it, where there are any.
+        # A task that too few know goes back to the members that have a part of it, where there are any.
         back = [v for v in self.common if self.known[own].covers(self.known[v])]
         if back:
             return self._best(back)

@@ -29,7 +29,7 @@ class MemberState:
     on_disk: frozenset[TaskId] = frozenset()
     #: It is about to leave and wants to be rid of its tasks.
     draining: bool = False
-    #: Where it runs, such as ``{"zone": "a"}`` (KIP-708).
+    #: The place where it runs, such as ``{"zone": "a"}`` (KIP-708).
     tags: Mapping[str, str] = field(default_factory=dict)
     #: The tasks it knows, each as its topology has it.
     definitions: Mapping[TaskId, TaskInfo] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class MemberPlan:
     standby: frozenset[TaskId] = frozenset()
     #: Replicas made for a move; when one has caught up, which it may have from the start, it is time to assign anew.
     warmup: frozenset[TaskId] = frozenset()
-    #: What it does not get because of its topology, as sentences; it tells them.
+    #: Sentences about the tasks that it does not get because of its topology; it logs them.
     notes: tuple[str, ...] = ()
 
 

@@ -15,7 +15,7 @@ from streamsapp.membership.assignor.group import EligibleTasks, Group
 from streamsapp.membership.assignor.model import AssignorSettings
 from streamsapp.record import TaskId
 
-# What counts for where a standby goes, in this order; each is far above what the next can amount to.
+# The costs that decide where a standby goes, in this order; each is far above what the next can amount to.
 _SAME_RACK = 1 << 60
 _FULL = 1 << 40
 _SAME_PAIR = 1 << 20
@@ -26,9 +26,9 @@ class _Need:
     """The facts that a task's standbys depend on."""
 
     kind: EligibleTasks
-    #: Who runs the task, or will once its owner has given it up.
+    #: The member that runs the task, or will once its owner has given it up.
     active: int
-    #: Who has a replica, the member that gives the task up included.
+    #: The members that have a replica, including the one that gives the task up.
     replicas: dict[int, int | None]
     wanted: int
     #: No other host exists: a standby on the same one still survives the end of a process.
@@ -40,7 +40,7 @@ class StandbyPlacement:
     """The members that have replicas, and those that get them."""
 
     standbys: dict[TaskId, list[int]] = field(default_factory=dict)
-    #: Who prepares for a task.
+    #: The members that prepare for a task.
     warmups: dict[TaskId, set[int]] = field(default_factory=dict)
     #: A standby should move and has to wait.
     waiting: bool = False

@@ -21,7 +21,7 @@ from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.topology.nodes import GlobalStore
 
-#: What processors that fill global stores see as their task, as in Kafka Streams.
+#: The task id that processors see which fill global stores, as in Kafka Streams.
 GLOBAL_TASK = TaskId(-1, -1)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from streamsapp.remote.transfer_rates import MeasuredRate
 
-#: What the smallest restore takes, in seconds: asking broker and object store, opening the database, taking turns.
+#: Seconds that the smallest restore takes: asking broker and object store, opening the database, waiting for a thread.
 BESIDES = 0.5
 #: Changelog records per second where none were replayed yet. That is so wherever there are no standbys, until the first
 #: restore: a gate that waits for a measurement would wait for ever. Slower than any that was measured.

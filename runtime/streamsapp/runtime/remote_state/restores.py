@@ -68,7 +68,7 @@ class Restores:
         self._exactly_once = exactly_once
         self.workers = PriorityThreadPool(name, THREADS)
         self._items: dict[TaskId, WorkItem] = {}
-        #: What no task shall begin with again.
+        #: The files that no task may begin with again.
         self.damage = DamagedFiles()
         self._outage = _Outage(clock)
         #: The snapshot that a task here began with; read by status.
@@ -265,7 +265,7 @@ class _Outage:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        #: When it was found away first and last, and how.
+        #: The times at which it was found away first and last, and the error.
         self._found: tuple[float, float, ObjectStoreError] | None = None
 
     @property

@@ -23,7 +23,7 @@ class Known(NamedTuple):
     """The newest snapshot that is known here."""
 
     snapshot: Snapshot
-    #: When it was last known to be what the task stood at; it is not old for having not changed.
+    #: The last time at which it was known to be the task's current state; unchanged state does not age.
     confirmed_at: str | None
 
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 THREADS = 2
 #: First and longest pause after a failure, and how often the user hears of failures, in seconds.
 FIRST_PAUSE, LONGEST_PAUSE, REMINDER = 1.0, 60.0, 60.0
-#: When to look again at a task that stands at no commit just now, in seconds.
+#: Seconds before another try with a task that stands at no commit just now.
 SOON = 0.2
 
 #: Spreads numbers 1, 2, 3, ... evenly over the interval, however many there are.

@@ -29,7 +29,7 @@ from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
-#: What is no longer needed is looked for with the first snapshot and with every so many.
+#: Objects that are no longer needed are looked for with the first snapshot and with every so many.
 COLLECT_EVERY = 10
 
 
