@@ -182,7 +182,7 @@ class AtLeastOnceProducer(RecordProducer):
         """Do nothing: there is no transaction."""
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        """No fault of the record's: the broker was away, or is too slow."""
+        """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
             self._failure = self._failure or DeliveryTimeoutError("records were not written in time")
         else:

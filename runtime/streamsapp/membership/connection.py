@@ -94,11 +94,11 @@ Node: TypeAlias = int | str
 
 
 class UnreachableError(Exception):
-    """No answer: whether the broker has got the request is not known."""
+    """There is no answer: whether the broker has got the request is not known."""
 
 
 class RefusedError(UnreachableError):
-    """The broker does not accept who we are."""
+    """The broker refuses the credentials."""
 
 
 class Connection:
@@ -156,7 +156,7 @@ class Connection:
         return outcome.result()
 
     def wake_up(self) -> WakeUp:
-        """Something a coroutine can wait for."""
+        """A wake-up for which a coroutine of this connection can wait."""
         return WakeUp(self._loop)
 
     async def sleep(self, seconds: float) -> None:

@@ -110,7 +110,7 @@ class DepartedMembers:
 
     @property
     def dead(self) -> frozenset[str]:
-        """Those to be fenced before their tasks are taken over."""
+        """The ids to be fenced before their tasks are taken over."""
         return frozenset(self._dead)
 
     def missing(self, present: Collection[str]) -> frozenset[str]:

@@ -26,7 +26,7 @@ JOIN_WAIT = 0.75
 
 
 class MembershipMailbox:
-    """Between the two threads."""
+    """Keeps what one thread has for the other, under its lock."""
 
     def __init__(self, clock: Clock, transactional_id: str) -> None:
         self._clock = clock

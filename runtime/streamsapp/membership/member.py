@@ -55,7 +55,7 @@ _RETRIABLE = frozenset(
 
 
 class GroupMember:
-    """One instance's place in the group; what ``api.Membership`` says."""
+    """One instance's place in the group: implements ``api.Membership``."""
 
     def __init__(
         self,

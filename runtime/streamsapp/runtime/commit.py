@@ -138,7 +138,7 @@ class Commit:
                 yield
 
     def _apply(self, epoch: TaskEpoch, written: dict[str, int]) -> Iterator[None]:
-        """After the commit: the ended epoch's writes go to RocksDB, in slices."""
+        """Apply the ended epoch's writes to RocksDB after the commit, in slices."""
         task = epoch.task
         for store, count in written.items():
             # The control record that ends a transaction comes some time after the commit, before the next transaction.

@@ -35,7 +35,8 @@ class DirectoryPreparer(Protocol):
         ...
 
     def cancel(self, task: StreamTask) -> None:
-        """Nobody waits for it any more. Whoever begins anew with its directory does so after it has ended."""
+        """End the preparation, for which nobody waits any more. The next one of its directory begins after it has
+        ended."""
         ...
 
     def complete(self, task: StreamTask) -> None:
@@ -64,13 +65,13 @@ class _NothingToPrepare:
         """Never called."""
 
     def complete(self, task: StreamTask) -> None:
-        """Nobody measures."""
+        """Do nothing: there are no measurements."""
 
     def damaged(self, task: StreamTask, error: Exception) -> None:
-        """The changelog is whole."""
+        """Do nothing: the changelog is whole."""
 
     def handed_over(self, task: StreamTask) -> None:
-        """Nobody writes down who had the directory."""
+        """Do nothing: there is no record of who had the directory."""
 
 
 NOTHING_TO_PREPARE: DirectoryPreparer = _NothingToPrepare()

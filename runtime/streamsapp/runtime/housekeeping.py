@@ -72,7 +72,7 @@ class Cleanup:
         self._most_unused_bytes = most_unused_bytes
 
     def run(self) -> None:
-        """One round; a directory that cannot be removed is logged and tried again."""
+        """Look through the directories once; one that cannot be removed is logged and tried again."""
         if not self._directory.is_dir():
             return
         now = time.time()  # noqa: TID251 - compared with files
@@ -126,7 +126,7 @@ class TopicWatch:
         self._layout = layout
 
     def run(self) -> None:
-        """One look; raises ``TopicError`` that names the topic. A broker out of reach tells nothing."""
+        """Check the topics once; raises ``TopicError`` that names the topic. A broker out of reach tells nothing."""
         layout = self._layout()
         if layout is None:
             return
@@ -149,7 +149,7 @@ class StoreStatistics:
         self.figures: dict[TaskId, dict[str, dict[str, int]]] = {}
 
     def run(self) -> None:
-        """One reading."""
+        """Read the statistics once."""
         self.figures = {task_id: stores.statistics() for task_id, stores in self._stores().items()}
 
 

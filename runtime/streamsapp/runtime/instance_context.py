@@ -18,7 +18,7 @@ from streamsapp.runtime.plugins import Plugins
 
 @dataclass(frozen=True)
 class InstanceContext:
-    """One per started instance."""
+    """The shared parts of one started instance."""
 
     config: StreamsConfig
     clock: Clock

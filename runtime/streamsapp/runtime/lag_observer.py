@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class LagObserver:
-    """One request at a time."""
+    """Has one request under way at a time."""
 
     def __init__(self, admin: TopicAdmin, clock: Clock) -> None:
         self._admin = admin

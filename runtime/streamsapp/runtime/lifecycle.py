@@ -102,7 +102,7 @@ class Lifecycle:
         self._group.follow_warmups(self._tasks.all)
 
     def take_last_news(self) -> None:
-        """Before the last commit: what the group assigns now is not taken on, but heard, or no commit may begin."""
+        """Hear the group's news before the last commit, which may not begin otherwise; assignments are not followed."""
         self._take_news(leaving=True)
 
     def _take_news(self, *, leaving: bool = False) -> None:
@@ -157,17 +157,17 @@ class Lifecycle:
 
     @property
     def may_commit(self) -> bool:
-        """Not while the group assigns anew."""
+        """True if a commit may begin: not while the group assigns anew."""
         return self.sound and self._group.membership.may_commit
 
     @property
     def sound(self) -> bool:
-        """Not while a failed task's output may be in the open transaction, or others may have taken over."""
+        """True unless a failed task's output may be in the open transaction, or others may have taken over."""
         return self._recovery.sound and self.may_write
 
     @property
     def wants_commit(self) -> bool:
-        """Somebody waits for tasks of this instance."""
+        """True if other instances wait for tasks of this one."""
         return bool(self._tasks.giving_up)
 
     def committed(self, now: float) -> None:

@@ -74,7 +74,7 @@ class PollingThread(threading.Thread):
             self._on_end()
 
     def _pass(self) -> None:
-        """One pass; what it raises is put to the uncaught exception handler as any other thread's failure is."""
+        """Make one pass; what it raises is put to the uncaught exception handler as any other thread's failure is."""
         try:
             self._run_once()
         except (AbortableError, FencedError) as error:

@@ -74,7 +74,7 @@ class Recovery:
             self.lost()
 
     def lost(self) -> None:
-        """All tasks start again from the last commit."""
+        """Start all tasks again from the last commit."""
         if self.sound:
             self._sent = SinceLastCommit.LOST
 

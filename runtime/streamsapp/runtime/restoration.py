@@ -152,7 +152,8 @@ class RestorationThread(threading.Thread):
             self.reading.close()
 
     def _pass(self) -> None:
-        """One pass; what it raises concerns all tasks here, and those that are handed over afterwards are tried."""
+        """Make one pass; what it raises concerns all tasks here, and those that are handed over afterwards are
+        tried."""
         try:
             self._run_once()
         except Exception as error:
@@ -171,7 +172,8 @@ class RestorationThread(threading.Thread):
         self.reading.observe_lag()
 
     def _take_requests(self) -> None:
-        """For a short while, in their order: who was promoted first does not wait until all new replicas are open."""
+        """Do requests for a short while, in their order: a promoted task does not wait until all new replicas are
+        open."""
         try:
             request = self._requests.get(timeout=0 if self.reading.readers or self._stopping else WORK_WAIT)
             until = self._clock.monotonic() + REQUESTS_SLICE

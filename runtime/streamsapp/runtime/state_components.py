@@ -78,7 +78,7 @@ class StateComponents:
 
     @property
     def threads(self) -> list[threading.Thread]:
-        """All that fill stores or copy them."""
+        """All threads that fill stores or copy them."""
         remote = [] if self.remote is None else self.remote.threads
         return [self.restoration, *([] if self.global_thread is None else [self.global_thread]), *remote]
 
@@ -88,12 +88,12 @@ class StateComponents:
         return self.directory if self._uses_disk else None
 
     def lock(self) -> None:
-        """Before any thread starts: nobody else uses the directory. Raises ``ConfigError`` if somebody does."""
+        """Lock the directory, before any thread starts. Raises ``ConfigError`` if another process uses it."""
         if self._uses_disk:
             self._lock = DirectoryLock(self.directory)
 
     def release(self) -> None:
-        """Every store is closed: another instance may have the directory."""
+        """Give the directory up, now that every store is closed."""
         if self._lock is not None:
             self._lock.release()
 

@@ -59,7 +59,7 @@ def _outages(config: StreamsConfig, parts: Components, clock: Clock) -> Iterator
 
 
 def _line(text: str) -> str:
-    """One line that is not long."""
+    """The text as one line that is not long."""
     return " ".join(text.split())[:_LONGEST_LINE]
 
 
@@ -182,7 +182,7 @@ def health(state: ClientState, parts: Components | None, hang_limit: float) -> t
 
 
 def readiness(state: ClientState, parts: Components | None) -> tuple[bool, str]:
-    """Not ready: not come back yet, or about to leave."""
+    """Return whether the instance is ready, and the reason if it has not come back yet, or is about to leave."""
     if parts is None or state is ClientState.CREATED or state.ending:
         return False, f"state is {state.value}"
     if parts.requests.leaving:

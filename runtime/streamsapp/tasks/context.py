@@ -52,7 +52,7 @@ class TaskContext:
         self.reset()
 
     def reset(self) -> None:
-        """As before the first record: the task starts again from the last commit."""
+        """Be as before the first record: the task starts again from the last commit."""
         #: The raw record in process; ``None`` in punctuators and while results held for a commit are emitted.
         self.message: InputRecord | None = None
         #: Timestamp that plain stores log their writes with: that of the record at the node that writes.

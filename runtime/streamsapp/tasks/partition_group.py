@@ -48,7 +48,7 @@ class PartitionGroup:
         return sum(queue.bytes for queue in self._queues)
 
     def add_queue(self, queue: RecordQueue) -> None:
-        """One more input; before processing starts."""
+        """Add an input, before processing starts."""
         self.queues[queue.partition] = queue
         self._queues.append(queue)
 

@@ -25,7 +25,7 @@ class Schedule:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """No further calls."""
+        """Make no further calls."""
         self.cancelled = True
 
     def advance(self, now: int) -> None:

@@ -77,7 +77,7 @@ class TaskManager:
             return any(self._unfinished(scheduled) for scheduled in self._tasks.values())
 
     def abandon_commit(self) -> int:
-        """Nobody waits for the epochs to end any more; returns the epoch that tasks added from now on are in."""
+        """Give up waiting for the epochs to end; returns the epoch that tasks added from now on are in."""
         with self._condition:
             self._epoch_end = None
             return self._epoch
@@ -111,7 +111,8 @@ class TaskManager:
             return scheduled.task
 
     def retire(self, task_ids: Collection[TaskId]) -> None:
-        """Just these tasks are to be given up: they end their epoch when a commit asks for it, and do nothing else."""
+        """Mark just these tasks as to be given up: they end their epoch when a commit asks for it, and do nothing
+        else."""
         with self._condition:
             self._any_retired = not self._tasks.keys().isdisjoint(task_ids)
             for task_id, scheduled in self._tasks.items():
@@ -194,7 +195,7 @@ class TaskManager:
             self._ready_all()
 
     def close(self) -> None:
-        """No thread gets a task any more; waiting threads return."""
+        """Give out no task any more; waiting threads return."""
         with self._condition:
             self._closed = True
             self._stop_held()

@@ -23,7 +23,7 @@ MOST, PERIOD = 8 << 20, 600.0
 
 
 class DownloadSampler:
-    """One for all tasks of an instance."""
+    """Takes the samples for all tasks of an instance."""
 
     def __init__(self, rate: MeasuredRate, directory: Path, clock: Clock) -> None:
         self._rate = rate

@@ -46,7 +46,7 @@ class LocalState:
         return (self.directory / DATABASE / "CURRENT").exists()
 
     def remove_database(self) -> None:
-        """And what is known of it."""
+        """Remove the database and its record."""
         shutil.rmtree(self.directory / DATABASE, ignore_errors=True)
         (self.directory / _NAME).unlink(missing_ok=True)
 

@@ -58,7 +58,8 @@ class PriorityThreadPool:
         ]
 
     def submit(self, item: WorkItem, priority: int) -> None:
-        """Lower is sooner. An item that waits already may be submitted again, with another priority."""
+        """Have an item done; one with a lower priority is done sooner. An item that waits already may be submitted
+        again, with another priority."""
         self._queue.put((priority, next(self._order), item))
 
     def stop(self) -> None:

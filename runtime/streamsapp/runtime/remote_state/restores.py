@@ -84,8 +84,8 @@ class Restores:
     # ---- restoration thread ------------------------------------------------------------------------------------
 
     def begin(self, task: StreamTask, done: Callable[[PreparedDirectory], None]) -> bool:
-        """Only what a changelog continues is worth a snapshot. A task without any may have had a bootstrap still, which
-        says where it goes on."""
+        """Prepare the directory if there may be a snapshot, which takes stores that a changelog continues. For an
+        active task without any there may have been a bootstrap, which says where it continues."""
         if not (task.plan.has_snapshots(task.stores) or task.role is TaskRole.ACTIVE):
             return False
         self.snapshots.pop(task.id, None)

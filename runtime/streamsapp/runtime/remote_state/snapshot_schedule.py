@@ -47,7 +47,7 @@ class SnapshotSchedule(Generic[T]):
         self._closed = False
 
     def add(self, task_id: TaskId, work: T) -> None:
-        """Due at once; replaces what was there."""
+        """Schedule a task at once; it replaces an earlier one with this id."""
         with self._changed:
             self._entries[task_id] = ScheduledSnapshot(work, self._clock.monotonic())
             self._changed.notify_all()

@@ -77,7 +77,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def samples(remote: RemoteState, now_ms: int) -> Iterator[Sample]:
-    """Everything measured."""
+    """All measurements of remote state."""
     for task_id, it in remote.snapshots.tasks.items():
         yield from _task_samples(task_id, it, now_ms)
     yield counter("stream-metrics", "snapshot-downloaded-bytes", remote.restores.bytes_downloaded)

@@ -85,7 +85,7 @@ class Snapshots:
 
     @property
     def tasks(self) -> dict[TaskId, TaskSnapshots]:
-        """Those that run here."""
+        """The tasks that run here, with their snapshots."""
         return self._schedule.all
 
     @property
@@ -94,7 +94,7 @@ class Snapshots:
         return self._outage.current
 
     def of(self, task_id: TaskId) -> TaskSnapshots | None:
-        """One of them."""
+        """The snapshots of one task; ``None`` if it does not run here."""
         return self._schedule.get(task_id)
 
     def take_all(self, timeout: float) -> bool:

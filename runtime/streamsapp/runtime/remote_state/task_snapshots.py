@@ -128,7 +128,7 @@ class SnapshotTaker:
         return True
 
     def _claim(self, it: TaskSnapshots) -> bool:
-        """Not while others may have taken over: it would take the task away from them."""
+        """Claim the task, unless others may have taken over: that would take it away from them."""
         if not self._permitted():
             return False
         self._remote.ensure_fit()
