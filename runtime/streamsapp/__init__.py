@@ -125,7 +125,15 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)  # noqa: PLE0605 - a list, only not a literal: the names stand once
 
 
+#: The version of the distribution that is installed.
+__version__: str
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # late: takes longer than all else here
+
+        return version("streamsapp")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; its public names: {', '.join(__all__)}")
     value = getattr(import_module(_HOME_OF[name]), name)

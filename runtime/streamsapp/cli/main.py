@@ -17,10 +17,12 @@ from streamsapp.cli import (
     audit,
     bootstrap,
     check,
+    completion,
     consume,
     describe,
     list_topics,
     local,
+    new,
     produce,
     reset,
     run,
@@ -28,6 +30,7 @@ from streamsapp.cli import (
     validate,
 )
 from streamsapp.cli.shutdown import ImmediateExit
+from streamsapp.cli.version import PrintVersion
 from streamsapp.errors import ManifestError, StreamsAppError, UserInputError
 from streamsapp.log_format import FORMATS, LEVELS, set_up_logging
 
@@ -39,6 +42,7 @@ log = logging.getLogger(__name__)
 Command: TypeAlias = Callable[["argparse._SubParsersAction[argparse.ArgumentParser]"], None]
 
 _COMMANDS: tuple[Command, ...] = (
+    new.add_command,
     run.add_command,
     local.add_command,
     produce.add_command,
@@ -51,10 +55,12 @@ _COMMANDS: tuple[Command, ...] = (
     reset.add_command,
     bootstrap.add_command,
     audit.add_command,
+    completion.add_command,
 )
 
 _EXAMPLES = """\
 a first round:
+  streamsapp new hello                   a project to begin with
   streamsapp validate -f app.yaml        is the manifest right, and does its topology build?
   streamsapp describe -f app.yaml        the topology as Kafka Streams writes it
   streamsapp local -f app.yaml           run everything here, with a broker of its own
@@ -99,6 +105,9 @@ def make_parser() -> argparse.ArgumentParser:
         description="Stateful stream processing on Kafka, compatible with Kafka Streams.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action=PrintVersion, nargs=0, help="print the versions of streamsapp and of what runs beneath"
     )
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
     parser.add_argument(

@@ -1,0 +1,74 @@
+"""``streamsapp new``: writes the folder of an application, with a test that passes. Runs on the main thread."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import tempfile
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from streamsapp.cli.arguments import new_command
+from streamsapp.errors import UserInputError
+
+TEMPLATES = {
+    "word-count": "words of lines, counted",
+    "windows": "counts minute by minute",
+    "joins": "a stream that is joined with a table",
+    "declared": "word count without Python, in the manifest",
+}
+#: What every project has beside.
+_EVERY = "every"
+_NAME = "__NAME__"
+#: Kubernetes names pods after it, with a number and a revision behind it.
+_LONGEST = 52
+_NAMES = re.compile(rf"[a-z]([-a-z0-9]{{0,{_LONGEST - 2}}}[a-z0-9])?")
+#: Under these names, packages and git would take the files for their own.
+_RENAMED = {"gitignore": ".gitignore"}
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    about = "\n".join(f"  {name:<11} {text}" for name, text in TEMPLATES.items())
+    parser = new_command(
+        commands,
+        "new",
+        "write a project to begin with",
+        f"A folder with a manifest, a topology, a test of it that passes, and the commands to go on with:\n{about}",
+        "  streamsapp new hello\n  streamsapp new clicks --template windows",
+    )
+    parser.add_argument("name", metavar="NAME", help="of the application, and of the folder")
+    parser.add_argument(
+        "--template", choices=tuple(TEMPLATES), default="word-count", metavar="NAME", help="default: word-count"
+    )
+    parser.set_defaults(run=new)
+
+
+def new(options: argparse.Namespace) -> int:
+    folder = Path(options.name)
+    _check_name(folder.name)
+    if folder.exists():
+        raise UserInputError(f"{options.name}: is there already; choose another name, or remove it")
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / "project"
+        made.mkdir()
+        with as_file(files("streamsapp.cli") / "templates") as templates:
+            for source in sorted([*(templates / _EVERY).iterdir(), *(templates / options.template).glob("*.*")]):
+                text = source.read_text("utf-8").replace(_NAME, folder.name)
+                (made / _RENAMED.get(source.name, source.name)).write_text(text, encoding="utf-8")
+        try:
+            shutil.copytree(made, folder)
+        except OSError as error:
+            raise UserInputError(f"{options.name}: cannot be written: {error.strerror}") from error
+    print(f"{folder}: {', '.join(sorted(each.name for each in folder.iterdir()))}")
+    print(f"go on with:\n  cd {folder}\n  pytest\n  streamsapp local -f app.yaml")
+    return 0
+
+
+def _check_name(name: str) -> None:
+    """Raises ``UserInputError`` for a name that no application on a cluster may have."""
+    if not _NAMES.fullmatch(name):
+        raise UserInputError(
+            f"{name}: expected a name of small letters, digits and dashes that begins with a letter and has at most "
+            f"{_LONGEST} characters"
+        )

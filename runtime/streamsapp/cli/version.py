@@ -1,0 +1,43 @@
+"""``streamsapp --version``: this library and what runs beneath it. Runs on the main thread."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import re
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+import streamsapp
+
+
+class PrintVersion(argparse.Action):
+    """Prints it and ends; the clients are loaded only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print("\n".join(version_lines()))
+        parser.exit()
+
+
+def version_lines() -> list[str]:
+    """The version of each part, one a line."""
+    import confluent_kafka
+
+    return [
+        f"streamsapp {streamsapp.__version__}",
+        f"Python {platform.python_version()} ({platform.system()} {platform.machine()})",
+        f"librdkafka {confluent_kafka.libversion()[0]}",
+        f"RocksDB {_rocksdb_version()}",
+    ]
+
+
+def _rocksdb_version() -> str:
+    """The one that a new database says it was made by."""
+    from rocksdict import Rdict
+
+    with tempfile.TemporaryDirectory() as folder:
+        Rdict(folder).close()
+        options = next(Path(folder).glob("OPTIONS-*")).read_text("utf-8")
+    found = re.search(r"^\s*rocksdb_version=(\S+)$", options, re.MULTILINE)
+    return "unknown" if found is None else found[1]

@@ -1,0 +1,67 @@
+"""``streamsapp new``: projects that work as they are written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamsapp.cli.main import main
+from streamsapp.cli.new import TEMPLATES
+
+COMMANDS = ("README.md", "app.yaml", "requirements.txt", "test_topology.py", ".gitignore")
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "topology", raising=False)
+
+
+def test_a_project_passes_its_own_test(tmp_path: Path) -> None:
+    for template in TEMPLATES:
+        assert main(["new", template, "--template", template]) == 0
+    # Each has modules of the same names: as its owner runs it, one by one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    runs = [
+        subprocess.Popen(command, cwd=tmp_path / template, env=environment, stdout=subprocess.PIPE, text=True)
+        for template in TEMPLATES
+    ]
+    for run in runs:
+        told, _ = run.communicate()
+        assert run.returncode == 0, told
+        assert "1 passed" in told
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_project_is_valid_and_names_its_application(
+    template: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["new", f"my-{template}", "--template", template]) == 0
+    folder = tmp_path / f"my-{template}"
+    assert set(COMMANDS) <= {each.name for each in folder.iterdir()}
+    assert "__NAME__" not in "".join(each.read_text() for each in folder.iterdir())
+    capsys.readouterr()
+    assert main(["validate", "-f", str(folder / "app.yaml")]) == 0
+    assert f": OK: my-{template}, " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["My_App", "a" * 64, "-a"])
+def test_a_name_that_no_application_may_have_is_refused_and_nothing_is_written(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["new", "--", name]) == 2
+    assert capsys.readouterr().err.startswith(f"{name}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_left_as_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    assert main(["new", "mine"]) == 2
+    assert capsys.readouterr().err == "mine: is there already; choose another name, or remove it\n"
+    assert list((tmp_path / "mine").iterdir()) == []
