@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from streamsapp.record import TopicPartition
 from streamsapp.remote.bootstraps import VERSION, Bootstraps, TaskDone
+from streamsapp.runtime.snapshot_content import input_points
 from streamsapp.tasks.output import OutputRecord
 from streamsapp_spark.kafka_output import KafkaOutput
 from streamsapp_spark.repartition_offsets import moved_on
 from streamsapp_spark.replay import Replay
-from streamsapp_spark.snapshot_publisher import Publisher, input_points
+from streamsapp_spark.snapshot_publisher import Publisher
 from streamsapp_spark.stage_rows import InputRows
 from streamsapp_spark.task_run import Batches, TaskRun, Work, run_task
 
@@ -59,7 +60,8 @@ def _bootstrap(work: BootstrapWork, run: TaskRun, rows: InputRows) -> Batches:
             publisher.publish(replay.stores, run.directory, inputs)
         seconds = time.monotonic() - began
         task = str(run.plan.id)
-        bootstrap.finish_task(TaskDone(VERSION, task, input_points(inputs), run.records, run.outputs, seconds))
+        committed = {partition: (at.offset, at.metadata) for partition, at in inputs.items()}
+        bootstrap.finish_task(TaskDone(VERSION, task, input_points(committed), run.records, run.outputs, seconds))
 
 
 def _written(

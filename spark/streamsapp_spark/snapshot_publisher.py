@@ -1,4 +1,4 @@
-"""From replayed stores to a snapshot: like those that instances write, so that any of them can begin with it.
+"""Publishes replayed stores as a snapshot like those that instances write, so that any of them can begin with it.
 
 Used in Spark's Python workers.
 """
@@ -17,9 +17,8 @@ from streamsapp.errors import StateStoreError
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.remote.snapshot import InputPoint, StorePoint
-from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
-from streamsapp.runtime.application_layout import fingerprint
+from streamsapp.remote.snapshot_writer import SnapshotWriter
+from streamsapp.runtime.snapshot_content import snapshot_content, unknown_changelogs
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.replay_job import Application
@@ -29,7 +28,8 @@ WRITER = "bootstrap"
 
 
 class Publisher:
-    """The snapshots of one task. Made before the replay begins: whoever replayed the task before is fenced then."""
+    """Publishes the snapshots of one task. It is made before the replay begins, and fences any earlier
+    replay of the task."""
 
     def __init__(self, application: Application, plan: TaskPlan) -> None:
         self._application = application
@@ -38,8 +38,8 @@ class Publisher:
         self._writer.claim()
 
     def publish(self, stores: TaskStores, directory: Path, inputs: Mapping[TopicPartition, ConsumedOffset]) -> None:
-        """The stores as they are, with the ends of their changelogs. Raises ``SnapshotFencedError`` if the task was
-        taken over."""
+        """Publishes the stores as they are, with the ends of their changelogs. Raises ``SnapshotFencedError`` if
+        the task was taken over."""
         offsets, ids = self._changelogs()
         for partition in self._plan.source_changelogs.values():
             offsets[partition] = inputs[partition].offset
@@ -48,20 +48,16 @@ class Publisher:
         for _ in stores.apply(None, by_store, committed):
             pass
         copy = directory / "checkpoint"
-        if stores.checkpoint(copy) is None:
+        point = stores.checkpoint(copy)
+        if point is None:
             raise StateStoreError(f"bug: the stores of task {self._plan.id} stand at no commit")
-        changelogs = self._plan.all_changelogs
-        points = {
-            store: StorePoint(family, *changelogs[store], ids[changelogs[store].topic], by_store[store])
-            for store, family in stores.families.items()
-            if store in changelogs
-        }
-        content = SnapshotContent(points, input_points(inputs), fingerprint(self._plan.sub_topology))
+        topic_ids = {store: ids[topic] for store, topic in self._plan.changelog_topics.items()}
+        content = snapshot_content(self._plan, stores.families, point, topic_ids)
         self._writer.publish(copy, content)
         shutil.rmtree(copy, ignore_errors=True)
 
     def _changelogs(self) -> tuple[dict[TopicPartition, int], dict[str, str]]:
-        """Where changelogs end, and the ids of their topics."""
+        """Returns the ends of the changelogs, and the ids of their topics."""
         partitions = list(self._plan.all_changelogs.values())
         admin = TopicAdmin(client_properties.admin(self._application.config_of(self._plan.id, "bootstrap")))
 
@@ -72,11 +68,4 @@ class Publisher:
         try:
             return repeated(ask, f"looking up the changelogs of task {self._plan.id}")
         except KafkaException as error:
-            raise StateStoreError(
-                f"the broker does not tell of the changelogs of task {self._plan.id}: {error.args[0].str()}"
-            ) from error
-
-
-def input_points(inputs: Mapping[TopicPartition, ConsumedOffset]) -> tuple[InputPoint, ...]:
-    """As snapshots have them."""
-    return tuple(InputPoint(*partition, at.offset, at.metadata) for partition, at in sorted(inputs.items()))
+            raise unknown_changelogs(self._plan.id, error) from error

@@ -48,8 +48,6 @@ class TaskReport:
     input_lag: int | None = None
     #: What restoring it on an empty disk would take, by the pod's own measured rates; only with remote state.
     predicted_restore_seconds: float | None = None
-    #: What the last restore of it on this pod took.
-    observed_restore_seconds: float | None = None
     has_remote_state: bool = False
     #: Records it has processed on this pod so far.
     processed: int | None = None

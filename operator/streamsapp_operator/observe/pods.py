@@ -47,7 +47,7 @@ def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
         uid=metadata["uid"],
         ordinal=ordinal,
         revision=label(pod, REVISION_LABEL),
-        ready=_condition(status, "Ready").get("status") == "True",
+        ready=condition(status, "Ready").get("status") == "True",
         terminating="deletionTimestamp" in metadata,
         created_at=seconds(metadata["creationTimestamp"]),
         resource_version=metadata["resourceVersion"],
@@ -67,13 +67,13 @@ def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
 
 
 def _running_since(container: Object) -> float | None:
-    at = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    at = state_of(container, "running").get("startedAt")
     return None if at is None else seconds(at)
 
 
 def _was_ready(status: Object) -> bool:
     """It is not ready from when the kubelet takes it on, and that is no transition: a later one is its end."""
-    ready, taken = _condition(status, "Ready"), status.get("startTime")
+    ready, taken = condition(status, "Ready"), status.get("startTime")
     since = ready.get("lastTransitionTime")
     if ready.get("status") == "True":
         return True
@@ -82,7 +82,7 @@ def _was_ready(status: Object) -> bool:
 
 def container_status(status: Object) -> Object:
     """Of the container that runs the application; empty before there is one."""
-    found = (it for it in status.get("containerStatuses") or () if it["name"] == CONTAINER)
+    found = (it for it in status.get("containerStatuses") or () if it.get("name") == CONTAINER)
     return next(found, {})
 
 
@@ -129,16 +129,20 @@ def _text_of(line: str) -> str | None:
 
 def waiting(pod: Object) -> tuple[str | None, str | None]:
     """Why a pod does not run, and what is known of it; nothing if it runs."""
-    status = pod["status"]
-    scheduled = _condition(status, "PodScheduled")
+    status = pod.get("status") or {}
+    scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
         return scheduled.get("reason") or "Unschedulable", _short(scheduled.get("message") or "no node takes it")
     for container in [*(status.get("initContainerStatuses") or ()), container_status(status)]:
-        found = (container.get("state") or {}).get("waiting")
-        if found and found.get("reason") != "PodInitializing":
+        if (found := state_of(container, "waiting")) and found.get("reason") != "PodInitializing":
             reason = str(found.get("reason") or "Waiting")
             return reason, _short(found.get("message") or _needs(pod, reason))
     return None, None
+
+
+def state_of(container: Object, kind: str) -> Object:
+    """The container's state if it is of this kind (``waiting``, ``running``, ``terminated``), otherwise empty."""
+    return (container.get("state") or {}).get(kind) or {}
 
 
 def _needs(pod: Object, reason: str) -> str | None:
@@ -156,7 +160,8 @@ def _secrets(volumes: Iterable[dict[str, Any]]) -> Iterator[str]:
             yield secret["secretName"]
 
 
-def _condition(status: Object, kind: str) -> Object:
+def condition(status: Object, kind: str) -> Object:
+    """The condition of this type, empty if the pod has none."""
     return next((it for it in status.get("conditions") or () if it["type"] == kind), {})
 
 

@@ -47,7 +47,6 @@ class _Store(_Fields, frozen=True):
 
 class _Restore(_Fields, frozen=True):
     predicted_seconds: Seconds | None = None
-    observed_seconds: Seconds | None = None
 
 
 class _Task(_Fields, frozen=True):
@@ -107,7 +106,6 @@ def _task(task: _Task) -> TaskReport:
         tuple(map(_store, task.stores)),
         task.input_lag,
         restore.predicted_seconds,
-        restore.observed_seconds,
         task.restore is not None,
         task.processed_records,
     )

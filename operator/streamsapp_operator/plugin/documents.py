@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp.structs import converted
+from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.status import AppStatus, from_document
+from streamsapp_operator.observe.pods import condition, state_of, waiting
 
 
 class _Fields(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -159,14 +161,14 @@ def read_app(document: Mapping[str, Any]) -> StreamsAppSummary:
     )
 
 
-def read_pod(document: Mapping[str, Any], answer: PodAnswer) -> AppPod:
+def read_pod(document: Object, answer: PodAnswer) -> AppPod:
     """From the object, with what the pod itself answered."""
     metadata, status = document["metadata"], document.get("status") or {}
-    containers: Sequence[Mapping[str, Any]] = status.get("containerStatuses") or ()
+    containers: Sequence[Object] = status.get("containerStatuses") or ()
     return AppPod(
         name=metadata["name"],
         ready=is_ready(document),
-        phase=_phase(metadata, status, containers),
+        phase=_phase(document, containers),
         restarts=sum(container.get("restartCount", 0) for container in containers),
         revision=(metadata.get("labels") or {}).get("streamsapp.dev/revision", ""),
         node=(document.get("spec") or {}).get("nodeName") or "",
@@ -175,21 +177,19 @@ def read_pod(document: Mapping[str, Any], answer: PodAnswer) -> AppPod:
     )
 
 
-def is_ready(document: Mapping[str, Any]) -> bool:
+def is_ready(document: Object) -> bool:
     """Whether Kubernetes takes a pod for ready."""
-    conditions = (document.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return condition(document.get("status") or {}, "Ready").get("status") == "True"
 
 
-def _phase(metadata: Mapping[str, Any], status: Mapping[str, Any], containers: Sequence[Mapping[str, Any]]) -> str:
-    if metadata.get("deletionTimestamp"):
+def _phase(document: Object, containers: Sequence[Object]) -> str:
+    """Returns the state of a pod in one word, as ``kubectl get pods`` has it, or why the pod is not scheduled."""
+    status = document.get("status") or {}
+    if document["metadata"].get("deletionTimestamp"):
         return "Terminating"
-    for container in containers:
-        state = container.get("state") or {}
-        reason = (state.get("waiting") or state.get("terminated") or {}).get("reason")
-        if reason:
-            return str(reason)
-    return str(status.get("phase") or "Unknown")
+    reasons = [waiting(document)[0]]
+    reasons += [state_of(it, kind).get("reason") for it in containers for kind in ("waiting", "terminated")]
+    return str(next(filter(None, reasons), None) or status.get("phase") or "Unknown")
 
 
 def read_time(text: str | None) -> datetime | None:

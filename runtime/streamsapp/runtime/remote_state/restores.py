@@ -16,7 +16,6 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
-from streamsapp.errors import StateStoreError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStoreError
@@ -30,6 +29,7 @@ from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool, WorkItem
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.remote_state.restore_time import RestoreRates, RestoreTiming
+from streamsapp.runtime.snapshot_content import unknown_changelogs
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 
@@ -131,7 +131,7 @@ class Restores:
         try:
             prepared = prepare(task, item)
         except KafkaException as error:
-            prepared = PreparedDirectory(error=_unknown_changelogs(task, error))
+            prepared = PreparedDirectory(error=unknown_changelogs(task.id, error))
         except Exception as error:
             prepared = PreparedDirectory(error=error)
         if not item.cancelled.is_set():
@@ -353,7 +353,3 @@ def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOf
         TopicPartition(each.topic, each.partition): ConsumedOffset.committed(each.offset, each.metadata)
         for each in inputs
     }
-
-
-def _unknown_changelogs(task: StreamTask, error: KafkaException) -> StateStoreError:
-    return StateStoreError(f"the broker does not tell of the changelogs of task {task.id}: {error.args[0].str()}")

@@ -14,15 +14,14 @@ from functools import partial
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError
-from streamsapp.record import TopicPartition
 from streamsapp.remote.garbage_collection import collect
 from streamsapp.remote.object_store import Moved, ObjectStoreError
-from streamsapp.remote.snapshot import InputPoint, Snapshot, StorePoint
+from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotContent, SnapshotWriter
-from streamsapp.runtime.application_layout import fingerprint
 from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
 from streamsapp.runtime.remote_state.local_record import LocalState
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
+from streamsapp.runtime.snapshot_content import snapshot_content
 from streamsapp.state.commit_point import CommitPoint
 from streamsapp.state.verification import verify
 from streamsapp.tasks.stream_task import StreamTask
@@ -195,16 +194,4 @@ class SnapshotTaker:
 
     def _content(self, it: TaskSnapshots, point: CommitPoint) -> SnapshotContent:
         """The ids of the changelogs are those of the topics that the stores were restored from."""
-        topics = it.local.read().topics
-        changelogs = it.task.plan.all_changelogs
-        stores = {
-            name: StorePoint(family, changelogs[name].topic, changelogs[name].partition, topics.get(name), offset)
-            for name, family in it.task.stores.families.items()
-            if name in changelogs and (offset := point.offsets.get(name)) is not None
-        }
-        inputs = tuple(_input(partition, *at) for partition, at in sorted(point.inputs.items()))
-        return SnapshotContent(stores, inputs, fingerprint(it.task.plan.sub_topology))
-
-
-def _input(partition: TopicPartition, offset: int, metadata: str) -> InputPoint:
-    return InputPoint(partition.topic, partition.partition, offset, metadata)
+        return snapshot_content(it.task.plan, it.task.stores.families, point, it.local.read().topics)
