@@ -46,7 +46,7 @@ log = logging.getLogger("streamsapp_operator")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until told to end."""
+    """Runs until told to end."""
     try:
         settings = parse(sys.argv[1:] if arguments is None else arguments)
         set_up_logging(settings.log_level, settings.log_format)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(settings: Settings) -> int:
-    """Stand by until this operator leads, then work."""
+    """Stands by until this operator leads, then works."""
     clock, figures = SteadyClock(SystemClock()), OperatorMetrics()
     health = OperatorHealth(clock, figures)
     client = Client(login(), figures.heard)
@@ -90,7 +90,7 @@ def run(settings: Settings) -> int:
 
 
 def _served(client: Client, settings: Settings, stop: threading.Event) -> bool:
-    """Wait until StreamsApps can be listed, and tell what is missing; ``False`` when told to end before."""
+    """Waits until StreamsApps can be listed, and tells what is missing; returns ``False`` when told to end before."""
     complaint = ""
     while not stop.is_set():
         try:
@@ -135,7 +135,7 @@ def _work(
 
 
 async def _watch(settings: Settings, registry: kopf.OperatorRegistry, stop: threading.Event) -> None:
-    """kopf takes signals from some moment on; one that came before is in ``stop``."""
+    """Runs kopf. It takes signals from some moment on; one that came before is in ``stop``."""
     leave = asyncio.Event()
 
     async def follow() -> None:

@@ -13,15 +13,15 @@ ConsumerGroup: TypeAlias = tuple[str, frozenset[str]]
 
 
 class ConsumerGroups:
-    """Applications, as ``namespace/name``, by what they say last."""
+    """Remembers the consumer group of each application, as ``namespace/name``, by its last spec."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[str, ConsumerGroup] = {}
 
     def rivals(self, app: str, application_id: str, bootstrap_servers: str | None) -> tuple[str, ...]:
-        """Others with whom ``app`` shares its group; from now on they have it as theirs. ``None``: its Kafka is not
-        known, as its spec is invalid, so it is as it was."""
+        """Returns the others with whom ``app`` shares its group, and notes that it has this group from now on. ``None``
+        stands for a Kafka that is not known, as the spec is invalid: then the group is as it was."""
         servers = frozenset(part.strip() for part in (bootstrap_servers or "").split(",") if part.strip())
         with self._lock:
             if bootstrap_servers is not None:
@@ -36,6 +36,6 @@ class ConsumerGroups:
             )
 
     def forget(self, app: str) -> None:
-        """It is gone."""
+        """Forgets an application that is gone."""
         with self._lock:
             self._of.pop(app, None)

@@ -1,11 +1,11 @@
-"""The gate: whether a pod may be taken away now, and if not, why. The one rule that rolling restart, disruption budget,
-scaling and status share. Pure: what was seen goes in, and ages are those at the moment of the look.
+"""The gate decides whether a pod may be taken away now, and if not, why. It is the one rule that rolling restart,
+disruption budget, scaling and status share. Pure: it is given an observation, and ages are those at the moment of it.
 
 A pod may go when every task with stores that runs on it can go on elsewhere at once, or soon: another ready pod follows
-the task closely enough and was seen to a moment ago, or there is a snapshot that is restored quickly enough. What is
-not known, too old, contradictory, or in motion (a group that rebalances, a pod that is not ready) is unsafe.
+the task closely enough and was seen to a moment ago, or there is a snapshot that is restored quickly enough. A fact
+that is not known, too old, contradictory, or in motion (a group that rebalances, a pod that is not ready) is unsafe.
 
-Called by ``plan``, once per look. ``docs/decisions/0013-restart-safety.md`` has the exact guarantee.
+Called by ``plan``, once per reconcile. ``docs/decisions/0013-restart-safety.md`` has the exact guarantee.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STARTING_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """What the change of a topology excuses."""
+    """The blockers that the change of a topology excuses."""
 
     #: Sub-topologies that only the pods of a new revision know: before the others are of that revision too, nobody can
     #: follow their tasks. That must not keep the others from being restarted.
@@ -45,17 +45,19 @@ class Waiver:
     staying: frozenset[str] | None = None
 
     def waives(self, blocker: Blocker, *, other: bool) -> bool:
-        """``other``: it is about another pod than the one that is to be taken."""
+        """Says whether a blocker is excused; ``other`` says that it is about another pod than the one that is to be
+        taken."""
         subtopology = (blocker.task or "").rpartition("_")[0]
         leaves = self.staying is not None and subtopology not in self.staying
         return bool(subtopology) and (leaves or (other and subtopology in self.newcomers))
 
 
 class Gate:
-    """The rule, applied to one look at an application."""
+    """Applies the rule to one observation of an application."""
 
     def __init__(self, observed: ObservedState, rollout: RolloutSpec, expected: frozenset[str] = frozenset()) -> None:
-        """``expected`` are tasks with stores that are known to exist: one that no pod runs is somewhere on its way."""
+        """Takes in ``expected`` the tasks with stores that are known to exist: one that no pod runs is somewhere on its
+        way."""
         self._observed = observed
         self._rollout = rollout
         self._expected = expected
@@ -65,28 +67,28 @@ class Gate:
         self.blockers = sorted(found, key=lambda it: (SEVERITY.index(leading_word(it)), it.pod, it.task or ""))
 
     def verdict(self) -> Restart:
-        """Whether any one pod may be taken away, whichever it is."""
+        """Says whether any one pod may be taken away, whichever it is."""
         listed = tuple(self.blockers[:LISTED])
         return Restart(safe=not self.blockers, blockers=listed, more_blockers=len(self.blockers) - len(listed))
 
     def allows(self, pod: PodSeen, waiver: Waiver) -> bool:
-        """Whether this pod may be taken away: the application is safe, but for what is waived."""
+        """Says whether this pod may be taken away: the application is safe, but for blockers that are waived."""
         return all(
             leading_word(it) in UNCOVERED and waiver.waives(it, other=it.pod != pod.name) for it in self.blockers
         )
 
     def blockers_of(self, pod: PodSeen) -> list[Blocker]:
-        """Why this pod must not be taken away now; empty if it may, as far as it is concerned."""
+        """Returns why this pod must not be taken away now; empty if it may, as far as it is concerned."""
         unknown = self._unknown(pod)
         return [unknown] if unknown is not None else [*self._unsettled(pod), *self.uncovered(pod)]
 
     def uncovered(self, pod: PodSeen) -> list[Blocker]:
-        """The tasks that run on this pod and could not go on elsewhere."""
+        """Returns the tasks that run on this pod and could not go on elsewhere."""
         return [it for it in self.covers.of(pod) if isinstance(it, Blocker)]
 
     def predicted_seconds(self, pod: PodSeen) -> float | None:
-        """For how long the worst of its tasks will stand still when this pod is taken away: what must be restored is
-        shared by the others. ``None`` if it cannot be said."""
+        """Returns for how many seconds the worst of its tasks will stand still when this pod is taken away: the others
+        share the stores that must be restored. ``None`` if it cannot be said."""
         found = self.covers.of(pod)
         seconds = [it.seconds for it in found if isinstance(it, Takeover)]
         if pod.report is None or len(seconds) < len(found):
@@ -98,7 +100,7 @@ class Gate:
         return TAKEOVER_SECONDS + max(*restores, sum(restores) / max(1, heirs))
 
     def all_run(self) -> bool:
-        """Every task that is known to exist runs on exactly one pod."""
+        """Says whether every task that is known to exist runs on exactly one pod."""
         states = [
             task.state.upper() == RUNNING
             for pod in self._observed.pods
@@ -109,16 +111,16 @@ class Gate:
         return once and all(states) and not any(True for _ in self._missing())
 
     def good_until(self) -> float:
-        """Until when a verdict that says safe may be acted upon: then the first of the observations it relies on is
-        older than allowed."""
+        """Returns until when a verdict that says safe may be acted upon: then the first of the observations it relies
+        on is older than allowed."""
         covers = [it.until for pod in self._observed.pods for it in self.covers.of(pod) if isinstance(it, Takeover)]
         fetched = [pod.report.fetched_at for pod in self._observed.pods if pod.report]
         return min([min([self._observed.at, *fetched]) + self._rollout.max_observation_age_seconds, *covers])
 
     def holds_nothing(self, pod: PodSeen, waiver: Waiver) -> bool:
-        """A pod that is broken and has, provably, nothing to lose: its container does not run, or never answered, or it
-        says that it runs no task that could not go on elsewhere. One that works, whatever Kubernetes calls it, goes
-        only if all others work, too; one that comes back to a warm disk is not broken."""
+        """Says whether a pod is broken and has, provably, nothing to lose: its container does not run, or never
+        answered, or it says that it runs no task that could not go on elsewhere. One that works, whatever Kubernetes
+        calls it, goes only if all others work, too; one that comes back to a warm disk is not broken."""
         if pod.ready or pod.terminating or self._comes_back(pod):
             return False
         if self._works(pod):
@@ -130,14 +132,15 @@ class Gate:
         return self.covers.is_fresh(pod.report) and not lost and (not self.covers.of(pod) or self._has_heir(pod))
 
     def _works(self, pod: PodSeen) -> bool:
-        """It says that it is ready: where Kubernetes says that it is not, that is about its node."""
+        """Says whether the pod calls itself ready: if Kubernetes says that it is not, that is about its node."""
         report = pod.report
         if report is None or not self.covers.is_fresh(report):
             return False
         return pod.answers_probes if report.ready is None else report.ready
 
     def _is_spared(self, pod: PodSeen, waiver: Waiver) -> bool:
-        """All others work, and its own tasks could go on there: as safe as with a pod that is ready."""
+        """Says whether all others work, and its own tasks could go on there: that is as safe as with a pod that is
+        ready."""
         lost = [
             it for it in self.blockers_of(pod) if leading_word(it) != "NotReady" and not waiver.waives(it, other=False)
         ]
@@ -146,7 +149,7 @@ class Gate:
         return not lost and not unsettled and not any(self._application())
 
     def _comes_back(self, pod: PodSeen) -> bool:
-        """Its container ended, and is or will be started again in a moment, with what is on its disk."""
+        """Says whether its container ended, and is or will be started again in a moment, with the files on its disk."""
         if not pod.was_ready or pod.phase != "Running":
             return False
         if pod.waiting_reason is not None:
@@ -154,15 +157,16 @@ class Gate:
         return pod.running_since is None or self._observed.at - pod.running_since < COMING_BACK_SECONDS
 
     def _never_answered(self, pod: PodSeen) -> bool:
-        """Its container runs and did not once pass its startup probe, which is asked every second: it waits in the
-        user's imports, say. It can be in the group only since a moment ago: then its tasks do not run elsewhere."""
+        """Says whether its container runs and did not once pass its startup probe, which is asked every second: it
+        waits in the user's imports, say. It can be in the group only since a moment ago: then its tasks do not run
+        elsewhere."""
         if pod.started is not False or pod.running_since is None:
             return False
         runs_for = self._observed.at - pod.running_since
         return runs_for >= (PROBED_SECONDS if self.all_run() else STARTING_SECONDS)
 
     def _has_heir(self, pod: PodSeen) -> bool:
-        """Another pod that tasks may go to; the only pod there is to be is followed by itself."""
+        """Says whether there is another pod that tasks may go to; the only pod there is to be is followed by itself."""
         others = [it for it in self._observed.pods if it.name != pod.name]
         return any(map(self.covers.may_take_over, others)) or self._observed.children.replicas == 1
 
@@ -170,7 +174,7 @@ class Gate:
         return max((it.report.generation or 0 for it in self._observed.pods if it.report), default=0)
 
     def _application(self) -> Iterator[Blocker]:
-        """What is wrong with the application as a whole."""
+        """Yields the blockers of the application as a whole."""
         replicas = self._observed.children.replicas
         ordinals = Counter(pod.ordinal for pod in self._observed.pods)
         if replicas is None and ordinals:
@@ -184,7 +188,7 @@ class Gate:
         yield from self._missing()
 
     def _missing(self) -> Iterator[Blocker]:
-        """Tasks with stores that must be somewhere and run nowhere."""
+        """Yields the tasks with stores that must be somewhere and run nowhere."""
         followed = {
             task: replicas[0].pod.name
             for task, replicas in self.covers.replicas.items()
@@ -195,7 +199,7 @@ class Gate:
             yield Blocker(pod=pod, task=task, reason="TaskMissing: no pod says that it runs this task")
 
     def _unknown(self, pod: PodSeen) -> Blocker | None:
-        """Why nothing can be said about a pod."""
+        """Yields why nothing can be said about a pod."""
         if pod.report is None:
             why = pod.waiting_reason or pod.unreachable or "it was not asked"
             word = "NotReady" if pod.waiting_reason else "Unreachable"
@@ -206,7 +210,7 @@ class Gate:
         return Blocker(pod=pod.name, reason="Unreachable: its last answer is too old", age_seconds=age)
 
     def _unsettled(self, pod: PodSeen) -> Iterator[Blocker]:
-        """A pod that comes, goes or changes what it has."""
+        """Yields the blocker of a pod that comes, goes or changes its tasks."""
         if pod.terminating:
             yield Blocker(pod=pod.name, reason="NotReady: it is about to end")
         elif not pod.ready:

@@ -1,7 +1,7 @@
-"""The handlers of kopf, which only watch applications and wake their loops. ``shared_informers`` watches children.
+"""Registers kopf's handlers, which only watch applications and wake their loops. ``shared_informers`` watches children.
 
 Handlers run on kopf's event loop, so they only hand over. No finalizers, annotations, events or retries of kopf are in
-use: what an application needs is in its status, and the loop looks for itself.
+use: the status holds everything that an application needs, and the loop observes for itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streamsapp_operator.watch_health import WatchAge, key_of
 
 
 def make_registry(loops: Loops, age: WatchAge, clock: SteadyClock) -> kopf.OperatorRegistry:
-    """The handlers."""
+    """Makes the registry of the handlers."""
     registry = kopf.OperatorRegistry()
     seen: dict[Key, tuple[object, ...]] = {}
 
@@ -54,7 +54,7 @@ def make_registry(loops: Loops, age: WatchAge, clock: SteadyClock) -> kopf.Opera
 
 
 def make_settings() -> kopf.OperatorSettings:
-    """kopf's own."""
+    """Makes kopf's own settings."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True

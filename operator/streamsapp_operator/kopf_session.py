@@ -1,4 +1,5 @@
-"""The connections that kopf watches through: what is nested too deeply for Python's reader never reaches it.
+"""Makes the connections that kopf watches through: a document that is nested too deeply for Python's reader never
+reaches it.
 
 Made on kopf's event loop, at each login. kopf reads answers with Python's own reader, whose error would end the watch
 of all applications.
@@ -16,7 +17,7 @@ from streamsapp_operator.kube.documents import read_json, shallow
 
 
 def shallow_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
-    """The session of a login."""
+    """Makes the session of a login."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
         headers=info.as_http_headers(),
@@ -28,7 +29,7 @@ def shallow_session(info: kopf.ConnectionInfo) -> kopf.AiohttpSession:
 
 
 class _Shallow(aiohttp.ClientResponse):
-    """An answer, as a whole or line by line."""
+    """Reads an answer, as a whole or line by line."""
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         await super().start(connection)
@@ -40,7 +41,7 @@ class _Shallow(aiohttp.ClientResponse):
 
 
 class _Lines:
-    """What comes in; in chunks, as kopf reads a watch, it comes in whole lines."""
+    """Reads what comes in; in chunks, as kopf reads a watch, it comes in whole lines."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._content = content

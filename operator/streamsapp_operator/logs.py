@@ -1,4 +1,4 @@
-"""Logging of the operator: the runtime's format, where ``app`` names the application, and fewer lines of kopf.
+"""Sets up the operator's log: the runtime's format, where ``app`` names the application, and fewer lines of kopf.
 
 Set up once by ``__main__``; filters run on whichever thread logs.
 """
@@ -17,7 +17,7 @@ _SELDOM_SECONDS = 60.0
 
 
 class DuplicateFilter(logging.Filter):
-    """Lets one library tell the same thing once a minute: kopf tells each of its tries."""
+    """Lets a library log the same line once a minute: kopf logs each of its tries."""
 
     def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
         super().__init__()

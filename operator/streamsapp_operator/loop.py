@@ -1,4 +1,5 @@
-"""The loop of one application: a turn when something happened, and as often as ``pace`` says; later when it fails.
+"""Runs the loop of each application: it reconciles when something happened, and as often as ``pace`` says; later when
+it fails.
 
 Some threads run the loops of all. A loop never dies of an error: an error is told once, in the log and by an event,
 until it is another one or gone.
@@ -43,14 +44,14 @@ log = logging.getLogger(__name__)
 
 #: The least seconds between two turns, however much happens.
 SHORTEST = 0.2
-#: Loops that turn at the same time: a turn waits for pods that do not answer.
+#: Loops that reconcile at the same time: a reconcile waits for pods that do not answer.
 THREADS = 32
 #: The longest wait after an error of the application's own, and after one of the API server's; seconds.
 LONGEST_BACKOFF, LONGEST_OUTAGE_BACKOFF = 300.0, 5.0
 
 
 class Key(NamedTuple):
-    """An application."""
+    """The namespace and name of an application."""
 
     namespace: str
     name: str
@@ -60,7 +61,7 @@ class Key(NamedTuple):
 
 
 class Loop:
-    """Turns for one application until it is gone; one at a time, on whichever thread has time."""
+    """Reconciles one application until it is gone; one reconcile at a time, on whichever thread has time."""
 
     def __init__(self, key: Key, tools: OperatorContext, figures: OperatorMetrics, pace: Pace) -> None:
         self.key = key
@@ -86,16 +87,16 @@ class Loop:
 
     @property
     def code_name(self) -> str:
-        """Of the ConfigMap that its code comes from; empty if there is none."""
+        """The name of the ConfigMap that its code comes from; empty if there is none."""
         app = self._app
         return "" if app is None else app.code.name
 
     def changed(self) -> None:
-        """The application is not what it was when it was read."""
+        """Notes that the application is not what it was when it was read."""
         self._stale = True
 
     def reconcile(self) -> float | None:
-        """Seconds until the next; ``None``: the application is gone."""
+        """Reconciles once, and returns the seconds until the next time; ``None`` if the application is gone."""
         self._beat()
         began = time.thread_time()
         try:
@@ -140,14 +141,14 @@ class Loop:
         return result
 
     def _newest(self) -> Object | None:
-        """The application; read again when it changed, and when something went wrong."""
+        """Returns the application; it is read again when it changed, and when something went wrong."""
         if self._stale or self._failures or self._document is None or self._tools.cache is None:
             self._stale = False
             self._document = read_app(self._tools.client, *self.key)
         return self._document
 
     def _again(self, error: ApiError, kind: str, longest: float) -> float:
-        """Nothing is wrong with the application: look again soon."""
+        """Returns the seconds until the next try after an error that is not the application's."""
         self._figures.errors.labels(kind).inc()
         self._failures += 1
         if self._is_new(error, str(error)):
@@ -166,7 +167,7 @@ class Loop:
         return min(LONGEST_BACKOFF, 2.0 ** min(self._failures - 1, 10)) * random.uniform(0.5, 1.0)
 
     def _tell(self, trouble: Trouble) -> None:
-        """As a condition and an event of this application: whatever is wrong with it is no other's business."""
+        """Tells of an error as a condition and an event of this application: it is no other's business."""
         if self._app is None or self._document is None or not self._tools.may_act():
             return
         self._app.trouble = trouble
@@ -186,7 +187,7 @@ class Loop:
 
 
 def _reason(error: Exception) -> str:
-    """Of the condition; stable."""
+    """Returns the reason of the condition; it is stable."""
     reasons: dict[type[Exception], str] = {
         NameTakenError: "NameTaken",
         Rejected: "Rejected",
@@ -215,7 +216,7 @@ class Loops:
         self._closed = False
 
     def saw(self, key: Key) -> None:
-        """There is such an application, or something was changed about it."""
+        """Notes that there is such an application, or that something was changed about it."""
         with self._changed:
             loop = self._loops.get(key)
             if loop is None:
@@ -227,27 +228,28 @@ class Loops:
             self._ask(loop)
 
     def nudge(self, key: Key) -> None:
-        """Something happened to one of its children: turn now, but not more often than its errors allow."""
+        """Makes the loop reconcile now, as something happened to a child; but not more often than its errors allow."""
         with self._changed:
             loop = self._loops.get(key)
             if loop is not None and not loop.fails:
                 self._ask(loop)
 
     def code_changed(self, namespace: str, name: str) -> None:
-        """A ConfigMap changed that may be some applications' code."""
+        """Wakes the applications whose code may be in a ConfigMap that changed."""
         with self._changed:
             for key, loop in self._loops.items():
                 if key.namespace == namespace and loop.code_name == name:
                     self._ask(loop)
 
     def oldest(self) -> tuple[Key, float] | None:
-        """The loop that has not got on for the longest time, and since when: it hangs, or no thread has time for it."""
+        """Returns the loop that has not got on for the longest time, and since when: it hangs, or no thread has time
+        for it."""
         with self._changed:
             beats = [(loop.key, loop.beat_at if loop.running else loop.due_at) for loop in self._loops.values()]
         return min(beats, key=lambda beat: beat[1], default=None)
 
     def close(self, timeout: float) -> None:
-        """End all, each after the action that is under way."""
+        """Ends all loops, each after the action that is under way."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -267,7 +269,7 @@ class Loops:
             self._turned(loop, wait)
 
     def _next(self) -> Loop | None:
-        """The one that is due, when one is; ``None``: nothing is any more."""
+        """Waits for the loop that is due next; returns ``None`` when the loops are to end."""
         with self._changed:
             while not self._closed:
                 while self._due and not self._counts(*self._due[0]):
@@ -285,7 +287,8 @@ class Loops:
         return not loop.running and loop.due_at == due_at and self._loops.get(loop.key) is loop
 
     def _turned(self, loop: Loop, wait: float | None) -> None:
-        """An application that was made anew while its loop was about to end keeps it."""
+        """Takes a loop back after a reconcile. An application that was made anew while its loop was about to end keeps
+        it."""
         with self._changed:
             loop.running = False
             if wait is None and not loop.asked_for:

@@ -33,7 +33,7 @@ class _Seen:
 
 
 class OperatorMetrics:
-    """All of it."""
+    """All metrics of the operator."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -70,24 +70,24 @@ class OperatorMetrics:
         self._registry.register(_Apps(self._apps))
 
     def heard(self, verb: str, resource: str, code: str) -> None:
-        """Of each request to the API server."""
+        """Counts a request to the API server."""
         self._requests.labels(verb, resource, code).inc()
 
     def saw(self, key: tuple[str, str], status: AppStatus, wanted_replicas: int | None) -> None:
-        """How an application stands."""
+        """Takes the status of an application."""
         self._apps[key] = _Seen(status, wanted_replicas)
 
     def forget(self, key: tuple[str, str]) -> None:
-        """It is gone."""
+        """Forgets an application that is gone."""
         self._apps.pop(key, None)
 
     def render(self) -> bytes:
-        """The text of ``/metrics``."""
+        """Returns the text of ``/metrics``."""
         return generate_latest(self._registry)
 
 
 class _Apps(Collector):
-    """The applications' own figures; what is not known has no sample."""
+    """The applications' own figures; a figure that is not known has no sample."""
 
     def __init__(self, apps: dict[tuple[str, str], _Seen]) -> None:
         self._apps = apps

@@ -1,10 +1,10 @@
 """Decides how often an application is reconciled. Pure, but for what it remembers of the others.
 
 Something happened: at once, whatever is told here. In motion (a rollout, pods that come or go): every second. At rest
-with pods: every second too while they are few, and more seldom the more work they are together, as their pods are
-asked in each look. Without pods: now and then, in case a watch missed something.
+with pods: every second too while they are few, and more seldom the more work they are together, as their pods are asked
+in each reconcile. Without pods: now and then, in case a watch missed something.
 
-One for all loops, called on their threads.
+There is one for all loops, called on their threads.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOVING = frozenset({"Checking", "Bootstrapping", "Rolling", "Blocked", "Rolling
 
 
 def motion(status: AppStatus) -> Motion:
-    """Whether anything may happen that no watch tells of."""
+    """Says whether anything may happen that no watch tells of."""
     phase = None if status.rollout is None else status.rollout.phase
     failed = status.bootstrap is not None and status.bootstrap.phase == "Failed"
     if status.draining_since is not None or (phase in {"Checking", "Bootstrapping"} and not failed):
@@ -45,7 +45,7 @@ class Pace:
         self._total = 0.0
 
     def next_reconcile(self, app: object, now: Motion, cost: float) -> float:
-        """Seconds until then; ``cost`` is what the last look took of a core."""
+        """Returns the seconds until the next reconcile; ``cost`` is the time that the last one took of a core."""
         with self._lock:
             self._set(app, cost if now == "quiet" else None)
             if now == "quiet":
@@ -53,7 +53,7 @@ class Pace:
         return PERIOD if now == "moving" else IDLE_SECONDS
 
     def forget(self, app: object) -> None:
-        """It is gone."""
+        """Forgets an application that is gone."""
         with self._lock:
             self._set(app, None)
 
@@ -65,7 +65,7 @@ class Pace:
 
 
 class RateLimit:
-    """Admits so many writes a second of what is not urgent, for all applications together."""
+    """Admits so many writes a second that are not urgent, for all applications together."""
 
     def __init__(self, per_second: float) -> None:
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class RateLimit:
         self._free_at = float("-inf")
 
     def admits(self, now: float) -> bool:
-        """Whether one may be done now; up to a second's worth of them at once."""
+        """Says whether one may be done now; up to a second's worth of them at once."""
         with self._lock:
             free_at = max(self._free_at, now - 1.0) + 1.0 / self._per_second
             if free_at > now:

@@ -1,4 +1,4 @@
-"""The tokens by which pods know the operator, and users of their state: one for each application and day.
+"""Derives the tokens by which pods know the operator, and users of their state: one for each application and day.
 
 Pure. They are derived from the operator's own key, so that it can ask pods without being allowed to read any Secret: it
 writes today's and yesterday's, and pods admit both.
@@ -13,7 +13,7 @@ _DAY_SECONDS = 86_400
 
 
 def tokens(key: bytes, uid: str, now: float) -> tuple[str, str]:
-    """Of an application: today's, which is the first to be used, and yesterday's."""
+    """Returns the tokens of an application: today's, which is the first to be used, and yesterday's."""
     today = int(now // _DAY_SECONDS)
     return _token(key, uid, today), _token(key, uid, today - 1)
 

@@ -1,4 +1,4 @@
-"""The operator's HTTP port: ``/healthz``, ``/readyz``, ``/metrics``.
+"""Serves the operator's HTTP port: ``/healthz``, ``/readyz``, ``/metrics``.
 
 Made and closed by ``__main__``; each request is answered on a daemon thread of its own.
 """
@@ -31,12 +31,12 @@ class Beats(Protocol):
     """The loops, as far as their health goes."""
 
     def oldest(self) -> tuple[Key, float] | None:
-        """The loop that has not got on for the longest time, and since when."""
+        """Returns the loop that has not got on for the longest time, and since when."""
         ...
 
 
 class OperatorHealth:
-    """Whether the operator does its work."""
+    """Says whether the operator does its work."""
 
     def __init__(self, clock: SteadyClock, figures: OperatorMetrics) -> None:
         self._clock = clock
@@ -45,7 +45,7 @@ class OperatorHealth:
         self.working: tuple[WatchAge, Beats] | None = None
 
     def healthy(self) -> tuple[bool, str]:
-        """If not, a new start is what helps: a watcher is silent, or a loop hangs."""
+        """Says whether the operator is healthy. If not, a new start helps: a watcher is silent, or a loop hangs."""
         if self.working is None:
             return True, "stands by"
         age, loops = self.working
@@ -66,7 +66,7 @@ class OperatorHealth:
 
 
 class ProbeServer:
-    """Listens from the moment it is made."""
+    """Serves the probes; it listens from the moment it is made."""
 
     def __init__(self, port: int, health: OperatorHealth) -> None:
         answers: Mapping[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {

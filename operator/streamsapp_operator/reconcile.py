@@ -1,6 +1,6 @@
-"""One reconcile of an application: observe → plan → write the status → act.
+"""Reconciles an application once: observe → plan → write the status → act.
 
-Called on the thread of the loop, which owns it and sees to what is raised: ``ApiError`` when the API server says no.
+Called on the thread of the loop, which owns it and handles errors: ``ApiError`` when the API server says no.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Planner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What all applications share."""
+    """The parts of the operator that all applications share."""
 
     client: Client
     asker: PodAsker
@@ -71,7 +71,7 @@ class OperatorContext:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """What a turn came to."""
+    """The result of a reconcile."""
 
     #: The application, as it was written last.
     document: Object
@@ -80,7 +80,8 @@ class ReconcileResult:
 
 
 class AppReconciler:
-    """One application, from when it is seen until it is gone; one that is made anew under its name is another."""
+    """Reconciles one application, from when it is seen until it is gone; one that is made anew under its name is
+    another."""
 
     def __init__(self, tools: OperatorContext, uid: str) -> None:
         self.uid = uid
@@ -95,8 +96,8 @@ class AppReconciler:
         self.trouble: Trouble | None = None
 
     def reconcile(self, document: Object, progress: Callable[[], None]) -> ReconcileResult | None:
-        """``document`` is the application as it was read a moment ago; ``None``: it is being deleted, and was let go.
-        ``progress`` is called after every part."""
+        """Reconciles once. ``document`` is the application as it was read a moment ago; ``None`` is returned if it is
+        being deleted, and was let go. ``progress`` is called after every part."""
         finalizers = document["metadata"].get("finalizers") or ()
         if FINALIZER not in finalizers:
             if "deletionTimestamp" in document["metadata"]:
@@ -121,7 +122,8 @@ class AppReconciler:
         )
 
     def _read(self, document: Object, namespace: str) -> ReadSpec:
-        """Anew only if something that it is made of has changed: it is most of the work of a look."""
+        """Reads the spec anew only if something that it is made of has changed: it is most of the work of a
+        reconcile."""
         metadata = document["metadata"]
         reference = ((document.get("spec") or {}).get("code") or {}).get("configMapRef") or {}
         code = self.code.read(namespace, reference["name"]) if isinstance(reference.get("name"), str) else None
@@ -145,7 +147,7 @@ class AppReconciler:
         return observation, self._tools.plan(spec.wanted, observation.observed, before, self._tools.clock.now())
 
     def _with_rejection(self, observation: Observation, spec: ReadSpec) -> Observation:
-        """A check pod that the API server does not take is a check that failed."""
+        """Adds a check that failed for a check pod that the API server does not take."""
         revision = "" if spec.revision is None else spec.revision.id
         said = self._runner.rejected.get(revision)
         if said is None:
@@ -155,7 +157,8 @@ class AppReconciler:
         return replace(observation, observed=replace(observation.observed, checks=checks))
 
     def _write(self, document: Object, before: AppStatus, after: AppStatus) -> Object:
-        """The status, before anything is done. ``Conflict``: the application changed, so the plan may be wrong."""
+        """Writes the status, before anything is done. ``Conflict`` says that the application changed, so the plan may
+        be wrong."""
         old, new = to_document(before), to_document(after)
         now = self._tools.clock.now()
         if new == old:
@@ -170,7 +173,7 @@ class AppReconciler:
 
 
 class _CodeMap:
-    """The ConfigMap that code comes from, read again when it has changed."""
+    """Reads the ConfigMap that code comes from, again when it has changed."""
 
     def __init__(self, client: Client, reader: ObjectReader) -> None:
         self._client = client
@@ -180,7 +183,7 @@ class _CodeMap:
         self._found: Object | None = None
 
     def read(self, namespace: str, name: str) -> Object | None:
-        """As it is now."""
+        """Returns the ConfigMap as it is now."""
         newest = self._reader.get(CONFIG_MAP, namespace, name, metadata_only=True)
         known = self._found if self.name == name else None
         if newest is None or known is None or _version(newest) != _version(known):
@@ -190,7 +193,8 @@ class _CodeMap:
 
 
 def takes_pods(actions: Iterable[Action]) -> bool:
-    """Whether what is planned takes a pod away: that is decided by what the API server has at this moment."""
+    """Says whether the actions take a pod away: that is decided by the objects that the API server has at this
+    moment."""
     return any(isinstance(it, Evict) or (isinstance(it, ApplyChildren) and it.until is not None) for it in actions)
 
 
@@ -199,7 +203,7 @@ def _version(document: Object) -> tuple[str, str]:
 
 
 def write_trouble(client: Client, namespace: str, name: str, trouble: Trouble, now: float) -> None:
-    """Write into the status that a turn failed, which wrote nothing itself, or what it then could not do."""
+    """Writes into the status that a reconcile failed, which wrote nothing itself, or could not do everything."""
     document = read_app(client, namespace, name)
     if document is None or "deletionTimestamp" in document["metadata"]:
         return
@@ -210,7 +214,7 @@ def write_trouble(client: Client, namespace: str, name: str, trouble: Trouble, n
 
 
 def subject(document: Object, status: AppStatus | None = None) -> Subject:
-    """Who events are about. What happens again in another rollout is told again."""
+    """Returns the application that events are about. An event that happens again in another rollout is posted again."""
     metadata = document["metadata"]
     rollout = None if status is None else status.rollout
     occasion = "" if rollout is None else f"{rollout.revision}/{rollout.started_at}"
@@ -218,5 +222,5 @@ def subject(document: Object, status: AppStatus | None = None) -> Subject:
 
 
 def read_app(client: Client, namespace: str, name: str) -> Object | None:
-    """The application as it is now."""
+    """Returns the application as it is now."""
     return client.get(STREAMS_APP, namespace, name)

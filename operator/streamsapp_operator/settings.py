@@ -1,6 +1,6 @@
 """The operator's settings, from its environment, as the chart sets it, or from options, which win.
 
-Read once by ``__main__``.
+Read once by ``__main__``, on the main thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Exit codes: 0 asked to end, 1 the Lease was lost or the API server fails for goo
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of it."""
+    """All settings of the operator."""
 
     #: Empty: all.
     namespaces: tuple[str, ...]
@@ -50,8 +50,8 @@ class Settings:
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
-    """Raises ``ConfigError``, which names the setting and the remedy; ends the process for ``--help`` as ``argparse``
-    does."""
+    """Reads the settings. Raises ``ConfigError``, which names the setting and the remedy; ends the process for
+    ``--help`` as ``argparse`` does."""
     parser = _parser(environment)
     given = parser.parse_args(arguments)
     _check_choices(parser, given)
@@ -128,7 +128,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def _check_choices(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
-    """``argparse`` checks what is given as an option, not what comes from the environment."""
+    """Checks choices: ``argparse`` checks those that are given as an option, not those from the environment."""
     for action in parser._actions:
         value = getattr(given, action.dest, None)
         if action.choices is not None and value not in action.choices:

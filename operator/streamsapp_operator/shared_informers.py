@@ -1,4 +1,4 @@
-"""The cache and the informers that all applications share; a change wakes the application it belongs to.
+"""Makes the cache and the informers that all applications share; a change wakes the application it belongs to.
 
 Made by ``__main__``; the watches' threads call ``Waking``.
 """
@@ -38,7 +38,7 @@ WATCHED = (
 
 
 class Woken(Protocol):
-    """The loops."""
+    """The part of the loops that watches wake."""
 
     def nudge(self, key: Key) -> None: ...
 
@@ -46,7 +46,7 @@ class Woken(Protocol):
 
 
 def make_cache(client: Client) -> Cache:
-    """Which also learns what the client writes, before a watch tells it."""
+    """Makes the cache, which also learns what the client writes, before a watch tells it."""
     cache = Cache(_LOOKUPS)
     whole = {each.kind: not each.metadata_only for each in WATCHED}
 

@@ -24,7 +24,7 @@ ReadConfigMap: TypeAlias = Callable[[str], Object | None]
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """One application."""
+    """The spec of one application, as it was read."""
 
     owner: Owner
     application_id: str
@@ -38,7 +38,7 @@ class ReadSpec:
 
 
 def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfigMap) -> ReadSpec:
-    """Never raises for what a user wrote: faults are told by ``InvalidSpec``."""
+    """Reads a spec. It never raises for anything a user wrote: faults are told by ``InvalidSpec``."""
     metadata = document["metadata"]
     owner = Owner(metadata["name"], metadata["namespace"], metadata["uid"])
     deleting, orders = "deletionTimestamp" in metadata, orders_of(document)
@@ -57,7 +57,7 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
 
 
 def orders_of(document: Object) -> AnnotationRequests:
-    """What annotations ask for."""
+    """Returns the requests of annotations."""
     return AnnotationRequests(
         paused=(annotation(document, PAUSED) or "false") != "false",
         approved=annotation(document, APPROVED),
@@ -66,7 +66,7 @@ def orders_of(document: Object) -> AnnotationRequests:
 
 
 def _refuse_depth(document: Object) -> None:
-    """Everything below is written for documents that a stack can hold."""
+    """Refuses a spec that is too deep: everything below is written for documents that a stack can hold."""
     fault = depth_fault(document.get("spec"), "spec")
     if fault is not None:
         raise ManifestError([fault])
@@ -103,7 +103,7 @@ def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None,
 
 
 def _application_id(document: Object) -> str:
-    """Of a spec that may have any fault: its pods are asked all the same."""
+    """Returns the application id of a spec that may have any fault: its pods are asked all the same."""
     spec = document.get("spec")
     given = spec.get("applicationId") if isinstance(spec, dict) else None
     return given if isinstance(given, str) and given else str(document["metadata"]["name"])

@@ -15,7 +15,7 @@ _SENTENCES = frozenset({"reason", "message"})
 
 
 def without_figures(document: Any) -> Any:
-    """A status without its volatile parts: two that are equal so tell the same."""
+    """Returns a status without its volatile parts: two that are equal then tell the same."""
     if isinstance(document, dict):
         return {key: _part(key, value) for key, value in document.items()}
     if isinstance(document, list | tuple):
@@ -24,7 +24,7 @@ def without_figures(document: Any) -> Any:
 
 
 def masked(text: str) -> str:
-    """A sentence without its figures."""
+    """Returns a sentence without its figures."""
     return _DIGITS.sub("#", text)
 
 

@@ -11,16 +11,16 @@ from streamsapp.clock import Clock
 
 
 class SteadyClock:
-    """Unix time when it was made, and what the monotonic clock has counted since."""
+    """Tells Unix time: that of its making, and what the monotonic clock has counted since."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began = clock.now_ms() / 1000 - clock.monotonic()
 
     def now(self) -> float:
-        """Seconds of Unix time."""
+        """Returns seconds of Unix time."""
         return self._began + self._clock.monotonic()
 
     def utc(self) -> datetime:
-        """The same, as a date."""
+        """Returns the same as a date."""
         return datetime.fromtimestamp(self.now(), UTC)

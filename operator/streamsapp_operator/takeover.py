@@ -44,7 +44,7 @@ SEVERITY = (
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """Where a task would go on: for how long it would stand still, and until when what says so is fresh enough."""
+    """The place where a task would go on: how long it would stand still, and until when this is fresh enough."""
 
     seconds: float
     until: float
@@ -60,7 +60,7 @@ class Replica:
 
 
 class Takeovers:
-    """One look at an application, by tasks."""
+    """The takeovers of an observation, by tasks."""
 
     def __init__(self, observed: ObservedState, rollout: RolloutSpec) -> None:
         self.observed = observed
@@ -78,7 +78,8 @@ class Takeovers:
         self._found: dict[str, list[Takeover | Blocker]] = {}
 
     def of(self, pod: PodSeen) -> list[Takeover | Blocker]:
-        """Of each active task that has something to lose, where it would go on without this pod, or why nowhere."""
+        """Returns for each active task that has something to lose where it would go on without this pod, or why
+        nowhere."""
         key = f"{pod.name}/{pod.uid}"
         if key not in self._found:
             tasks = pod.report.tasks if pod.report else ()
@@ -88,11 +89,11 @@ class Takeovers:
         return self._found[key]
 
     def is_fresh(self, report: PodReport) -> bool:
-        """A report from the future tells of a clock that jumped: nothing is known then."""
+        """Says whether a report is fresh. One from the future tells of a clock that jumped: nothing is known then."""
         return 0 <= self.observed.at - report.fetched_at <= self._max_age
 
     def may_take_over(self, pod: PodSeen) -> bool:
-        """Whether tasks may go to this pod: it is ready and stays."""
+        """Says whether tasks may go to this pod: it is ready and stays."""
         replicas = self.observed.children.replicas
         return pod.ready and not pod.terminating and replicas is not None and pod.ordinal < replicas
 
@@ -114,7 +115,7 @@ class Takeovers:
         return max((it for it in tries if isinstance(it, Blocker)), key=_severity)
 
     def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Takeover | Blocker:
-        """Whether the replicas of the task on one other pod will do: all of them, should it tell of several."""
+        """Says whether the replicas of the task on one other pod will do: all of them, should it tell of several."""
         found = [self._replica(task, pod, replica) for replica in replicas]
         blockers = [it for it in found if isinstance(it, Blocker)]
         if blockers:
@@ -144,7 +145,7 @@ class Takeovers:
 
 
 def observation_age(store: StoreReport, report: PodReport, observed: ObservedState) -> float | None:
-    """How old an observation is at most; ``None`` if a clock jumped, or it was never made."""
+    """Returns the greatest age an observation can have; ``None`` if a clock jumped, or it was never made."""
     if store.observed_at is None:
         return None
     when_asked = report.fetched_at + report.clock_offset - store.observed_at + DATE_RESOLUTION
@@ -153,7 +154,7 @@ def observation_age(store: StoreReport, report: PodReport, observed: ObservedSta
 
 
 def known_lag(store: StoreReport) -> int | None:
-    """The larger of the lag that is told and the lag that its offsets tell."""
+    """Returns the larger of the lag that is told and the lag that its offsets tell."""
     if store.lag is None or store.lag < 0:
         return None
     if store.position is None or store.end_offset is None:
@@ -162,7 +163,7 @@ def known_lag(store: StoreReport) -> int | None:
 
 
 def why_unfit(mode: str, age: float | None, lag: int | None, host: str, rollout: RolloutSpec) -> str | None:
-    """Why a replica of a store cannot go on where the active task ends."""
+    """Returns why a replica of a store cannot go on where the active task ends."""
     most = rollout.max_standby_lag
     if mode == "paused":
         return f"StandbyPaused: the standby on {host} does not follow"
@@ -174,7 +175,7 @@ def why_unfit(mode: str, age: float | None, lag: int | None, host: str, rollout:
 
 
 def leading_word(blocker: Blocker) -> str:
-    """The stable part of a reason."""
+    """Returns the stable part of a reason."""
     return blocker.reason.partition(":")[0]
 
 
@@ -183,7 +184,7 @@ def _severity(blocker: Blocker) -> int:
 
 
 def _restore(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Takeover | Blocker:
-    """Whether snapshots of all its stores bring the task back soon enough."""
+    """Says whether snapshots of all its stores bring the task back soon enough."""
     seconds, report = task.predicted_restore_seconds, pod.report
     without = [store.name for store in task.stores if store.snapshot_offset is None]
     if len(without) == len(task.stores):
@@ -199,7 +200,7 @@ def _restore(task: TaskReport, pod: PodSeen, rollout: RolloutSpec) -> Takeover |
 
 
 def _remedy(task: TaskReport) -> str:
-    """The user's part in it; a pod that has remote state makes snapshots as soon as it can."""
+    """Returns the user's part in it; a pod that has remote state makes snapshots as soon as it can."""
     if task.has_remote_state:
         return " yet: the next one ends this, as soon as its object store is reached"
     return "; spec.processing.standbyReplicas and spec.remoteState provide for that"

@@ -25,7 +25,7 @@ ObjectKey: TypeAlias = tuple[str, str, str]
 
 
 class WatchAge:
-    """For how long a watcher has owed something. Called on the watcher's thread and on the lister's."""
+    """Knows for how long a watcher has owed something. Called on the watcher's thread and on the lister's."""
 
     def __init__(self, now: float) -> None:
         self._lock = threading.Lock()
@@ -37,19 +37,19 @@ class WatchAge:
         self._owed: dict[ObjectKey, float] = {}
 
     def told(self, key: ObjectKey, version: str, now: float) -> None:
-        """A watcher told of an object: whatever it owed is paid, as events come in order."""
+        """Notes that a watcher told of an object: it owes nothing more about it, as events come in order."""
         with self._lock:
             self._told[key] = (version, now)
             self._owed.pop(key, None)
 
     def gone(self, key: ObjectKey) -> None:
-        """A watcher told that an object is gone."""
+        """Notes that a watcher told that an object is gone."""
         with self._lock:
             self._told.pop(key, None)
             self._owed.pop(key, None)
 
     def listed(self, versions: Mapping[ObjectKey, str], began: float) -> None:
-        """A list that was asked for at ``began``. Deletions are not compared: loops look for themselves."""
+        """Compares a list that was asked for at ``began``. Deletions are not compared: loops observe for themselves."""
         with self._lock:
             self._looked_at = began
             for key, version in versions.items():
@@ -62,25 +62,26 @@ class WatchAge:
                 del self._owed[key]
 
     def owed(self) -> Sequence[ObjectKey]:
-        """What a watcher did not tell of."""
+        """Returns the objects that a watcher did not tell of."""
         with self._lock:
             return list(self._owed)
 
     def not_listed(self, began: float) -> None:
-        """The API server could not be asked, and neither could the watchers: what they owe counts anew."""
+        """Notes that the API server could not be asked, and neither could the watchers: what they owe counts anew."""
         with self._lock:
             self._looked_at = began
             self._owed.clear()
 
     def behind(self, now: float) -> float:
-        """Seconds since the oldest thing that is owed was there; 0 if nothing is. While nobody looks, all is owed."""
+        """Returns the seconds since the oldest object that is owed was there; 0 if none is. While nobody lists, all are
+        owed."""
         with self._lock:
             idle = now - self._looked_at
             return max([now - since for since in self._owed.values()] + [idle if idle > 3 * LIST_SECONDS else 0.0])
 
 
 class Lister(threading.Thread):
-    """Lists what is watched."""
+    """Lists the objects that are watched."""
 
     def __init__(
         self,
@@ -90,7 +91,8 @@ class Lister(threading.Thread):
         clock: SteadyClock,
         missed: Callable[[str, str], None] = lambda namespace, name: None,
     ) -> None:
-        """``missed`` is told the namespace and name of an application of which the watcher owes something."""
+        """Takes ``missed``, which is told the namespace and name of an application of which the watcher owes
+        something."""
         super().__init__(name="lister", daemon=True)
         self._missed = missed
         self._client = client
@@ -122,5 +124,5 @@ class Lister(threading.Thread):
 
 
 def key_of(kind: ResourceKind, metadata: Mapping[str, str]) -> ObjectKey:
-    """Of an object with this metadata."""
+    """Returns the key of an object with this metadata."""
     return kind.plural, metadata["namespace"], metadata["name"]

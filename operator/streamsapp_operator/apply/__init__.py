@@ -1,4 +1,5 @@
-"""Does what ``plan`` decided. The only part of the operator that changes the cluster, but for the status.
+"""Carries out the decisions of ``plan``. It is the only part of the operator that changes the cluster, but for the
+status.
 
 Called on the thread of the application's loop.
 """

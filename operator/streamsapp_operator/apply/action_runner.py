@@ -1,6 +1,7 @@
-"""Carries out actions, in order, and stops at the first that fails: the next look plans anew, from what is then true.
+"""Carries out actions in order, and stops at the first that fails: the next reconcile plans anew, from the state of the
+cluster then.
 
-One actor for each application, called on the thread of its loop.
+There is one runner for each application, called on the thread of its loop.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FINALIZER = "streamsapp.dev/drain"
 
 @dataclass(frozen=True, slots=True)
 class ActionContext:
-    """What actions are about."""
+    """The application that actions are about."""
 
     spec: ReadSpec
     #: The application as it was read.
@@ -53,7 +54,7 @@ class ActionContext:
 
 
 class ActionRunner:
-    """Acts for one application."""
+    """Carries out the actions of one application."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class ActionRunner:
         may_act: Callable[[], bool],
         uid: str,
     ) -> None:
-        """``may_act`` is asked before each action: whether this operator still leads."""
+        """Takes ``may_act``, which is asked before each action: it says whether this operator still leads."""
         self._client = client
         self._clock = clock
         self._recorder = recorder
@@ -76,8 +77,8 @@ class ActionRunner:
         self.rejected: dict[str, str] = {}
 
     def act(self, actions: Iterable[Action], case: ActionContext, done: Callable[[Action], None]) -> None:
-        """Raises ``ApiError`` for the first that fails, of which only the telling is done still: the status that it is
-        about is written. ``done`` hears of each that was carried out."""
+        """Carries out the actions. Raises the ``ApiError`` of the first that fails; of the others only events are still
+        posted, as the status that they are about is written. ``done`` hears of each that was carried out."""
         left = list(actions)
         try:
             while left:
@@ -139,7 +140,7 @@ class ActionRunner:
                 f"the configuration of revision {action.revision} is gone: somebody deleted its ConfigMap; "
                 "mend the spec, which makes a new revision"
             )
-        # What runs can go on: only the number of its pods is kept, and how many others may take.
+        # The running pods can go on: only their number is kept, and how many others may take.
         self._writer.send(disruption_budget(owner, action.max_unavailable), observation.children)
         self._set_replicas(action.replicas, case)
 
@@ -176,7 +177,8 @@ class ActionRunner:
             raise
 
     def _replace_check(self, owner: Owner, revision: str) -> None:
-        """There is one already: of an earlier attempt that its node ended, or it was just started."""
+        """Replaces a check pod that is there already: of an earlier attempt that its node ended, or one that was just
+        started."""
         found = self._client.get(POD, owner.namespace, check_pod_name(owner.name, revision))
         if found is not None and not is_owned(found, owner.uid):
             raise NameTakenError(f"there is a pod {found['metadata']['name']!r} already that is not this StreamsApp's")
@@ -226,7 +228,7 @@ class ActionRunner:
 
 
 def set_finalizer(client: Client, document: Object, *, present: bool) -> Object:
-    """Make the application wait for being drained when it is deleted, or let it go."""
+    """Makes the application wait for being drained when it is deleted, or lets it go."""
     metadata = document["metadata"]
     others = [name for name in metadata.get("finalizers") or () if name != FINALIZER]
     changes = {

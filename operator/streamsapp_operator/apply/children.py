@@ -1,4 +1,4 @@
-"""Sends children to the API server, where they are not so already.
+"""Sends children to the API server, unless they are so already.
 
 One writer for each application, called on the thread of its loop. What a child should be is known by the hash in its
 annotation; that somebody else changed it, by the fields that the API server says are still ours.
@@ -22,7 +22,7 @@ SECRET_SECONDS = 300.0
 
 
 class NameTakenError(Rejected):
-    """An object of somebody else has the name of a child."""
+    """Raised if an object of somebody else has the name of a child."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class ChildWriter:
         self._secrets: dict[str, _Sent] = {}
 
     def send_all(self, documents: Iterable[Object], children: dict[str, Object]) -> None:
-        """In order; ``children`` are the live ones, and learn what they became."""
+        """Sends all in order; ``children`` are the live ones, and learn what they became."""
         for document in documents:
             self.send(document, children)
 
     def send(self, document: Object, children: dict[str, Object]) -> None:
-        """One child, if it is not so already."""
+        """Sends one child, unless it is so already."""
         digest = hash_of(document)
         if document["kind"] == SECRET.name:
             self._send_secret(document, digest)
@@ -66,7 +66,8 @@ class ChildWriter:
         self._ours[key] = ours(written)
 
     def _uid_of_ours(self, document: Object, live: Object | None) -> str | None:
-        """Of the child as it is, ``None`` if there is none: what is written with it is written to nothing else."""
+        """Returns the uid of the child as it is, ``None`` if there is none: a document that is written with it is
+        written to nothing else."""
         metadata = document["metadata"]
         if live is None:
             kind = kind_of(document)
@@ -83,7 +84,7 @@ class ChildWriter:
         self._secrets[name] = _Sent(self._write_secret(document, known), digest, now)
 
     def _write_secret(self, document: Object, known: _Sent | None) -> str:
-        """Its uid."""
+        """Writes the Secret, and returns its uid."""
         if known is not None:
             try:
                 self._client.replace(with_uid(document, known.uid))
@@ -99,8 +100,8 @@ class ChildWriter:
             return uid
 
     def _uid_of_our_secret(self, document: Object) -> str:
-        """Of the one that is there, which may not be read. A write that is tried and not done tells who wrote its owner
-        before: the API server answers with which fields are whose, beside what was sent."""
+        """Returns the uid of the Secret that is there, which may not be read. A dry run of a write tells who owned it
+        before: the API server answers with the owner of each field beside the document that was sent."""
         answer = self._client.try_replace(document)
         owner = f'k:{{"uid":"{self._uid}"}}'
         if not any(owner in fields.get("f:metadata", {}).get("f:ownerReferences", {}) for fields in _held(answer)):
@@ -109,7 +110,7 @@ class ChildWriter:
 
 
 def hash_of(document: Object) -> str:
-    """Of what a child should be."""
+    """Returns the hash of what a child should be."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -120,7 +121,7 @@ def annotated(document: Object, digest: str) -> Object:
 
 
 def with_uid(document: Object, uid: str | None) -> Object:
-    """To be written to the object with this uid, and to no other that has its name."""
+    """Returns a document that is written to the object with this uid, and to no other that has its name."""
     return document if uid is None else {**document, "metadata": {**document["metadata"], "uid": uid}}
 
 
@@ -133,13 +134,13 @@ def _taken(document: Object) -> NameTakenError:
 
 
 def _held(live: Object) -> list[Object]:
-    """The fields that this operator wrote, as the API server has them."""
+    """Returns the fields that this operator wrote, as the API server has them."""
     entries = live["metadata"].get("managedFields") or ()
     return [it.get("fieldsV1") or {} for it in entries if it.get("manager") == FIELD_MANAGER]
 
 
 def ours(live: Object) -> str:
-    """Which fields server-side apply holds for us. Somebody else's change takes a field away from us."""
+    """Returns the fields that server-side apply holds for us. Somebody else's change takes a field away from us."""
     entries = live["metadata"].get("managedFields") or ()
     mine = [it.get("fieldsV1") for it in entries if it["manager"] == FIELD_MANAGER and it["operation"] == "Apply"]
     return json.dumps(mine, sort_keys=True)

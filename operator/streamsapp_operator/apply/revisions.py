@@ -1,4 +1,4 @@
-"""Finds what a revision is made of: the one that the spec asks for, or an earlier one by its ConfigMap.
+"""Finds the content of a revision: the one that the spec asks for, or an earlier one by its ConfigMap.
 
 One for each application, called on the thread of its loop.
 """
@@ -14,14 +14,14 @@ from streamsapp_operator.spec_reader import ReadSpec
 
 
 class Revisions:
-    """Revisions never change, so each is read once."""
+    """Reads revisions; they never change, so each is read once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._read: dict[str, Revision] = {}
 
     def find(self, revision: str, spec: ReadSpec) -> Revision | None:
-        """``None``: its ConfigMap is gone, and it is not what the spec asks for."""
+        """Returns the revision, or ``None`` if its ConfigMap is gone and it is not the one that the spec asks for."""
         if spec.revision is not None and spec.revision.id == revision:
             return spec.revision
         if revision not in self._read:

@@ -1,4 +1,4 @@
-"""The Job that makes state of history before an application's first pods start. Pure.
+"""Builds the Job that makes state of history before an application's first pods start. Pure.
 
 Its pod is one of the application's in secrets, security, code and place, in an image with Spark, and runs ``streamsapp
 bootstrap``. What that has to say when it fails is its termination message.
@@ -32,7 +32,7 @@ _DIGITS = 10
 def bootstrap_job(
     owner: Owner, bootstrap: BootstrapSpec, revision: Revision, settings: RenderSettings
 ) -> dict[str, Any]:
-    """Raises ``ManifestError`` where no image is known."""
+    """Builds the Job; raises ``ManifestError`` if no image is known."""
     image = bootstrap.image or settings.spark_image
     if image is None:
         fault = "is required, as this operator was given no image with Spark; name one"
@@ -55,7 +55,7 @@ def bootstrap_job(
 
 
 def attempt_of(job: dict[str, Any]) -> str:
-    """What it is made of, as a hash."""
+    """Returns a hash of everything that the Job is made of."""
     return str(job["metadata"]["annotations"][ATTEMPT])
 
 
@@ -93,7 +93,8 @@ def _resources(asked: Quantities) -> dict[str, Any]:
 
 
 def _cores(resources: dict[str, dict[str, str]]) -> int:
-    """Each takes its part of memory: so not those of the node, where there is no limit."""
+    """Returns the number of cores. Each takes its part of memory: so it is not that of the node, where there is no
+    limit."""
     given = resources["requests"] | resources.get("limits", {})
     return max(1, int(parse_quantity(given["cpu"]) or 0))
 

@@ -1,4 +1,4 @@
-"""The pod that loads the user's topology before any pod of the application is touched. Pure.
+"""Builds the pod that loads the user's topology before any pod of the application is touched. Pure.
 
 It is a pod of the application in all that can go wrong (image, secrets, security, limits) and runs
 ``streamsapp check``, whose report is its termination message.

@@ -1,6 +1,6 @@
-"""The user's Python beside the image, and the keys under which a ConfigMap holds it.
+"""Reads the user's Python that lies beside the image, and names the keys under which a ConfigMap holds it.
 
-Called for each look at an application; pure. A ConfigMap is what the API server gave, as a plain document.
+Called for each reconcile of an application; pure. A ConfigMap is what the API server gave, as a plain document.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEY_PREFIX = "code."
 
 
 def code_files(app: StreamsApp, config_map: Mapping[str, Any] | None) -> dict[str, str | bytes]:
-    """The files of ``spec.code``; ``config_map`` is the one it refers to, ``None`` where there is none.
+    """Returns the files of ``spec.code``; ``config_map`` is the one it refers to, ``None`` if there is none.
 
     A file that is written in the manifest wins over one of the same name in the ConfigMap.
     """
@@ -35,7 +35,8 @@ def code_files(app: StreamsApp, config_map: Mapping[str, Any] | None) -> dict[st
 
 
 def key_of(path: str) -> str:
-    """A ConfigMap's keys have neither slashes nor blanks; different paths have different keys."""
+    """Returns the key of a path. A ConfigMap's keys have neither slashes nor blanks; different paths have different
+    keys."""
     return _KEY_PREFIX + re.sub(r"[^A-Za-z0-9_.]", lambda found: _escaped(found[0]), path)
 
 

@@ -28,7 +28,8 @@ _RESERVE = 64 << 10
 
 
 def manifest_text(app: StreamsApp) -> str:
-    """The manifest as a pod reads it: without what is no pod's business, so that changing that restarts none."""
+    """Returns the manifest as a pod reads it: without fields that are no pod's business, so that changing those
+    restarts none."""
     nothing = Spec(topology=app.spec.topology)
     spec = msgspec.structs.replace(
         app.spec,
@@ -50,8 +51,8 @@ def manifest_text(app: StreamsApp) -> str:
 
 
 def _said(part: msgspec.Struct) -> dict[str, Any]:
-    """What differs from the defaults: the API server fills in what a file leaves out, and one that knows a new field
-    its default, too. None of that is a new revision."""
+    """Returns the fields that differ from the defaults. The API server fills in those that a file leaves out, and a
+    server that knows a new field fills in its default, too. None of that is a new revision."""
     said = {}
     for field in msgspec.structs.fields(part):
         value = getattr(part, field.name)
@@ -73,7 +74,7 @@ def binary_files(files: CodeFiles) -> dict[str, str]:
 
 
 def size_faults(files: CodeFiles) -> Iterator[str]:
-    """What does not fit into a ConfigMap."""
+    """Returns a fault for each file that does not fit into a ConfigMap."""
     for path in files:
         if len(key_of(path)) > _MAX_KEY:
             yield f"spec.code: the path {path!r} is too long for a key of a ConfigMap; shorten it"

@@ -1,4 +1,4 @@
-"""Merges what a user writes in ``spec.podTemplate`` over what the operator builds. Pure; shapes were checked before.
+"""Merges the user's ``spec.podTemplate`` over the template that the operator builds. Pure; shapes were checked before.
 
 As Kubernetes' strategic merge does: mappings are merged field by field, ``null`` removes a field, lists whose items
 have a name are merged item by item, every other list is replaced.
@@ -39,7 +39,7 @@ _NEEDED = frozenset(
 
 
 def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """``override`` over ``base``; neither is changed."""
+    """Merges ``override`` over ``base``; neither is changed."""
     result = dict(base)
     for name, value in override.items():
         if value is None:
@@ -56,12 +56,12 @@ def merged(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
 
 
 def _are_items(value: object, key: str) -> bool:
-    """Other parts of a pod have lists of these names, too, of any kind."""
+    """Says whether a list has items with names. Other parts of a pod have lists of these names, too, of any kind."""
     return isinstance(value, list) and all(isinstance(item, dict) and key in item for item in value)
 
 
 def _merged_items(base: list[dict[str, Any]], override: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Items of the base in their order, then those that are new."""
+    """Returns the items of the base in their order, then those that are new."""
     items = {item[key]: item for item in base}
     for item in override:
         items[item[key]] = merged(items.get(item[key], {}), item)

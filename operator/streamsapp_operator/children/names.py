@@ -1,4 +1,5 @@
-"""Names, labels and owner of an application's children: one place, so that what is built is found again."""
+"""Gives the names, labels and owner of an application's children in one place, so that every child is found again.
+Pure."""
 
 from __future__ import annotations
 
@@ -40,14 +41,14 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The application that its children belong to."""
+    """The application that owns the children."""
 
     name: str
     namespace: str
     uid: str
 
     def metadata(self, name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Of a child with this name, which is deleted with the application."""
+        """Returns the metadata of a child with this name, which is deleted with the application."""
         owner = {"apiVersion": API_VERSION, "kind": KIND, "name": self.name, "uid": self.uid, "controller": True}
         return {
             "name": name,
@@ -58,7 +59,7 @@ class Owner:
 
 
 def own_labels(app: str) -> dict[str, str]:
-    """Of every child but the check pod and the Job of a bootstrap."""
+    """Returns the labels of every child but the check pod and the Job of a bootstrap."""
     return {NAME_LABEL: app, **_recommended(app, "runtime")}
 
 
@@ -71,7 +72,7 @@ def bootstrap_labels(app: str, revision: str) -> dict[str, str]:
 
 
 def selector(app: str) -> dict[str, str]:
-    """What finds the pods of an application, and nothing else."""
+    """Returns the selector that finds the pods of an application, and nothing else."""
     return {NAME_LABEL: app}
 
 
@@ -84,7 +85,7 @@ def check_pod_name(app: str, revision: str) -> str:
 
 
 def bootstrap_job_name(app: str) -> str:
-    """One of an application, so that there never are two Jobs at once."""
+    """Returns the name of the Job; an application has one, so that there never are two Jobs at once."""
     return f"{app}-bootstrap"
 
 
@@ -97,12 +98,13 @@ def http_secret_name(app: str) -> str:
 
 
 def service_account_name(app: str) -> str:
-    """Not the bare name: that is what users call the account that their cloud knows."""
+    """Returns the account's name. It is not the bare name of the application, which users call the account that their
+    cloud knows."""
     return f"{app}-runtime"
 
 
 def name_faults(app: str) -> Iterator[str]:
-    """What is wrong with the name of an application in a cluster."""
+    """Returns the faults in the name of an application in a cluster."""
     if len(app) > MAX_NAME or not _NAME.fullmatch(app):
         yield (
             f"metadata.name: {app!r} becomes part of the names of pods and services: expected at most {MAX_NAME} small "

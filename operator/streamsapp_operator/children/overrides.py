@@ -44,7 +44,7 @@ _FOLDERS = ("/etc/streamsapp", "/var/lib/streamsapp", "/tmp", "/var/run/secrets/
 
 
 def override_faults(app: StreamsApp) -> list[str]:
-    """One line for each thing that the template of ``app`` may not say."""
+    """Returns one line for each part that the template of ``app`` may not have."""
     document = app.spec.pod_template
     wrong_shapes = faults_of(document, PodTemplate, FIELD)
     if wrong_shapes:
@@ -98,6 +98,6 @@ def _runtime_faults(container: Container, document: dict[str, Any], where: str) 
 
 
 def _is_ours(path: PurePosixPath) -> bool:
-    """Whether it lies in a folder of ours, or would hide one."""
+    """Says whether the path lies in a folder of ours, or would hide one."""
     folders = [PurePosixPath(folder) for folder in _FOLDERS]
     return any(path.is_relative_to(folder) or folder.is_relative_to(path) for folder in folders)

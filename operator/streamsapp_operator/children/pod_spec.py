@@ -1,4 +1,4 @@
-"""The parts of a pod template that are looked at before it is used, as typed structures; the rest is the API server's.
+"""The parts of a pod template that are looked at before it is used, as plain data; the rest is the API server's.
 
 Read by ``overrides`` and ``restricted``. ``null`` means absent, as it does to Kubernetes.
 """
@@ -16,7 +16,7 @@ GraceSeconds: TypeAlias = Annotated[int, Meta(ge=10)]
 
 
 class _Part(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Fields that are not listed are let pass."""
+    """The base of all parts; fields that are not listed are let pass."""
 
 
 class Capabilities(_Part, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class NamedItem(_Part, frozen=True, kw_only=True):
 
 
 class SecurityContext(_Part, frozen=True, kw_only=True):
-    """Of a pod or of a container; what only one of them has is absent from the other."""
+    """The security context of a pod or of a container; fields that only one of them has are absent from the other."""
 
     run_as_non_root: bool | None = None
     run_as_user: int | None = None
@@ -59,7 +59,7 @@ class SecurityContext(_Part, frozen=True, kw_only=True):
 
 
 class ProbeTarget(_Part, frozen=True, kw_only=True):
-    """Where a probe or a hook goes to."""
+    """The target of a probe or a hook."""
 
     host: str | None = None
 

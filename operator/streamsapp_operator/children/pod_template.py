@@ -1,4 +1,5 @@
-"""The pod of an application: one container that runs ``streamsapp run``, restricted, with what its manifest names.
+"""Builds the pod of an application: one container that runs ``streamsapp run``, restricted, with everything that its
+manifest names.
 
 Called by ``revision``; pure. ``spec.podTemplate`` is merged over it, as far as ``overrides`` lets it.
 """
@@ -41,7 +42,8 @@ _ENDING_SECONDS = 5
 
 
 def pod_template(app: StreamsApp, settings: RenderSettings, code: Collection[str], revision: str) -> dict[str, Any]:
-    """The template of the application's StatefulSet; raises ``ManifestError`` for what ``spec.podTemplate`` may not do.
+    """Returns the template of the application's StatefulSet; raises ``ManifestError`` for fields that
+    ``spec.podTemplate`` may not have.
 
     ``code`` are the paths of the user's files, which lie in the ConfigMap of ``revision``.
     """
@@ -128,7 +130,7 @@ def _writable(app: StreamsApp) -> list[tuple[dict[str, Any], str]]:
 
 
 def _mounted(app: StreamsApp, code: Collection[str], revision: str) -> list[tuple[dict[str, Any], str]]:
-    """Volumes that are read only, and where they are mounted."""
+    """Returns the volumes that are read only, and their mounts."""
     name, spec = app.metadata.name, app.spec
     config_map = config_map_name(name, revision)
     volumes = [(_of_config_map("manifest", config_map, {MANIFEST_KEY: MANIFEST_KEY}), MANIFEST_DIR)]
@@ -182,5 +184,5 @@ def _over_nodes(app: str) -> dict[str, Any]:
 
 
 def _secured(container: dict[str, Any]) -> dict[str, Any]:
-    """A user's own container is as restricted as ours where it says nothing else."""
+    """Returns a user's own container with our restrictions for every field that it leaves out."""
     return container | {"securityContext": merged(CONTAINER_SECURITY, container.get("securityContext") or {})}

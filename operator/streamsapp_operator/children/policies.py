@@ -9,7 +9,8 @@ from streamsapp_operator.children.settings import RenderSettings
 
 
 def disruption_budget(owner: Owner, max_unavailable: int) -> dict[str, Any]:
-    """The gate, as far as the Eviction API knows it: ``kubectl drain`` waits while it is 0."""
+    """Returns the budget, which is the gate as far as the Eviction API knows it: ``kubectl drain`` waits while it is
+    0."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -24,8 +25,9 @@ def disruption_budget(owner: Owner, max_unavailable: int) -> dict[str, Any]:
 
 
 def network_policy(owner: Owner, settings: RenderSettings) -> dict[str, Any]:
-    """The port is open to the application's own pods, the operator, and pods that are labelled as clients, in any
-    namespace: metrics are scraped from another one. What is told beyond metrics still needs the token."""
+    """Returns the network policy. The port is open to the application's own pods, the operator, and pods that are
+    labelled as clients, in any namespace: metrics are scraped from another one. Answers beyond metrics still need the
+    token."""
     peers = [
         {"podSelector": {"matchLabels": selector(owner.name)}},
         {

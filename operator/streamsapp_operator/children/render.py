@@ -1,4 +1,4 @@
-"""All children of an application, in the order in which they are applied. Pure."""
+"""Renders all children of an application, in the order in which they are applied. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamsapp_operator.children.stateful_set import stateful_set
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """One revision of an application."""
+    """The children of one revision of an application."""
 
     revision: str
     #: Every object but the check; the StatefulSet is the last.
@@ -36,7 +36,8 @@ def render(
     max_unavailable: int,
     token_lines: Sequence[str],
 ) -> Children:
-    """``token_lines`` are the tokens that pods take, the newest first; they are no part of the revision."""
+    """Renders the children. ``token_lines`` are the tokens that pods take, the newest first; they are no part of the
+    revision."""
     needed = (
         *_service_account(owner, revision),
         revision.config_map(owner),
@@ -54,7 +55,7 @@ def render(
 
 
 def _service_account(owner: Owner, revision: Revision) -> list[dict[str, Any]]:
-    """None where the user names an account."""
+    """Returns the service account, ``None`` if the user names one."""
     name = service_account_name(owner.name)
     if revision.template["spec"]["serviceAccountName"] != name:
         return []

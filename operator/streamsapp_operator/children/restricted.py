@@ -1,4 +1,4 @@
-"""The restricted Pod Security Standard: what pods are given, and what a changed template still has to keep.
+"""Applies the restricted Pod Security Standard: what pods are given, and what a changed template still has to keep.
 
 Called by ``pod_template``; pure. A namespace that enforces the standard refuses the pod only when it is made: here a
 fault is told before anything is touched, by the field that causes it.
@@ -71,7 +71,7 @@ CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabi
 
 
 def restricted_faults(document: dict[str, Any]) -> Iterator[str]:
-    """One line for each field of a pod's spec that breaks the standard."""
+    """Returns one line for each field of a pod's spec that breaks the standard."""
     pod = converted(document, PodSpec)
     path = f"{FIELD}.spec"
     for name, given in (("hostNetwork", pod.host_network), ("hostPID", pod.host_pid), ("hostIPC", pod.host_ipc)):
@@ -91,14 +91,14 @@ def restricted_faults(document: dict[str, Any]) -> Iterator[str]:
 
 
 def armor_faults(annotations: Mapping[str, str]) -> Iterator[str]:
-    """One line for each annotation of a pod that takes a container's AppArmor profile away."""
+    """Returns one line for each annotation of a pod that takes a container's AppArmor profile away."""
     for key, profile in annotations.items():
         if key.startswith(_ARMOR_PREFIX) and profile not in ("", "runtime/default") and profile[:10] != "localhost/":
             yield f"{FIELD}.metadata.annotations.{key}: {_STANDARD}; remove it"
 
 
 def _handlers(container: Container) -> Iterator[tuple[str, ProbeHandler]]:
-    """Its probes and hooks, by the name of their field."""
+    """Yields a container's probes and hooks, by the name of their field."""
     hooks = container.lifecycle or ContainerLifecycle()
     found = {
         "startupProbe": container.startup_probe,

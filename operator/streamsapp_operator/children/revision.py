@@ -1,4 +1,4 @@
-"""A revision: everything that a pod of an application is made of. A change of it is a rolling restart.
+"""Makes a revision: everything that a pod of an application is made of. A change of it is a rolling restart.
 
 Made anew from a manifest, or read back from the ConfigMap of an earlier one. Pure.
 """
@@ -35,7 +35,7 @@ _SECRET = re.compile(r"password|passphrase|secret|jaas|key\.pem$")
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The content of its ConfigMap, and the hash of that."""
+    """A revision: the content of its ConfigMap, and the hash of that."""
 
     id: str
     data: Mapping[str, str]
@@ -43,7 +43,7 @@ class Revision:
 
     @property
     def template(self) -> dict[str, Any]:
-        """The pod template of its StatefulSet."""
+        """Returns the pod template of its StatefulSet."""
         template: dict[str, Any] = json.loads(self.data[TEMPLATE_KEY])
         return template
 
@@ -56,7 +56,8 @@ class Revision:
 
 
 def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> Revision:
-    """What the manifest asks for now; raises ``ManifestError`` with every fault that only a cluster finds."""
+    """Returns the revision that the manifest asks for now; raises ``ManifestError`` with every fault that only a
+    cluster finds."""
     faults = [*name_faults(app.metadata.name), *size_faults(code), *_secret_faults(app)]
     try:
         nameless = pod_template(app, settings, code, revision="")
@@ -71,7 +72,8 @@ def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> R
 
 
 def _secret_faults(app: StreamsApp) -> Iterator[str]:
-    """The API server cannot find them: it has no rules about maps whose values are of any type."""
+    """Returns faults in secrets. The API server cannot find them: it has no rules about maps whose values are of any
+    type."""
     for key in sorted(filter(_SECRET.search, app.spec.kafka.properties)):
         yield (
             f"spec.kafka.properties.{key}: all who may read the resource can read it; put it into the Secret of"
@@ -80,7 +82,7 @@ def _secret_faults(app: StreamsApp) -> Iterator[str]:
 
 
 def recorded_revision(config_map: Mapping[str, Any]) -> Revision:
-    """The revision whose ConfigMap this is."""
+    """Returns the revision whose ConfigMap this is."""
     labels = config_map["metadata"]["labels"]
     return Revision(labels[REVISION_LABEL], config_map["data"], config_map.get("binaryData") or {})
 

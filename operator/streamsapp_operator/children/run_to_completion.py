@@ -1,6 +1,5 @@
-"""A pod that does one thing and ends, as like the application's pods as can be: in its image, secrets, security and
-place. Pure; ``check_pod`` and ``bootstrap_job`` build theirs of it.
-"""
+"""Builds a pod that does one thing and ends, as like the application's pods as can be: in its image, secrets, security
+and place. Pure; ``check_pod`` and ``bootstrap_job`` build theirs of it."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ _NOT_WATCHED = ("startupProbe", "livenessProbe", "readinessProbe", "lifecycle", 
 def run_to_completion(
     template: dict[str, Any], labels: Mapping[str, str], changes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The template of such a pod, made of the application's. ``changes`` are fields of its container."""
+    """Returns the template of such a pod, made of the application's. ``changes`` are fields of its container."""
     given = template["metadata"]
     kept = {key: value for key, value in given["labels"].items() if not key.startswith(OWN_PREFIXES)}
     annotations = {key: text for key, text in given["annotations"].items() if key != RESTARTED_AT}
@@ -30,18 +29,18 @@ def run_to_completion(
 
 
 def runtime_container(template: dict[str, Any]) -> dict[str, Any]:
-    """The one that runs the application."""
+    """Returns the container that runs the application."""
     found: dict[str, Any] = next(each for each in template["spec"]["containers"] if each["name"] == CONTAINER)
     return found
 
 
 def requests_within(requests: Mapping[str, str], limits: Mapping[str, Any]) -> dict[str, str]:
-    """A request above its limit would be refused."""
+    """Returns requests that are not above the limits: such a pod would be refused."""
     return {name: _least(quantity, str(limits.get(name, quantity))) for name, quantity in requests.items()}
 
 
 def _spec(pod: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the user's other containers, with which it would never end."""
+    """Returns the pod's spec without the user's other containers, with which the pod would never end."""
     runtime = runtime_container({"spec": pod})
     # It may run beside the application's pods, however these are kept apart.
     affinity = {kind: terms for kind, terms in (pod.get("affinity") or {}).items() if kind != "podAntiAffinity"}

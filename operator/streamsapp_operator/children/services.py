@@ -1,4 +1,4 @@
-"""The two services: one that gives every pod its name, one that reaches any pod that is ready. Pure."""
+"""Builds the two services: one gives every pod its name, one reaches any pod that is ready. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from streamsapp_operator.children.names import PORT, Owner, query_service_name, 
 
 
 def headless_service(owner: Owner) -> dict[str, Any]:
-    """Names of pods, ready or not: a pod that restores is asked for its status too."""
+    """Returns the service that gives pods names, ready or not: a pod that restores is asked for its status too."""
     return _service(owner, owner.name, {"clusterIP": "None", "publishNotReadyAddresses": True})
 
 
 def query_service(owner: Owner) -> dict[str, Any]:
-    """For questions about state: any pod answers, or asks the one that has it."""
+    """Returns the service for questions about state: any pod answers, or asks the one that has it."""
     return _service(owner, query_service_name(owner.name), {"type": "ClusterIP"})
 
 

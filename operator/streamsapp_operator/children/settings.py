@@ -1,4 +1,4 @@
-"""The operator's own settings that children are built with. Read from its environment by ``__main__``."""
+"""The operator's own settings that children are built with. Plain data, read from its environment by ``__main__``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class RenderSettings:
-    """The operator's own part of every application."""
+    """The operator's own part of every application's children."""
 
     #: Of pods whose manifest has no ``spec.image``; ``None``: the manifest must name one.
     runtime_image: str | None

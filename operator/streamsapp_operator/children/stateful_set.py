@@ -1,4 +1,5 @@
-"""The StatefulSet: it makes pods, and takes none away for a new template: which pod goes when is the gate's. Pure."""
+"""Builds the StatefulSet. It makes pods, and takes none away for a new template: the gate decides which pod goes when.
+Pure."""
 
 from __future__ import annotations
 

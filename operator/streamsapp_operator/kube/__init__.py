@@ -1,4 +1,4 @@
-"""The API server, as the operator uses it: objects are plain documents, every call has a time limit, errors are few."""
+"""The API server as the operator uses it: objects are plain documents, every call has a time limit, errors are few."""
 
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import (

@@ -1,4 +1,5 @@
-"""Objects as the watches told of them last: what quiet applications are looked at by, without asking the API server.
+"""Keeps objects as the watches told of them last, so that quiet applications are observed without asking the API
+server.
 
 Filled by informers, each on its thread, and by the client with what it wrote; read on the loops' threads. Each object
 is kept as compact JSON, without the fields' managers that are not ours: a tenth of what it would take as a document,
@@ -20,7 +21,7 @@ FIELD_MANAGER = "streamsapp-operator"
 
 
 class ObjectPlace(NamedTuple):
-    """Where an object is among those of its kind."""
+    """The place of an object among those of its kind."""
 
     namespace: str
     name: str
@@ -35,10 +36,10 @@ class _Kept(NamedTuple):
 
 
 class Cache:
-    """All of it. Has the reading methods of the client."""
+    """The cache of all objects. It has the reading methods of the client."""
 
     def __init__(self, lookups: Iterable[str]) -> None:
-        """``lookups``: labels by whose value objects are listed."""
+        """Takes in ``lookups`` the labels by whose value objects are listed."""
         self._lookups = tuple(lookups)
         self._lock = threading.Lock()
         self._kept: dict[str, dict[ObjectPlace, _Kept]] = defaultdict(dict)
@@ -46,7 +47,7 @@ class Cache:
         self._names: dict[tuple[str, str, str], set[str]] = defaultdict(set)
 
     def get(self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None:
-        """One object; ``None`` if there is none."""
+        """Returns one object; ``None`` if there is none."""
         with self._lock:
             found = self._kept[kind.name].get(ObjectPlace(namespace, name))
         return None if found is None else _document(found)
@@ -54,7 +55,7 @@ class Cache:
     def list(
         self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
     ) -> list[Object]:
-        """All objects of a kind and namespace with this label."""
+        """Returns all objects of a kind and namespace with this label."""
         if namespace is None or labels is None:
             raise ValueError("objects are looked up by namespace and label")
         with self._lock:
@@ -63,7 +64,7 @@ class Cache:
         return [_document(each) for each in found]
 
     def put(self, kind: ResourceKind, document: Object) -> bool:
-        """An object as it is now; ``False`` if a newer one is known."""
+        """Puts an object as it is now; returns ``False`` if a newer one is known."""
         metadata = document["metadata"]
         place, version = ObjectPlace(metadata["namespace"], metadata["name"]), int(metadata["resourceVersion"])
         made = _Kept(version, tuple(self._labels_of(metadata)), msgspec.json.encode(_slim(document)))
@@ -78,14 +79,14 @@ class Cache:
         return True
 
     def drop(self, kind: ResourceKind, place: ObjectPlace) -> None:
-        """It is gone."""
+        """Forgets an object that is gone."""
         with self._lock:
             self._drop(kind, place)
 
     def keep(
         self, kind: ResourceKind, namespace: str | None, listed: set[ObjectPlace], version: int
     ) -> Sequence[Object]:
-        """Of a list that is as of ``version``: what it does not show is gone. Those that went."""
+        """Takes a list that is as of ``version``: objects that it does not show are gone. Returns those that went."""
         with self._lock:
             gone = [
                 place

@@ -34,7 +34,7 @@ Heard = Callable[[str, str, str], None]
 
 
 def login(kubeconfig: str | None = None) -> client.Configuration:
-    """The operator's own login: of the pod it runs in, or of a kubeconfig outside a cluster."""
+    """Logs in as the operator: with the account of the pod it runs in, or a kubeconfig outside a cluster."""
     found = client.Configuration()
     try:
         if kubeconfig is None:
@@ -50,7 +50,7 @@ def login(kubeconfig: str | None = None) -> client.Configuration:
 
 
 class Client:
-    """The API server. Raises ``ApiError`` and nothing else."""
+    """Calls the API server. It raises ``ApiError`` and nothing else."""
 
     def __init__(self, configuration: client.Configuration, heard: Heard = lambda verb, plural, outcome: None) -> None:
         configuration.connection_pool_maxsize = 16
@@ -63,7 +63,7 @@ class Client:
     def get(
         self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = _ANSWER
     ) -> Object | None:
-        """One object, as it is now; ``None`` if there is none."""
+        """Returns one object, as it is now; ``None`` if there is none."""
         accept = _METADATA if metadata_only else _JSON
         try:
             return self._request("get", kind, namespace, name, headers={"Accept": accept}, timeout=timeout)
@@ -73,14 +73,14 @@ class Client:
     def list(
         self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
     ) -> list[Object]:
-        """All objects of a kind with these labels."""
+        """Returns all objects of a kind with these labels."""
         pages = self._pages(kind, namespace, labels, metadata_only)
         return [item for page in pages for item in page.get("items") or ()]
 
     def list_at(
         self, kind: ResourceKind, namespace: str | None, labels: str | None, *, metadata_only: bool = False
     ) -> tuple[Sequence[Object], str]:
-        """The same, and the resource version that it is of: where a watch goes on."""
+        """Returns the same, and the resource version that the list is of: a watch goes on from there."""
         pages = [*self._pages(kind, namespace, labels, metadata_only)]
         found = [item for page in pages for item in page.get("items") or ()]
         return found, str(pages[-1]["metadata"]["resourceVersion"])
@@ -95,8 +95,8 @@ class Client:
         *,
         metadata_only: bool = False,
     ) -> Iterator[tuple[str, Object]]:
-        """What happens after ``version``, as ADDED, MODIFIED, DELETED or BOOKMARK, for ``seconds`` at most. ``Gone``:
-        that is too long ago; ``Unavailable``: it broke, or is silent after its end."""
+        """Watches what happens after ``version``, as ADDED, MODIFIED, DELETED or BOOKMARK, for ``seconds`` at most.
+        ``Gone`` says that this version is too old; ``Unavailable`` that the watch broke, or is silent after its end."""
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
         query |= {"timeoutSeconds": str(seconds)} | ({} if labels is None else {"labelSelector": labels})
         url = f"{self._configuration.host}{kind.path(namespace)}?{urlencode(query)}"
@@ -134,21 +134,22 @@ class Client:
             query["continue"] = following
 
     def create(self, document: Object, timeout: float = _ANSWER) -> Object:
-        """A new object; ``Conflict`` if it exists. A field that there is not is a fault, not passed over."""
+        """Creates an object; raises ``Conflict`` if it exists. A field that there is not is a fault, not passed
+        over."""
         kind, namespace = kind_of(document), document["metadata"]["namespace"]
         query = {"fieldValidation": "Strict", "fieldManager": FIELD_MANAGER}
         return self._request("create", kind, namespace, query=query, body=document, timeout=timeout)
 
     def replace(self, document: Object, timeout: float = _ANSWER) -> Object:
-        """An object as a whole, guarded by the resource version that it has, if it has one."""
+        """Replaces an object as a whole, guarded by the resource version that it has, if it has one."""
         metadata = document["metadata"]
         kind, namespace, name = kind_of(document), metadata["namespace"], metadata["name"]
         query = {"fieldManager": FIELD_MANAGER}
         return self._request("update", kind, namespace, name, query=query, body=document, timeout=timeout)
 
     def try_replace(self, document: Object) -> Object:
-        """What ``replace`` would answer, with nothing written: what was sent, the uid of the object that is there, and
-        which fields were whose before, of those that would stay as they are."""
+        """Asks what ``replace`` would answer, with nothing written: the document that was sent, the uid of the object
+        that is there, and the earlier owners of those fields that would stay as they are."""
         metadata = document["metadata"]
         query = {"dryRun": "All", "fieldManager": f"{FIELD_MANAGER}-try"}
         return self._request(
@@ -156,7 +157,8 @@ class Client:
         )
 
     def apply(self, document: Object) -> Object:
-        """Server-side apply: what the document has becomes so, what it had before and has no more goes."""
+        """Applies a document (server-side apply): fields that the document has become so, fields that it had before and
+        has no more go."""
         metadata = document["metadata"]
         return self._request(
             "patch",
@@ -169,7 +171,7 @@ class Client:
         )
 
     def merge(self, kind: ResourceKind, namespace: str, name: str, changes: Object) -> Object:
-        """Some fields of an object; guarded if ``changes`` has a resource version."""
+        """Merges some fields of an object; guarded if ``changes`` has a resource version."""
         return self._request(
             "patch",
             kind,
@@ -181,7 +183,7 @@ class Client:
         )
 
     def write_status(self, document: Object, status: Object) -> Object:
-        """All of an object's status; ``Conflict`` if the object is not what ``document`` says any more."""
+        """Writes all of an object's status; raises ``Conflict`` if the object is no longer what ``document`` says."""
         metadata = document["metadata"]
         operations = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
@@ -199,7 +201,8 @@ class Client:
         )
 
     def evict(self, namespace: str, pod: str, uid: str, resource_version: str | None = None) -> None:
-        """Evict a pod, unless it changed. ``Refused``: the budget is against it. Gone already is done.
+        """Evicts a pod, unless it changed. ``Refused`` says that the budget is against it. A pod that is gone already
+        counts as evicted.
 
         A resource version among the preconditions would do more harm than good: it is looked at after the budget was
         charged, and what was charged for nothing comes back after two minutes only, in which no pod may be evicted.
@@ -222,7 +225,8 @@ class Client:
         return found is not None and found["metadata"]["resourceVersion"] == resource_version
 
     def delete(self, kind: ResourceKind, namespace: str, name: str, *, dependents_first: bool = False) -> None:
-        """Gone already is done. With ``dependents_first`` it is there, being deleted, until what it owns is gone."""
+        """Deletes an object; one that is gone already counts as deleted. With ``dependents_first`` it is there, being
+        deleted, until the objects it owns are gone."""
         try:
             query = {"propagationPolicy": "Foreground"} if dependents_first else None
             self._request("delete", kind, namespace, name, query=query)
@@ -282,7 +286,7 @@ class Client:
         return answer.status, _document(answer.status, answer.data)
 
     def _authorization(self) -> dict[str, str]:
-        """A token, renewed when it has to be; with a certificate there is none."""
+        """Returns a token, renewed when it has to be; with a certificate there is none."""
         settings: Any = self._configuration.auth_settings().values()
         return {str(each["key"]): str(each["value"]) for each in settings if each["in"] == "header" and each["value"]}
 
@@ -291,7 +295,7 @@ _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "pat
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole lines; what the end cuts off is none."""
+    """Yields whole lines; one that the end cuts off is left out."""
     begun: list[bytes] = []
     for chunk in chunks:
         *whole, rest = chunk.split(b"\n")
@@ -302,7 +306,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _document(code: int, data: bytes) -> Object:
-    """A refusal may come as plain text, from a proxy say; it is told by its beginning."""
+    """Reads a refusal, which may come as plain text, from a proxy say; it is told by its beginning."""
     try:
         found = read_json(data)
     except ValueError:

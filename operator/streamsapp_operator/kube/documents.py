@@ -24,7 +24,7 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
 def read_json(data: bytes) -> Any:
-    """What it says, down to ``DEEPEST`` levels. Raises ``ValueError`` if it is no JSON."""
+    """Reads JSON down to ``DEEPEST`` levels. Raises ``ValueError`` if it is none."""
     try:
         return json.loads(data)
     except RecursionError:
@@ -32,7 +32,7 @@ def read_json(data: bytes) -> Any:
 
 
 def shallow(data: bytes) -> bytes:
-    """The same for a reader of somebody else's: as it is, or cut to ``DEEPEST`` levels where it is too deep."""
+    """Returns the same for a reader of somebody else's: as it is, or cut to ``DEEPEST`` levels if it is too deep."""
     try:
         json.loads(data)
     except RecursionError:
@@ -43,8 +43,8 @@ def shallow(data: bytes) -> bytes:
 
 
 def depth_fault(value: Any, path: str, most: int = DEEPEST_SPEC) -> str | None:
-    """Where ``value`` is nested more deeply than it may be, and the remedy; ``None`` if it is not. Goes level by level:
-    it needs no stack."""
+    """Returns where ``value`` is nested more deeply than it may be, and the remedy; ``None`` if it is not. It goes
+    level by level, so it needs no stack."""
     level = [(path, value)]
     for _ in range(most):
         level = [inner for place, each in level for inner in _inside(place, each)]
@@ -54,7 +54,7 @@ def depth_fault(value: Any, path: str, most: int = DEEPEST_SPEC) -> str | None:
 
 
 def _inside(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What has levels of its own."""
+    """Yields the values that have levels of their own."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         if isinstance(inner, dict | list):

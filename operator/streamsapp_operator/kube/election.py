@@ -23,7 +23,7 @@ class LeaseSeen:
 
 
 class ElectionStep(Enum):
-    """What to do about a Lease."""
+    """The step to take about a Lease."""
 
     WAIT = "wait"
     #: It is free, or has run out, or is ours already: write our name.
@@ -31,11 +31,11 @@ class ElectionStep(Enum):
 
 
 class Election:
-    """One candidate's view."""
+    """Decides for one candidate."""
 
     def __init__(self, identity: str, deadline: float) -> None:
-        """``deadline``: seconds after the last renewal after which this candidate must have stopped to lead; shorter
-        than the duration of the Lease, so that it ends before anybody else may begin."""
+        """Takes in ``deadline`` the seconds after the last renewal after which this candidate must have stopped to
+        lead. It is shorter than the duration of the Lease, so that it ends before anybody else may begin."""
         self.identity = identity
         self._deadline = deadline
         self._seen: LeaseSeen | None = None
@@ -43,7 +43,7 @@ class Election:
         self._renewed_at: float | None = None
 
     def decide(self, lease: LeaseSeen | None, now: float) -> ElectionStep:
-        """Decide what to do about the Lease that was just read; ``None``: there is none."""
+        """Decides what to do about the Lease that was just read; ``None`` stands for no Lease."""
         if lease != self._seen:
             self._seen, self._since = lease, now
         if lease is None or not lease.holder or lease.holder == self.identity:
@@ -51,9 +51,10 @@ class Election:
         return ElectionStep.CLAIM if now - self._since > lease.seconds else ElectionStep.WAIT
 
     def wrote(self, sent_at: float) -> None:
-        """Our name stands in the Lease; it counts from when the write was sent, not from when it was confirmed."""
+        """Notes that our name stands in the Lease; it counts from when the write was sent, not from when it was
+        confirmed."""
         self._renewed_at = sent_at
 
     def remaining(self, now: float) -> float:
-        """For how many seconds nobody else can be leading; 0 or less: somebody may."""
+        """Returns for how many seconds nobody else can be leading; 0 or less if somebody may."""
         return 0.0 if self._renewed_at is None else self._renewed_at + self._deadline - now

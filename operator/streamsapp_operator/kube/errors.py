@@ -24,7 +24,7 @@ _UNTYPED = "failed to create typed patch object"
 
 
 class ApiError(Exception):
-    """Root of what the client raises."""
+    """The root of the errors that the client raises."""
 
 
 class Conflict(ApiError):
@@ -58,7 +58,7 @@ class Unavailable(ApiError):
 def error_of(
     code: int, status: dict[str, Any], doing: str, *, evicting: bool = False, writing: bool = False
 ) -> ApiError:
-    """The error of an answer; ``doing`` says what was asked for, and ``status`` is its body."""
+    """Returns the error of an answer; ``doing`` names the call, and ``status`` is its body."""
     said = str(status.get("message") or status.get("reason") or f"HTTP {code}")
     if code == 401:
         return Unavailable(f"{doing}: the API server does not accept the operator's login: {said}")

@@ -1,4 +1,4 @@
-"""Events on an application: what ``kubectl describe`` shows.
+"""Posts the events on an application that ``kubectl describe`` shows.
 
 Called on the thread of the application's loop. An event's name is made of what it tells, so that an operator that
 crashed after telling something does not tell it twice.
@@ -25,7 +25,7 @@ _REMEMBERED = 256
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The application that is told of."""
+    """The application that the events are about."""
 
     name: str
     namespace: str
@@ -45,7 +45,7 @@ class Recorder:
         self._told: dict[str, int] = {}
 
     def tell(self, subject: Subject, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        """Post an event, or count up the one that said the same."""
+        """Posts an event, or counts up the one that said the same."""
         log.log(
             logging.WARNING if kind == "Warning" else logging.INFO,
             "%s: %s",
@@ -69,8 +69,8 @@ class Recorder:
             del self._told[next(iter(self._told))]
 
     def _count_up(self, subject: Subject, name: str, times: int, now: str) -> bool:
-        """It was told by this process: this is no crash's repetition, it happened again. ``False``: the event is gone,
-        as events go after a while."""
+        """Counts up an event that this process posted: this is no crash's repetition, it happened again. Returns
+        ``False`` if the event is gone, as events go after a while."""
         try:
             self._client.merge(EVENT, subject.namespace, name, {"count": times, "lastTimestamp": now})
         except Gone:

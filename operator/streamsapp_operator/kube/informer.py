@@ -41,7 +41,7 @@ class Watched:
 
 
 class Informer(threading.Thread):
-    """Of one kind in one namespace, or in all."""
+    """Follows one kind in one namespace, or in all."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Informer(threading.Thread):
         self.lists = 0
 
     def stop(self) -> None:
-        """End with the next thing that the watch tells."""
+        """Ends with the next thing that the watch tells."""
         self._stopping.set()
 
     def run(self) -> None:
@@ -85,7 +85,7 @@ class Informer(threading.Thread):
                 self._stopping.wait(min(_LONGEST_BACKOFF, _BACKOFF * 2 ** min(failures, 10)))
 
     def _list(self) -> str:
-        """The resource version that the list is of."""
+        """Lists all objects, and returns the resource version that the list is of."""
         kind = self._watched.kind
         found, version = self._client.list_at(
             kind, self._namespace, self._watched.labels, metadata_only=self._watched.metadata_only
@@ -99,7 +99,7 @@ class Informer(threading.Thread):
         return version
 
     def _follow(self, version: str) -> None:
-        """Until it is time for another list; raises ``ApiError`` where the watch cannot go on."""
+        """Follows the watch until it is time for another list; raises ``ApiError`` if the watch cannot go on."""
         end = self._clock.now() + RESYNC_SECONDS
         while not self._stopping.is_set() and self._clock.now() < end:
             for kind_of_event, document in self._client.watch(
@@ -126,7 +126,7 @@ class Informer(threading.Thread):
 
 
 class Informers:
-    """All of them."""
+    """Holds all informers."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Informers:
         changed: Changed,
         clock: SteadyClock,
     ) -> None:
-        """``namespaces``: none for all."""
+        """Takes ``namespaces``; none stands for all."""
         self._all = [
             Informer(client, each, namespace, cache, changed, clock)
             for each in watched
@@ -149,7 +149,7 @@ class Informers:
             each.start()
 
     def wait_synced(self, stop: threading.Event) -> bool:
-        """Until everything was listed once; ``False`` when told to end before."""
+        """Waits until everything was listed once; returns ``False`` when told to end before."""
         for each in self._all:
             while not each.synced.wait(0.1):
                 if stop.is_set():

@@ -1,4 +1,4 @@
-"""The kinds of objects the operator deals with, and where the API server has them. Pure."""
+"""Names the kinds of objects that the operator deals with, and their paths in the API server. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ResourceKind:
     plural: str
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """Of one object, or of all in a namespace, or of all."""
+        """Returns the path of one object, or of all in a namespace, or of all."""
         root = "/api" if "/" not in self.api_version else "/apis"
         parts = [root, self.api_version]
         if namespace is not None:
@@ -57,17 +57,17 @@ _BY_NAME = {(kind.api_version, kind.name): kind for kind in _ALL}
 
 
 def kind_of(document: Object) -> ResourceKind:
-    """The kind of an object that is about to be written."""
+    """Returns the kind of an object that is about to be written."""
     return _BY_NAME[document["apiVersion"], document["kind"]]
 
 
 def annotation(document: Object, name: str) -> str | None:
-    """An annotation of an object."""
+    """Returns an annotation of an object."""
     found = (document["metadata"].get("annotations") or {}).get(name)
     return None if found is None else str(found)
 
 
 def label(document: Object, name: str) -> str | None:
-    """A label of an object."""
+    """Returns a label of an object."""
     found = (document["metadata"].get("labels") or {}).get(name)
     return None if found is None else str(found)

@@ -25,13 +25,13 @@ EXIT_CODE = 1
 
 
 def exit_at_once() -> None:
-    """Nothing is tidied up: it could take time, and there is none."""
+    """Ends the process. Nothing is tidied up: it could take time, and there is none."""
     logging.shutdown()
     os._exit(EXIT_CODE)
 
 
 class Lease:
-    """This process's claim."""
+    """Holds this process's claim to the Lease."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this process may act now."""
+        """Says whether this process may act now."""
         return self._election.remaining(self._clock.now()) > 0
 
     def acquire(self, stop: threading.Event) -> bool:
-        """Wait until this process leads, then keep renewing; ``False`` when told to stop before."""
+        """Waits until this process leads, then keeps renewing; returns ``False`` when told to stop before."""
         complaint = ""
         while not stop.is_set():
             try:
@@ -86,7 +86,7 @@ class Lease:
         return False
 
     def release(self) -> None:
-        """Let the next one begin at once. Nothing may act any more when this is called."""
+        """Lets the next candidate begin at once. Nothing may act any more when this is called."""
         self._stopping.set()
         for thread in self._threads:
             thread.join()
@@ -113,7 +113,7 @@ class Lease:
                 return
 
     def _try(self) -> bool:
-        """Read, and write our name if it may be written; whether it stands there."""
+        """Reads the Lease, and writes our name if it may be written; says whether it stands there."""
         found = self._read()
         seen = None if found is None else _seen(found)
         sent_at = self._clock.now()

@@ -1,6 +1,7 @@
-"""The actions that ``plan`` orders. ``apply`` does it; nothing else changes the cluster.
+"""The actions that ``plan`` orders. ``apply`` carries them out on the thread of the application's loop; nothing else
+changes the cluster. Plain data.
 
-An action that fails is not retried here: the next look plans anew, from what is then true.
+An action that fails is not retried here: the next reconcile plans anew, from the state of the cluster then.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ApplyChildren:
-    """Server-side apply of every child as ``revision`` has it, with so many replicas. Idempotent, and part of almost
-    every plan: what is already so (``ChildrenSeen.applied``) needs no call."""
+    """Applies every child (server-side apply) as ``revision`` has it, with so many replicas. It is idempotent, and part
+    of almost every plan: a child that is so already (``ChildrenSeen.applied``) needs no call."""
 
     revision: str
     replicas: int
@@ -24,7 +25,7 @@ class ApplyChildren:
 
 @dataclass(frozen=True, slots=True)
 class SetBudget:
-    """``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0 (more while one of several
+    """Sets ``maxUnavailable`` of the PodDisruptionBudget: 1 while the gate says safe, else 0 (more while one of several
     pods that are not ready is evicted). Closing it comes before everything else; ``ApplyChildren`` opens it."""
 
     max_unavailable: int
@@ -32,8 +33,8 @@ class SetBudget:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Through the Eviction API, with the uid and resource version it was judged by: a pod that changed since is not
-    touched. The pod drains itself when it is told to end."""
+    """Evicts a pod through the Eviction API, with the uid and resource version that it was judged by: a pod that
+    changed since is not touched. The pod drains itself when it is told to end."""
 
     pod: str
     uid: str
@@ -45,40 +46,40 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class StartCheck:
-    """Start the pod that loads the topology of ``revision``."""
+    """Starts the pod that loads the topology of ``revision``."""
 
     revision: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteCheck:
-    """Its result is in the status: the pod may go."""
+    """Deletes the check pod, whose result is in the status."""
 
     revision: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartBootstrap:
-    """Start the Job that makes state of history."""
+    """Starts the Job that builds state from history."""
 
     attempt: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteBootstrap:
-    """Delete the Job: it is gone when its pods are."""
+    """Deletes the Job; it is gone when its pods are."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRevisions:
-    """Delete configurations that nothing refers to any more; ``keep`` stay."""
+    """Deletes the ConfigMaps of revisions that nothing refers to any more; ``keep`` stay."""
 
     keep: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class PostEvent:
-    """An event on the application; ``reason`` is stable, tools match it."""
+    """Posts an event on the application; ``reason`` is stable, as tools match it."""
 
     kind: Literal["Normal", "Warning"]
     reason: str
@@ -87,7 +88,7 @@ class PostEvent:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Everything is drained: the finalizer may go."""
+    """Removes the finalizer, after everything is drained."""
 
 
 Action: TypeAlias = (

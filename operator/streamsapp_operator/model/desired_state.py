@@ -1,6 +1,5 @@
-"""The desired state of an application: the parts of its spec that ``plan`` decides on. Made by ``handlers`` from the
-object.
-"""
+"""The desired state of an application: the parts of its spec that ``plan`` decides on. Plain data; made on the thread
+of the application's loop from the object."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRequests:
-    """What the user tells the operator by annotations of the application, whatever its spec is."""
+    """The requests that the user makes by annotations of the application, whatever its spec is."""
 
     #: No pod is taken for a rollout.
     paused: bool = False
@@ -23,7 +22,7 @@ class AnnotationRequests:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """One application's spec, valid."""
+    """The valid spec of one application."""
 
     name: str
     namespace: str
@@ -47,7 +46,7 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class InvalidSpec:
-    """A spec that cannot be used; what runs goes on as it is, by what ``AppStatus.accepted`` remembers."""
+    """A spec that cannot be used; the pods go on as they are, by what ``AppStatus.accepted`` remembers."""
 
     name: str
     namespace: str

@@ -1,8 +1,8 @@
-"""The observed state of one application: its children in the cluster, its pods, and each pod's own report.
+"""The observed state of one application: its children in the cluster, its pods, and each pod's own report. Plain data.
 
-Made by ``observe``, read by the gate and by ``plan``. ``None`` means not known, and what is not known is never taken
-for good. Times are seconds of Unix time: of the pod's clock where it says so, else of the operator's. That must not
-jump (Unix time when the process began, plus what its monotonic clock counted since): ages are differences of it.
+Made by ``observe``, read by the gate and by ``plan``. ``None`` means not known, and a fact that is not known is never
+taken for good. Times are seconds of Unix time: of the pod's clock where it says so, else of the operator's. That must
+not jump (Unix time when the process began, plus what its monotonic clock counted since): ages are differences of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ReportedRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """One store of one task on one pod, as ``/status`` tells it."""
+    """The report of one store of one task on one pod, as ``/status`` has it."""
 
     name: str
     changelog: str
@@ -39,7 +39,7 @@ class StoreReport:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """One task on one pod."""
+    """The report of one task on one pod."""
 
     id: str
     role: ReportedRole
@@ -144,7 +144,7 @@ class ChildrenSeen:
 
 
 class CheckState(Enum):
-    """How the check of a revision stands: a pod that loads the user's topology and says what it is."""
+    """The state of a revision's check: a pod that loads the user's topology and reports it."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -154,7 +154,7 @@ class CheckState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopologyShape:
-    """What must stay the same for old and new pods to work side by side.
+    """The parts of a topology that must stay the same for old and new pods to work side by side.
 
     Sub-topology number → its source topics (repartition topics included) and its stores (``name`` → ``kind``).
     """
@@ -176,7 +176,7 @@ class CheckSeen:
 
 
 class JobState(Enum):
-    """How the Job of a bootstrap stands."""
+    """The state of a bootstrap's Job."""
 
     #: No container of it runs: not yet, or not at the moment.
     WAITING = "waiting"
@@ -202,7 +202,7 @@ class BootstrapSeen:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the operator could not do all of what it wanted in its last turn; ``reason`` is stable."""
+    """The reason why the operator could not do everything in its last reconcile; ``reason`` is stable."""
 
     reason: str
     message: str
@@ -210,8 +210,8 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class InputRates:
-    """An application's input and what its pods do, in records a second. The lower and the higher of two means, of the
-    last seconds and of those before: what lasts for a moment is never in both."""
+    """The rates of an application's input and of its pods' work, in records a second. They are the lower and the higher
+    of two means, of the last seconds and of those before: a change that lasts for a moment is never in both."""
 
     arrival_low: float
     arrival_high: float
@@ -223,7 +223,7 @@ class InputRates:
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """One look at an application."""
+    """The observed state of one application at one moment."""
 
     at: float
     children: ChildrenSeen

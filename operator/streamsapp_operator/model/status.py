@@ -1,5 +1,5 @@
-"""The ``status`` of a StreamsApp: what users read, and the operator's memory. A crash resumes from it, so what is about
-to be done is written here before it is done.
+"""The ``status`` of a StreamsApp: users read it, and it is the operator's memory. A crash resumes from it, so every
+action is written here before it is carried out.
 
 Plain data, encoded by msgspec in the field names of the resource; times are UTC, RFC 3339 in the resource.
 """
@@ -21,7 +21,7 @@ class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=F
 
 
 class Blocker(_Fields, frozen=True, kw_only=True):
-    """Why a pod must not be taken away now."""
+    """The reason why a pod must not be taken away now."""
 
     #: ``-`` where it is about the application: a task that nobody reports, a StatefulSet that is not there.
     pod: str
@@ -49,7 +49,7 @@ class Tasks(_Fields, frozen=True, kw_only=True):
 
 
 class BootstrapStatus(_Fields, frozen=True, kw_only=True):
-    """What became of ``spec.bootstrap``."""
+    """The progress and the result of ``spec.bootstrap``."""
 
     phase: Literal["Pending", "Running", "Done", "Failed", "Ignored"]
     message: str | None = None
@@ -109,7 +109,7 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
 
 
 class ScalingStatus(_Fields, frozen=True, kw_only=True):
-    """What the built-in autoscaler decided."""
+    """The decision of the built-in autoscaler."""
 
     desired: int
     reason: str
@@ -127,7 +127,7 @@ class ScalingStatus(_Fields, frozen=True, kw_only=True):
 
 
 class Accepted(_Fields, frozen=True, kw_only=True):
-    """What the last valid spec said about running: it goes on by this while the spec is invalid."""
+    """The running part of the last valid spec: the application goes on by it while the spec is invalid."""
 
     revision: str
     replicas: int
@@ -151,7 +151,7 @@ class Condition(_Fields, frozen=True, kw_only=True):
 
 
 class AppStatus(_Fields, frozen=True, kw_only=True):
-    """All of it."""
+    """The whole status of an application."""
 
     phase: str = "Pending"
     observed_generation: int = 0
@@ -183,13 +183,14 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
 
 
 def to_document(status: AppStatus) -> dict[str, Any]:
-    """As the API server takes it."""
+    """Returns the document that the API server takes."""
     document: dict[str, Any] = msgspec.to_builtins(status)
     return document
 
 
 def from_document(document: dict[str, Any] | None) -> AppStatus:
-    """As it was left; what cannot be read is a new beginning, never an error: the cluster tells the rest."""
+    """Reads the status as it was left. A status that cannot be read is a new beginning, never an error: the cluster
+    tells the rest."""
     try:
         return converted(document or {}, AppStatus)
     except msgspec.ValidationError:

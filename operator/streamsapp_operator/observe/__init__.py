@@ -1,4 +1,4 @@
-"""Looks at one application: its objects in the cluster, and what each of its pods says of itself.
+"""Observes one application: its objects in the cluster, and the report of each of its pods.
 
 Called on the thread of the application's loop. Everything a pod says is untrusted: user code runs in it.
 """

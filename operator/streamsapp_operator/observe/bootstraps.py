@@ -1,6 +1,7 @@
 """Reads the Job of a bootstrap: whether it is done, and what its pods say if it is not. Pure.
 
-Called by ``look``. Why it failed is the termination message of its last pod; user code runs in it, so that is text.
+Called by the observer. The reason of a failure is the termination message of its last pod; user code runs in it, so
+that is text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from streamsapp_operator.observe.pods import container_status, last_exit, waitin
 
 
 def bootstrap_seen(job: Object, pods: Sequence[Object]) -> BootstrapSeen:
-    """``pods`` are the Job's."""
+    """Returns the state of the Job; ``pods`` are the Job's."""
     attempt, revision = annotation(job, ATTEMPT) or "", label(job, REVISION_LABEL)
     if _has(job, "Complete"):  # also while it is being deleted: what is done is done
         return BootstrapSeen(attempt, revision, JobState.DONE)
@@ -39,7 +40,7 @@ def bootstrap_seen(job: Object, pods: Sequence[Object]) -> BootstrapSeen:
 
 
 def _lost(pod: Object) -> str | None:
-    """A pod that its node ended, or lost, before its container could say anything."""
+    """Says whether the node ended or lost the pod before its container could say anything."""
     status = pod["status"]
     if status.get("phase") != "Failed":
         return None

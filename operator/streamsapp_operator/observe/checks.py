@@ -50,7 +50,7 @@ class _Message(Struct, frozen=True, rename="camel"):
 
 
 def check_seen(pod: Object, now: float) -> CheckSeen:
-    """What is known from a check pod."""
+    """Returns the facts that are known from a check pod."""
     revision = label(pod, REVISION_LABEL) or ""
     started_at = seconds(pod["metadata"]["creationTimestamp"])
     status = pod["status"]
@@ -68,7 +68,7 @@ def check_seen(pod: Object, now: float) -> CheckSeen:
 
 
 def _without_result(revision: str, status: Mapping[str, object], started_at: float) -> CheckSeen:
-    """Its node or the deadline ended it before its container could say anything."""
+    """Says whether the node or the deadline ended the pod before its container could say anything."""
     reason = status.get("reason")
     if reason == "DeadlineExceeded":
         fault = "the check did not end in time; importing the topology must not wait for anything"

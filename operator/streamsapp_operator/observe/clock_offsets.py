@@ -24,7 +24,7 @@ class ClockOffsets:
         self._seen: dict[str, deque[tuple[float, float]]] = defaultdict(deque)
 
     def bounded(self, uid: str, report: PodReport) -> PodReport:
-        """The report with the largest offset of this pod within memory."""
+        """Returns the report with the largest offset of this pod within memory."""
         seen = self._seen[uid]
         seen.append((report.fetched_at, report.clock_offset))
         while seen[0][0] < report.fetched_at - self._memory:
@@ -32,6 +32,6 @@ class ClockOffsets:
         return replace(report, clock_offset=max(offset for _, offset in seen))
 
     def keep(self, uids: Collection[str]) -> None:
-        """Forget pods that are gone."""
+        """Forgets pods that are gone."""
         for uid in self._seen.keys() - set(uids):
             del self._seen[uid]

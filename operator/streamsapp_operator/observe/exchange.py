@@ -1,4 +1,4 @@
-"""One request to a pod, whose time limit holds however the pod answers: not at all, byte by byte, or without end.
+"""Sends one request to a pod, whose time limit holds however the pod answers: not at all, byte by byte, or without end.
 
 Called by ``pod_status`` on its threads. The usual clients limit the wait for each piece, which lets a pod hold a thread
 for hours.
@@ -20,7 +20,7 @@ _CHUNK = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a pod is asked."""
+    """The address at which a pod is asked."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeResponse:
-    """What it said."""
+    """The response of a pod."""
 
     code: int
     body: bytes
@@ -39,7 +39,8 @@ class ExchangeResponse:
 
 
 def get(address: Address, path: str, token: str, left: Callable[[], float], max_bytes: int) -> ExchangeResponse:
-    """Ask; raises ``OSError``, ``ValueError`` or ``HTTPException``. ``left`` is how many seconds there are still."""
+    """Sends the request; raises ``OSError``, ``ValueError`` or ``HTTPException``. ``left`` returns how many seconds
+    there are still."""
     lines = [
         f"GET {path} HTTP/1.1",
         f"Host: {address}",
@@ -69,7 +70,7 @@ def _positive(seconds: float) -> float:
 
 
 class _Received:
-    """What was read already, as the parser of answers wants it."""
+    """Gives bytes that were read already to the parser of answers."""
 
     def __init__(self, received: bytes) -> None:
         self._received = received

@@ -44,7 +44,8 @@ class RateObserver:
         self._pods: dict[str, _Window] = {}
 
     def flow(self, pods: Sequence[PodSeen], *, settled: bool) -> InputRates | None:
-        """With what the pods say now. ``settled``: they agree on who has which task. ``None``: not known."""
+        """Takes the pods' reports of now, and returns the rates; ``None`` if they are not known. ``settled`` says that
+        the pods agree on who has which task."""
         uids = {pod.uid for pod in pods}
         self._counts = {uid: counts for uid, counts in self._counts.items() if uid in uids}
         self._pods = {uid: window for uid, window in self._pods.items() if uid in uids}
@@ -58,7 +59,7 @@ class RateObserver:
         return self._rates()
 
     def _saw(self, pod: PodSeen) -> int | None:
-        """What a pod says; the lag of its tasks, if it is known of all."""
+        """Takes a pod's report; the lag of its tasks is used if it is known of all."""
         if pod.report is None:
             self._pods.pop(pod.uid, None)
             return None
@@ -74,9 +75,10 @@ class RateObserver:
         return lag
 
     def _count(self, uid: str, active: Sequence[TaskReport]) -> bool:
-        """What a pod's tasks did since the last time; whether they are others, or began anew.
+        """Returns how much a pod's tasks did since the last time, and whether they are others, or began anew.
 
-        A pod counts from 0 when it gets a task. What one had counted when it was seen first came before that.
+        A pod counts from 0 when it gets a task. The records that one had counted when it was seen first came before
+        that.
         """
         counts = {task.id: task.processed for task in active if task.processed is not None}
         before = self._counts.get(uid)
@@ -106,7 +108,7 @@ class RateObserver:
 
 
 def _works(report: PodReport, active: Sequence[TaskReport]) -> bool:
-    """It does what it can."""
+    """Says whether the pod runs all its tasks, and so does what it can."""
     return not report.outages and all(task.state.upper() == "RUNNING" for task in active)
 
 
@@ -123,7 +125,7 @@ def _rate(first: _Sample, last: _Sample) -> float:
 
 
 def _busy_rate(window: _Window) -> float | None:
-    """Since work waits all the time; ``None``: that is not for long."""
+    """Returns the pod's rate since work waits all the time; ``None`` if that is not for long."""
     enough = _rate(window[0], window[-1]) * BUSY_SECONDS
     since = window[0]
     for sample in window:

@@ -1,7 +1,8 @@
-"""One look at an application: its children, its pods and what they say, its checks.
+"""Observes an application: its children, its pods and their reports, its checks.
 
-One observer for each application, called on the thread of its loop. Objects are those that the watches told of; only
-before a pod is taken away what decides is read anew: StatefulSet, budget and pods. Pods themselves are asked each time.
+There is one observer for each application, called on the thread of its loop. Objects are those that the watches told
+of. Only before a pod is taken away, the objects that decide are read anew: StatefulSet, budget and pods. Pods
+themselves are asked each time.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _STILL_KINDS = (SERVICE_ACCOUNT, CONFIG_MAP, SERVICE, NETWORK_POLICY)
 
 
 class ObjectReader(Protocol):
-    """The client, or the cache."""
+    """Reads objects; the client and the cache do."""
 
     def get(self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False) -> Object | None: ...
 
@@ -59,7 +60,7 @@ class ObjectReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen, and the children as documents."""
+    """The observed state, and the children as documents."""
 
     observed: ObservedState
     #: ``Kind/name`` → the child; of some only the metadata. ``apply`` writes what it got back into it.
@@ -67,7 +68,7 @@ class Observation:
 
 
 class Observer:
-    """Looks at one application, again and again."""
+    """Observes one application, again and again."""
 
     def __init__(self, client: Client, cache: ObjectReader, asker: PodAsker, clock: SteadyClock) -> None:
         self._client = client
@@ -80,8 +81,8 @@ class Observer:
     def observe(
         self, spec: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False
     ) -> Observation:
-        """``job`` is that of a bootstrap, where there may be one; ``fresh``: what decides is read from the API server.
-        Raises ``ApiError``: half a look is none."""
+        """Returns an observation. ``job`` is that of a bootstrap, if there may be one; ``fresh`` reads the deciding
+        objects from the API server. Raises ``ApiError``: half an observation is none."""
         at, owner = self._clock.now(), spec.owner
         reader: ObjectReader = self._client if fresh else self._cache
         children = self._list_still(owner.namespace, owner.name)
@@ -137,13 +138,14 @@ class Observer:
 
 
 def is_owned(document: Object, uid: str) -> bool:
-    """Whether an object belongs to the application, or other owner, with this uid: whether that is its controller."""
+    """Says whether an object belongs to the application, or other owner, with this uid: whether that is its
+    controller."""
     owners = document["metadata"].get("ownerReferences") or ()
     return any(owner["uid"] == uid and owner.get("controller") for owner in owners)
 
 
 def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
-    """What ``plan`` needs to know of the children."""
+    """Returns the facts about the children that ``plan`` needs."""
     stateful_set = children.get(f"{STATEFUL_SET.name}/{app}")
     budget = children.get(f"{BUDGET.name}/{app}")
     applied = {key: text for key, child in children.items() if (text := annotation(child, APPLIED)) is not None}
@@ -160,13 +162,15 @@ def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
 
 
 def _is_seen(stateful_set: Object) -> bool:
-    """Its controller may lag behind, most of all where the API server was away."""
+    """Says whether the controller has seen the StatefulSet as it is. It may lag behind, most of all after the API
+    server was away."""
     seen: int = (stateful_set.get("status") or {}).get("observedGeneration") or 0
     return seen >= (stateful_set["metadata"].get("generation") or 0)
 
 
 def tasks_total(pods: Sequence[PodSeen]) -> int | None:
-    """The distinct active tasks; known while every pod answers and all agree on who has what."""
+    """Returns the number of distinct active tasks; it is known while every pod answers and all agree on who has
+    what."""
     reports = [pod.report for pod in pods if pod.report is not None]
     settled = {(report.state, report.generation) for report in reports}
     if len(reports) < len(pods) or len(settled) != 1 or next(iter(settled))[0] != "RUNNING":
@@ -175,6 +179,6 @@ def tasks_total(pods: Sequence[PodSeen]) -> int | None:
 
 
 def _max_unavailable(budget: Object) -> int:
-    """Somebody may have made it a percentage, or something else: then it is not shut."""
+    """Returns the budget. Somebody may have made it a percentage, or something else: then it is not shut."""
     found = budget["spec"].get("maxUnavailable")
     return found if isinstance(found, int) else 1

@@ -31,7 +31,7 @@ class PodAsker:
     def ask_all(
         self, pods: Mapping[str, Address], application_id: str, tokens: Sequence[str]
     ) -> dict[str, PodReport | str]:
-        """A report of each pod, or why there is none."""
+        """Returns the report of each pod, or why there is none."""
         asked = {name: self._threads.submit(self._ask, pods[name], application_id, tokens) for name in pods}
         return {name: answer.result() for name, answer in asked.items()}
 
@@ -39,7 +39,7 @@ class PodAsker:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, address: Address, application_id: str, tokens: Sequence[str]) -> PodReport | str:
-        """A pod may not have heard of today's token yet: then yesterday's is tried."""
+        """Asks one pod. It may not have heard of today's token yet: then yesterday's is tried."""
         deadline = self._clock.now() + self._timeout
         said: PodReport | str = "there is no token to ask it with"
         for token in tokens:
@@ -64,7 +64,7 @@ class PodAsker:
 
 
 def clock_offset(date: str | None, asked_at: float) -> float | None:
-    """The pod's clock minus the operator's, up to a second too small: ``Date`` has whole seconds."""
+    """Returns the pod's clock minus the operator's, up to a second too small: ``Date`` has whole seconds."""
     try:
         return parsedate_to_datetime(date or "").timestamp() - asked_at
     except (ValueError, OverflowError):

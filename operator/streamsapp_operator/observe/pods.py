@@ -1,6 +1,7 @@
 """Reads pods as the API server has them. Pure.
 
-Called by ``look``. A pod belongs to an application if its StatefulSet made it: labels alone anybody can set.
+Called by the observer, and by the plugin. A pod belongs to an application if its StatefulSet made it: anybody can set
+labels.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _TAKING_SECONDS = 5.0
 
 
 def ordinal_of(pod: Object, app: str) -> int | None:
-    """Its number in the application's StatefulSet; ``None``: it is none of its pods."""
+    """Returns the pod's number in the application's StatefulSet, ``None`` if it is none of its pods."""
     owners = pod["metadata"].get("ownerReferences") or ()
     ours = any(it.get("controller") and it["kind"] == "StatefulSet" and it["name"] == app for it in owners)
     number = pod["metadata"]["name"].removeprefix(f"{app}-")
@@ -29,7 +30,7 @@ def ordinal_of(pod: Object, app: str) -> int | None:
 
 
 def address_of(pod: Object) -> Address | None:
-    """Where it is asked; ``None`` before it runs."""
+    """Returns the address at which the pod is asked; ``None`` before it runs."""
     host = pod["status"].get("podIP")
     if not host or pod["status"].get("phase") != "Running":
         return None
@@ -38,7 +39,7 @@ def address_of(pod: Object) -> Address | None:
 
 
 def pod_seen(pod: Object, ordinal: int, answer: PodReport | str) -> PodSeen:
-    """``answer``: what it said of itself, or why it said nothing."""
+    """Reads a pod; ``answer`` is its own report, or why there is none."""
     metadata, status = pod["metadata"], pod["status"]
     container = container_status(status)
     reason, message = waiting(pod)
@@ -72,7 +73,8 @@ def _running_since(container: Object) -> float | None:
 
 
 def _was_ready(status: Object) -> bool:
-    """It is not ready from when the kubelet takes it on, and that is no transition: a later one is its end."""
+    """Says whether the pod was ever ready. It is not ready from when the kubelet takes it on, and that is no
+    transition: a later one is its end."""
     ready, taken = condition(status, "Ready"), status.get("startTime")
     since = ready.get("lastTransitionTime")
     if ready.get("status") == "True":
@@ -81,13 +83,13 @@ def _was_ready(status: Object) -> bool:
 
 
 def container_status(status: Object) -> Object:
-    """Of the container that runs the application; empty before there is one."""
+    """Returns the status of the container that runs the application; it is empty before there is one."""
     found = (it for it in status.get("containerStatuses") or () if it.get("name") == CONTAINER)
     return next(found, {})
 
 
 def terminated(container: Object) -> Object | None:
-    """How the container ended: now, or the last time."""
+    """Returns how the container ended: now, or the last time."""
     for state in ("state", "lastState"):
         ended: Object | None = (container.get(state) or {}).get("terminated")
         if ended is not None:
@@ -96,7 +98,7 @@ def terminated(container: Object) -> Object | None:
 
 
 def last_exit(container: Object) -> str | None:
-    """``exit 2: spec.kafka.bootstrapServers: ...``."""
+    """Returns how the container ended as text, such as ``exit 2: spec.kafka.bootstrapServers: ...``."""
     ended = terminated(container)
     if ended is None:
         return None
@@ -106,8 +108,8 @@ def last_exit(container: Object) -> str | None:
 
 
 def _last_words(message: str) -> str:
-    """The end of a log, which begins anywhere: its last line, of a line of JSON the text; or what a command says at its
-    end, in lines of its own."""
+    """Returns the end of a log, which begins anywhere: its last line, of a line of JSON the text; or the message of a
+    command at its end, in lines of its own."""
     lines = [line for line in message.splitlines() if line.strip()]
     said: list[str] = []
     for line in reversed(lines):
@@ -119,7 +121,7 @@ def _last_words(message: str) -> str:
 
 
 def _text_of(line: str) -> str | None:
-    """What a line of a structured log says; ``None`` if it is none."""
+    """Returns the message of a line of a structured log; ``None`` if it is none."""
     try:
         document = json.loads(line)
     except ValueError:
@@ -128,7 +130,7 @@ def _text_of(line: str) -> str | None:
 
 
 def waiting(pod: Object) -> tuple[str | None, str | None]:
-    """Why a pod does not run, and what is known of it; nothing if it runs."""
+    """Returns why a pod does not run, and what is known of it; nothing if it runs."""
     status = pod.get("status") or {}
     scheduled = condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
@@ -141,12 +143,14 @@ def waiting(pod: Object) -> tuple[str | None, str | None]:
 
 
 def state_of(container: Object, kind: str) -> Object:
-    """The container's state if it is of this kind (``waiting``, ``running``, ``terminated``), otherwise empty."""
+    """Returns the container's state if it is of this kind (``waiting``, ``running``, ``terminated``), otherwise an
+    empty one."""
     return (container.get("state") or {}).get(kind) or {}
 
 
 def _needs(pod: Object, reason: str) -> str | None:
-    """A Secret that is not there is told by the kubelet in events, which the operator does not read."""
+    """Names the Secrets that a pod needs: the kubelet tells of one that is not there in events, which the operator does
+    not read."""
     if reason != "ContainerCreating":
         return None
     names = sorted(set(_secrets(pod["spec"].get("volumes") or ())))
@@ -161,12 +165,12 @@ def _secrets(volumes: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def condition(status: Object, kind: str) -> Object:
-    """The condition of this type, empty if the pod has none."""
+    """Returns the condition of this type, empty if the pod has none."""
     return next((it for it in status.get("conditions") or () if it["type"] == kind), {})
 
 
 def seconds(timestamp: str) -> float:
-    """Of Unix time."""
+    """Returns seconds of Unix time."""
     return datetime.fromisoformat(timestamp).timestamp()
 
 

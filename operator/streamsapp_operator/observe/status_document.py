@@ -1,4 +1,5 @@
-"""Reads a pod's ``/status``. Pure; what cannot be understood is refused as a whole, as half a truth is worse than none.
+"""Reads a pod's ``/status``. Pure; a document that cannot be understood is refused as a whole, as half a truth is worse
+than none.
 
 Called by ``pod_status``. User code runs in the pod, so the document is untrusted: sizes and types are checked.
 """
@@ -25,7 +26,7 @@ Instant: TypeAlias = Annotated[datetime, Meta(tz=True)]
 
 
 class _Fields(Struct, frozen=True, rename="camel"):
-    """Unknown fields are let pass: a runtime may be newer than the operator."""
+    """The base of all parts. Unknown fields are let pass: a runtime may be newer than the operator."""
 
 
 class _Snapshot(_Fields, frozen=True):
@@ -80,7 +81,7 @@ _decode = msgspec.json.Decoder(_Document).decode
 
 
 def read_status(body: bytes, application_id: str, fetched_at: float, clock_offset: float) -> PodReport | str:
-    """The report, or why there is none."""
+    """Returns the report, or why there is none."""
     if len(body) > MAX_BYTES:
         return f"its /status is larger than {MAX_BYTES >> 20} MiB"
     try:

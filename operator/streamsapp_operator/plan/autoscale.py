@@ -29,7 +29,7 @@ _LAST_PART = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the decision is made of."""
+    """The facts that the decision is made of."""
 
     #: Of all tasks; ``None``: not known of all.
     input_lag: int | None
@@ -44,7 +44,7 @@ class Load:
 
 
 class _Needed(NamedTuple):
-    """Pods."""
+    """The number of pods that is needed, and why."""
 
     #: Fewer cannot do it.
     at_least: int
@@ -57,7 +57,7 @@ class _Needed(NamedTuple):
 def decide(
     autoscaling: AutoscalingSpec, last: ScalingStatus | None, seed: int, load: Load, now: datetime
 ) -> ScalingStatus:
-    """The number of pods there is to be. ``seed``: what there are, where nothing was decided yet."""
+    """Decides the number of pods there is to be. ``seed`` is the present number, for when nothing was decided yet."""
     least, most = autoscaling.min_replicas, autoscaling.max_replicas
     desired = min(max(seed if last is None else last.desired, least), most)
     current = last or ScalingStatus(desired=desired, reason="as many as there were", changed_at=now)
@@ -77,7 +77,7 @@ def decide(
 
 
 def _learned(current: ScalingStatus, flow: InputRates | None) -> ScalingStatus:
-    """With what a busy pod does. A pod that is not busy could do at least what it does."""
+    """Learns how much a busy pod does. A pod that is not busy could do at least what it does."""
     known = current.pod_records_per_second
     measured = None if flow is None else flow.busy_pod
     if flow is not None and measured is None and known is not None and flow.fastest_pod > known:
@@ -89,7 +89,8 @@ def _learned(current: ScalingStatus, flow: InputRates | None) -> ScalingStatus:
 
 
 def _behind_since(autoscaling: AutoscalingSpec, current: ScalingStatus, lag: int, now: datetime) -> datetime | None:
-    """Since when more waits than may. That ends when half of it is left: a lag at the limit is no news all the time."""
+    """Returns since when more waits than may. That ends when half of it is left: a lag at the limit is no news all the
+    time."""
     limit = autoscaling.target_input_lag * current.desired
     if lag > limit or (current.behind_since is not None and lag > limit / 2):
         return min(current.behind_since or now, now)
@@ -108,14 +109,14 @@ def _needed(autoscaling: AutoscalingSpec, current: ScalingStatus, load: Load, no
         waits = lag / _seconds_left(autoscaling, current, now)
         at_least = max(at_least, _pods(flow.arrival_low + waits, capacity, tasks))
         why += f", {lag} wait (catchUpSeconds {autoscaling.catch_up_seconds})"
-    # What comes while tasks move has to be caught up by those that are left, or there would be more again.
+    # Records that come while tasks move have to be caught up by the pods that are left, or there would be more again.
     moved = flow.arrival_high * (1 + (load.move_seconds or 0.0) / autoscaling.catch_up_seconds)
     enough = max(_pods(flow.arrival_high, usual, tasks), _pods(moved, capacity, tasks))
     return _Needed(at_least, max(at_least, enough), f"{flow.arrival_low:.0f} records/s come, {why}")
 
 
 def _pods(rate: float, capacity: float, tasks: int) -> int:
-    """For so much input, where each does so much: tasks are taken as equal, and a pod has whole ones."""
+    """Returns the pods for so much input, if each does so much: tasks are taken as equal, and a pod has whole ones."""
     if rate <= 0:
         return 0
     each = math.floor(min(capacity * tasks / rate, tasks) + 1e-9)
@@ -137,7 +138,7 @@ def _more(autoscaling: AutoscalingSpec, current: ScalingStatus, needed: int, why
 def _fewer(
     autoscaling: AutoscalingSpec, current: ScalingStatus, needed: int, load: Load, now: datetime
 ) -> ScalingStatus:
-    """The most that were needed at any time of the window; a dear move has to last for longer."""
+    """Returns the most pods that were needed at any time of the window; a dear move has to last for longer."""
     since, enough = min(current.fewer_since or now, now), max(needed, current.fewer_enough or 0)
     current = replace(current, fewer_since=since, fewer_enough=enough)
     if load.move_seconds is None:

@@ -1,4 +1,4 @@
-"""State made of history before an application's first pods start. Pure.
+"""Decides on the bootstrap, which makes state of history before an application's first pods start. Pure.
 
 The Job is in the status before it is made, and until it is gone, so it is looked for after any crash. There is one at a
 time: another one is started only when the one before is gone with its pods. What is done stays done, whatever the spec
@@ -23,7 +23,7 @@ _IGNORED = "the application has run already and has its own state; to make that 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """How it stands."""
+    """The state of the preparation."""
 
     status: BootstrapStatus | None
     #: No pod may be made yet.
@@ -32,7 +32,7 @@ class Preparation:
 
 
 def prepared(inputs: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, Preparation]:
-    """The rollout, which begins when the state is there."""
+    """Returns the rollout, which begins when the state is there."""
     preparation = prepare(inputs, rollout)
     if preparation.waits and rollout.phase in {"Rolling", "Bootstrapping"}:
         rollout = replace(rollout, phase="Bootstrapping", message=_message(preparation))
@@ -42,7 +42,7 @@ def prepared(inputs: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, 
 
 
 def prepare(inputs: PlanInput, rollout: RolloutStatus) -> Preparation:
-    """The next move towards state that is whole."""
+    """Returns the next move towards state that is whole."""
     last, seen = inputs.status.bootstrap, inputs.observed.bootstrap
     if last is not None and last.phase == "Done":
         return _over(last, seen)
@@ -89,7 +89,7 @@ def _started(inputs: PlanInput, attempt: str, last: BootstrapStatus | None) -> B
 
 
 def _failed(inputs: PlanInput, status: BootstrapStatus, seen: BootstrapSeen) -> BootstrapStatus:
-    """Told once: its pods may be gone later."""
+    """Returns the failure, which is told once: its pods may be gone later."""
     if status.phase == "Failed":
         return status
     message = f"{seen.message or 'its Job failed without saying why'}; {_REMEDY.format(name=inputs.app.name)}"
@@ -101,14 +101,15 @@ def _done(inputs: PlanInput, last: BootstrapStatus | None) -> BootstrapStatus:
 
 
 def _over(status: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
-    """Nothing waits for it any more; a Job that is left goes, and is forgotten when it is gone."""
+    """Ends the bootstrap, as nothing waits for it any more; a Job that is left goes, and is forgotten when it is
+    gone."""
     if seen is None:
         return Preparation(None if status is None else replace(status, job=None))
     return Preparation(status, actions=_drop(seen))
 
 
 def _ending(status: BootstrapStatus | None, seen: BootstrapSeen | None, why: str) -> Preparation:
-    """A Job that is not to go on; what comes then waits until it is gone."""
+    """Deletes a Job that is not to go on; the next move waits until it is gone."""
     after = replace(status or BootstrapStatus(phase="Pending"), phase="Pending", message=why, finished_at=None)
     if seen is None:
         return Preparation(replace(after, job=None), waits=True)
@@ -120,7 +121,7 @@ def _drop(seen: BootstrapSeen) -> tuple[Action, ...]:
 
 
 def _has_run(inputs: PlanInput) -> bool:
-    """Pods were made, or are about to be, whatever became of them."""
+    """Says whether the application has run: pods were made, or are about to be, whatever became of them."""
     status = inputs.status
     runs = inputs.observed.children.template_revision is not None
     return runs or status.target_replicas is not None or status.last_good_revision is not None

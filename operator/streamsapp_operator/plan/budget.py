@@ -11,8 +11,9 @@ from streamsapp_operator.plan.plan_input import PlanInput
 
 
 def max_unavailable(inputs: PlanInput, *, evicting: bool, shrinking: bool) -> int:
-    """1 or 0; more only while a pod is evicted that holds nothing and others are not ready either. A budget admits pods
-    that are not ready as long as enough others are, so it must count those; it lets no healthy one go all the same."""
+    """Returns 1 or 0; more only while a pod is evicted that holds nothing and others are not ready either. A budget
+    admits pods that are not ready as long as enough others are, so it must count those; it lets no healthy one go all
+    the same."""
     if evicting:
         ready = sum(pod.ready and not pod.terminating for pod in inputs.pods)
         return max(1, (inputs.observed.children.replicas or 0) - ready)
@@ -20,5 +21,5 @@ def max_unavailable(inputs: PlanInput, *, evicting: bool, shrinking: bool) -> in
 
 
 def is_shut(inputs: PlanInput) -> bool:
-    """Whether nobody else can be taking a pod now."""
+    """Says whether nobody else can be taking a pod now."""
     return not inputs.observed.children.max_unavailable

@@ -1,4 +1,4 @@
-"""The conditions of the status, which machines read. Pure; metav1.Condition's meaning.
+"""Makes the conditions of the status, which machines read. Pure; they have metav1.Condition's meaning.
 
 ``lastTransitionTime`` moves only when ``status`` does. Reasons are stable words.
 """
@@ -34,7 +34,7 @@ SLACK_SECONDS = 60.0
 
 
 def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
-    """All five. ``status`` has everything else of the new status."""
+    """Returns all five conditions. ``status`` has everything else of the new status."""
     told: dict[Type, Told] = {
         "Ready": _ready(inputs, status),
         "Progressing": _progressing(inputs, status),
@@ -46,7 +46,7 @@ def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
 
 
 def stamped(told: dict[Type, Told], before: AppStatus, generation: int, now: datetime) -> tuple[Condition, ...]:
-    """With the time since when each is what it is."""
+    """Returns the conditions with the time since when each is what it is."""
     old = {condition.type: condition for condition in before.conditions}
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
     return tuple(
@@ -63,7 +63,7 @@ def stamped(told: dict[Type, Told], before: AppStatus, generation: int, now: dat
 
 
 def with_trouble(before: AppStatus, trouble: Trouble, generation: int, now: float) -> AppStatus:
-    """A status as it was left, but for a turn that failed."""
+    """Returns a status as it was left, but for a reconcile that failed."""
     told = stamped({"Degraded": ("True", trouble.reason, trouble.message)}, before, generation, moment(now))
     return replace(before, conditions=(*(it for it in before.conditions if it.type != "Degraded"), *told))
 
@@ -135,13 +135,13 @@ def _snapshots_fresh(inputs: PlanInput) -> Told:
 
 
 def _degraded(inputs: PlanInput, status: AppStatus) -> Told:
-    """All that is wrong; the reason is that of the first."""
+    """Returns all faults; the reason is that of the first."""
     found = list(_faults(inputs, status))
     return ("True", found[0][0], _joined(tuple(text for _, text in found))) if found else ("False", "AsExpected", "")
 
 
 def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
-    """Reasons and messages, what explains the others first."""
+    """Yields reasons and messages, first those that explain the others."""
     if isinstance(inputs.app, InvalidSpec):
         yield "InvalidSpec", f"the last valid spec goes on: {_joined(inputs.app.faults)}"
     trouble = inputs.observed.trouble
@@ -172,7 +172,7 @@ def _why(rollout: RolloutStatus) -> str:
 
 
 def _unready(inputs: PlanInput) -> str | None:
-    """The first pod whose container does not run, or ended and has not been well for a while since, and why."""
+    """Returns the first pod whose container does not run, or ended and has not been well for a while since, and why."""
     for pod in inputs.pods:
         if pod.terminating:
             continue
@@ -185,7 +185,7 @@ def _unready(inputs: PlanInput) -> str | None:
 
 
 def _has_settled(pod: PodSeen, now: float) -> bool:
-    """Between two crashes it runs, and may even be ready."""
+    """Says whether a pod has been well for a while: between two crashes it runs, and may even be ready."""
     return pod.ready and pod.running_since is not None and now - pod.running_since >= SETTLED_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""An application that is being deleted: its pods end in good order, then the object may go. Pure."""
+"""Drains an application that is being deleted: its pods end in good order, then the object may go. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT_SECONDS = 300.0
 def drain(
     app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float
 ) -> tuple[AppStatus, list[Action]]:
-    """Until there are no pods any more, or it takes too long."""
+    """Returns the moves until there are no pods any more, or it takes too long."""
     since = status.draining_since or moment(now)
     drained = replace(
         status,

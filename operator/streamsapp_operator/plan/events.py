@@ -16,7 +16,7 @@ from streamsapp_operator.model.status import AppStatus, BootstrapStatus, Rollout
 def events(
     app: DesiredState | InvalidSpec, observed: ObservedState, before: AppStatus, after: AppStatus
 ) -> list[PostEvent]:
-    """Reasons are stable: tools match them."""
+    """Returns the events of a change of the status. Reasons are stable: tools match them."""
     present = frozenset(pod.uid for pod in observed.pods)
     return [
         *_spec(app, before),

@@ -16,7 +16,7 @@ from streamsapp_operator.plan.topology_compatibility import decode, stateful
 
 
 def learn(known: Mapping[str, int], observed: ObservedState) -> dict[str, int]:
-    """With what is reported now."""
+    """Learns the tasks that are reported now."""
     if not observed.pods:
         return {}
     counts = dict(known)
@@ -29,8 +29,8 @@ def learn(known: Mapping[str, int], observed: ObservedState) -> dict[str, int]:
 
 
 def expected(status: AppStatus) -> frozenset[str]:
-    """Tasks that must run somewhere: those that have stores in the last good topology and in the one that is rolled
-    out, as far as these are known."""
+    """Returns the tasks that must run somewhere: those that have stores in the last good topology and in the one that
+    is rolled out, as far as these are known."""
     shapes = [decode(status.shape), decode(status.rollout.shape if status.rollout else None)]
     known = [stateful(shape) for shape in shapes if shape is not None]
     return frozenset(
@@ -42,7 +42,7 @@ def expected(status: AppStatus) -> frozenset[str]:
 
 
 def waiver(inputs: PlanInput, rollout: RolloutStatus, target: str) -> Waiver:
-    """What the rollout's change of the topology excuses on the way to ``target``."""
+    """Returns what the rollout's change of the topology excuses on the way to ``target``."""
     good, new = decode(inputs.status.shape), decode(rollout.shape)
     aim = new if target == rollout.revision else good
     staying = None if aim is None else frozenset(str(number) for number in aim.sources)

@@ -1,4 +1,4 @@
-"""The phase: a short phrase for people. Machines read the conditions. Pure."""
+"""Writes the phase: a short phrase for people. Machines read the conditions. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamsapp_operator.plan.plan_input import PlanInput
 
 
 def phrase(inputs: PlanInput, status: AppStatus) -> str:
-    """What goes on, in a few words."""
+    """Tells what goes on, in a few words."""
     if isinstance(inputs.app, InvalidSpec):
         return "Invalid spec"
     if inputs.settings.replicas == 0:

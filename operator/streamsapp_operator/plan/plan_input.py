@@ -1,4 +1,4 @@
-"""The input of every rule of the plan. Pure values, made once per look."""
+"""The input of every rule of the plan. Pure values, made once per reconcile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamsapp_operator.model.status import Accepted, AppStatus, Restart
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
-    """One look at one application."""
+    """The application, its observed state and its status at one moment."""
 
     app: DesiredState | InvalidSpec
     #: By what it runs: the spec, or while that is invalid the last valid one.
@@ -35,25 +35,25 @@ class PlanInput:
 
     @property
     def time(self) -> datetime:
-        """``now``, as the status has it."""
+        """The time ``now``, as the status has it."""
         return moment(self.now)
 
     def pod(self, name: str | None) -> PodSeen | None:
-        """``None`` if there is none of this name."""
+        """Returns the pod of this name, ``None`` if there is none."""
         return next((pod for pod in self.pods if pod.name == name), None)
 
     def since(self, begin: datetime | None) -> float:
-        """Seconds from ``begin`` until now; a clock that went back makes them fewer, never negative."""
+        """Returns the seconds from ``begin`` until now; a clock that went back makes them fewer, never negative."""
         return 0.0 if begin is None else max(0.0, self.now - begin.timestamp())
 
 
 def moment(seconds: float) -> datetime:
-    """As the status has it."""
+    """Returns a time as the status has it."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def settings_of(app: DesiredState | InvalidSpec, status: AppStatus, observed: ObservedState) -> Accepted | None:
-    """By what the application runs; ``None`` if it never had a spec that is valid, and nothing runs."""
+    """Returns the settings by which the application runs; ``None`` if it never had a valid spec, and nothing runs."""
     if isinstance(app, DesiredState):
         return Accepted(
             revision=app.revision,
@@ -70,6 +70,6 @@ def settings_of(app: DesiredState | InvalidSpec, status: AppStatus, observed: Ob
     children = observed.children
     if children.template_revision is None or children.replicas is None:
         return None
-    # What its limits were is not known any more: the narrowest are safe.
+    # Its limits are not known any more: the narrowest are safe.
     narrow = RolloutSpec(max_standby_lag=0, max_restore_seconds=0)
     return Accepted(revision=children.template_revision, replicas=children.replicas, rollout=narrow)

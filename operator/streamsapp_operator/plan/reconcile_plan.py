@@ -1,8 +1,9 @@
-"""The plan: what is to be done now, and the status that says so. Pure; called by the operator's loop, once per look.
+"""Makes the plan: the actions to do now, and the status that tells of them. Pure; called by the operator's loop, once
+per reconcile.
 
 The status is written first and the actions carried out then, in their order, any of which may fail or never be reached:
-the next look plans anew, from the status and from what is then true. So nothing here relies on an action having
-been carried out, and every action may be carried out twice.
+the next reconcile plans anew, from the status and from the state of the cluster then. So nothing here relies on an
+action having been carried out, and every action may be carried out twice.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted
 
 @dataclass(frozen=True, slots=True)
 class ReconcilePlan:
-    """Write the status, then do the actions in their order."""
+    """The status to write, then the actions to do in their order."""
 
     status: AppStatus
     actions: tuple[Action, ...]
 
 
 def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float) -> ReconcilePlan:
-    """The next move for one application. ``now`` is the operator's clock, like ``observed.at``."""
+    """Returns the next move for one application. ``now`` is the operator's clock, like ``observed.at``."""
     looked_at, observed = observed.at, dataclasses.replace(observed, at=max(observed.at, now))
     settings = settings_of(app, status, observed)
     if app.deleting:
@@ -57,7 +58,7 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
 
 
 def _actions(inputs: PlanInput, course: RolloutDecision, replicas: int, shrinking: bool) -> list[Action]:
-    """Shutting the budget comes first, taking a pod last."""
+    """Returns the actions: shutting the budget comes first, taking a pod last."""
     observed, restart = inputs.observed, course.restart
     children = observed.children
     fewer = 0 < replicas < (children.replicas or 0)
@@ -105,7 +106,7 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
 def _never_valid(
     app: DesiredState | InvalidSpec, observed: ObservedState, status: AppStatus, now: float
 ) -> ReconcilePlan:
-    """Nothing runs, and nothing can."""
+    """Returns the plan of a spec that was never valid: nothing runs, and nothing can."""
     faults = "; ".join(app.faults) if isinstance(app, InvalidSpec) else ""
     told = stamped(
         {

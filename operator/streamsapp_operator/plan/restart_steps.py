@@ -1,8 +1,8 @@
-"""One step of a rolling restart: which pod is next, and how the one that is being restarted comes along. Pure.
+"""Takes one step of a rolling restart: it chooses the next pod, and follows the one that is being restarted. Pure.
 
 A step is in the status before its pod is evicted, with the pod's uid: once another uid has the name, the pod was
 replaced, whoever did it and whatever the operator remembers. A pod that is healthy is taken only while the gate allows
-it in this very look, so nothing that was remembered wrongly can take a second one.
+it in this very reconcile, so nothing that was remembered wrongly can take a second one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REMEDY = "; spec.replicas: 0, and then as before, replaces all pods at once"
 
 @dataclass(frozen=True, slots=True)
 class RestartStep:
-    """How the rollout moves in this look."""
+    """The move of the rollout in this reconcile."""
 
     rollout: RolloutStatus
     #: To be evicted now.
@@ -50,8 +50,8 @@ class RestartStep:
 
 
 def advance(inputs: PlanInput, rollout: RolloutStatus, target: str, *, shrinking: bool) -> RestartStep:
-    """Towards all pods being of ``target``; a look ends a step or begins one, never both. While the application is to
-    have fewer pods, none is restarted: it may be one of those that go."""
+    """Moves towards all pods being of ``target``; a reconcile ends a step or begins one, never both. While the
+    application is to have fewer pods, none is restarted: it may be one of those that go."""
     if rollout.current is None:
         return _next(inputs, rollout, target, shrinking)
     ended = replace(rollout, current=None, current_uid=None, step_started_at=None)
@@ -59,7 +59,7 @@ def advance(inputs: PlanInput, rollout: RolloutStatus, target: str, *, shrinking
 
 
 def is_settled(inputs: PlanInput, target: str) -> bool:
-    """Every pod that is to be there is there, of this revision, and ready."""
+    """Says whether every pod that is to be there is there, of this revision, and ready."""
     children, pods = inputs.observed.children, inputs.pods
     return (
         children.template_revision == target
@@ -70,7 +70,7 @@ def is_settled(inputs: PlanInput, target: str) -> bool:
 
 
 def failure_of(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
-    """Why the revision must be given up: its pod cannot run, or is not ready in time and none ever was."""
+    """Returns why the revision must be given up: its pod cannot run, or is not ready in time and none ever was."""
     pod = inputs.pod(rollout.current)
     if pod is None or pod.ready or pod.terminating or pod.revision != rollout.revision:
         return None
@@ -88,7 +88,7 @@ def failure_of(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
 
 
 def _go_on(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RestartStep | None:
-    """The step that is under way, or ``None`` if it has ended or must not go on."""
+    """Returns the step that is under way, or ``None`` if it has ended or must not go on."""
     pod, excused = inputs.pod(rollout.current), waiver(inputs, rollout, target)
     if pod is None:
         return RestartStep(rollout, stuck=_unmade(rollout)) if _is_to_be(inputs, rollout.current or "") else None
@@ -113,7 +113,7 @@ def _unmade(rollout: RolloutStatus) -> str:
 
 
 def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: bool) -> RestartStep:
-    """The pod to begin with now, or why there is none."""
+    """Returns the pod to begin with now, or why there is none."""
     away = _away(inputs)
     if away is not None:
         return RestartStep(rollout, stuck=away)
@@ -145,7 +145,7 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
 
 
 def _replaced_by(inputs: PlanInput, target: str) -> bool:
-    """Whether a pod that is taken away now comes back with the revision."""
+    """Says whether a pod that is taken away now comes back with the revision."""
     return inputs.observed.children.template_revision == target and inputs.observed.children.template_seen
 
 
@@ -174,7 +174,7 @@ def _may_take(inputs: PlanInput, pod: PodSeen, excused: Waiver) -> bool:
 
 
 def _away(inputs: PlanInput) -> str | None:
-    """A pod that is not there, or about to go: never is another one taken meanwhile."""
+    """Says whether a pod is not there, or about to go: never is another one taken meanwhile."""
     ending = next((pod.name for pod in inputs.pods if pod.terminating), None)
     if ending is not None:
         return f"pod {ending} is ending"
@@ -183,7 +183,7 @@ def _away(inputs: PlanInput) -> str | None:
 
 
 def _first_blocker(inputs: PlanInput) -> str | None:
-    """In words."""
+    """Returns the first blocker in words."""
     blockers = inputs.restart.blockers
     if not blockers:
         return None
@@ -193,7 +193,7 @@ def _first_blocker(inputs: PlanInput) -> str | None:
 
 
 def measured(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
-    """With how long tasks stood still, as soon as all run again without the pod that was taken."""
+    """Measures how long tasks stood still, as soon as all run again without the pod that was taken."""
     if rollout.current_uid is None or rollout.observed_seconds is not None:
         return rollout
     old = next((pod for pod in inputs.pods if pod.uid == rollout.current_uid), None)

@@ -1,4 +1,4 @@
-"""The rollout of a revision: checked first, then pod after pod; it ends in words, whatever happens.
+"""Rolls a revision out: it is checked first, then pod after pod is replaced; it ends in words, whatever happens.
 
 Pure. The phases::
 
@@ -34,7 +34,7 @@ BLOCKED_AFTER = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RolloutDecision:
-    """What becomes of the rollout in this look."""
+    """The decision about the rollout in this reconcile."""
 
     rollout: RolloutStatus
     #: The revision children are to have; ``None``: nothing may be made yet.
@@ -52,7 +52,7 @@ class RolloutDecision:
 
 
 def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
-    """The next move towards the wanted revision, or back to the last good one."""
+    """Returns the next move towards the wanted revision, or back to the last good one."""
     rollout, checks = examine(inputs, _begun(inputs))
     rollout, preparation = prepared(inputs, rollout)
     status, template = inputs.status, inputs.observed.children.template_revision
@@ -70,7 +70,8 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
 
 
 def _begun(inputs: PlanInput) -> RolloutStatus:
-    """The rollout that is under way, or a new one for another revision. What was good needs no check."""
+    """Returns the rollout that is under way, or a new one for another revision. A revision that was good needs no
+    check."""
     wanted, last, status = inputs.settings.revision, inputs.status.rollout, inputs.status
     if last is not None and last.revision == wanted:
         return last
@@ -81,7 +82,7 @@ def _begun(inputs: PlanInput) -> RolloutStatus:
 
 
 def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> RolloutDecision:
-    """What comes after the check."""
+    """Returns the moves after the check."""
     rollout, reasons = course.rollout, _incompatibilities(inputs, course.rollout)
     refused = not rollout.checked or (bool(reasons) and inputs.settings.rollout.topology_change == "Refuse")
     rollout = _refused(rollout, reasons) if refused else _admitted(inputs, rollout)
@@ -107,7 +108,7 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
 
 
 def _move(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool, shrinking: bool) -> RolloutDecision:
-    """Towards ``target``, unless this rollout has ended."""
+    """Moves towards ``target``, unless this rollout has ended."""
     rollout = measured(inputs, _counted(inputs, soak.followed(inputs, course.rollout), target))
     asked = any(rollout_holds.is_asked_for(inputs, pod) for pod in inputs.pods)
     done = rollout.phase == "Complete" or soak.waits(inputs, rollout, target) is None
@@ -123,7 +124,7 @@ def _move(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool
 
 
 def _finished(course: RolloutDecision, back: bool) -> RolloutDecision:
-    """Every pod is there, of the target and ready."""
+    """Says whether every pod is there, of the target and ready."""
     rollout = replace(course.rollout, current=None, current_uid=None, step_started_at=None, blocked_since=None)
     if not back:
         done = replace(rollout, phase="Complete", message=None, failure=None)
@@ -133,7 +134,7 @@ def _finished(course: RolloutDecision, back: bool) -> RolloutDecision:
 
 
 def _judged(inputs: PlanInput, move: RestartStep, back: bool) -> RolloutStatus:
-    """Which phase that is."""
+    """Returns the decision with its phase."""
     rollout = move.rollout
     blocked_since = (rollout.blocked_since or inputs.time) if move.stuck else None
     rollout = replace(rollout, blocked_since=blocked_since)
@@ -155,7 +156,7 @@ def _phase(inputs: PlanInput, rollout: RolloutStatus, back: bool) -> Phase:
 
 
 def _is_late(inputs: PlanInput, rollout: RolloutStatus, back: bool) -> bool:
-    """Blocked, or waiting for one pod, for longer than is to be waited."""
+    """Says whether the rollout is blocked, or waits for one pod, for longer than it may."""
     limit = inputs.settings.rollout.timeout_seconds
     if inputs.since(rollout.blocked_since) >= limit:
         return True
@@ -203,7 +204,7 @@ def _refused(rollout: RolloutStatus, reasons: list[str]) -> RolloutStatus:
 
 
 def _admitted(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
-    """Refused before, and allowed since."""
+    """Says whether the revision was refused before, and is allowed since."""
     if rollout.phase != "Refused":
         return rollout
     return replace(rollout, phase="Rolling", failure=None, message=None, started_at=inputs.time)

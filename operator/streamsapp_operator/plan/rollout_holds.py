@@ -21,7 +21,7 @@ PAUSED = "it is paused (annotation streamsapp.dev/paused); `kubectl streamsapp a
 
 
 def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
-    """Why no pod may be taken now; ``None`` if nothing is against it."""
+    """Returns why no pod may be taken now; ``None`` if nothing is against it."""
     if inputs.app.orders.paused:
         return PAUSED
     windows = inputs.settings.rollout.maintenance_windows
@@ -31,7 +31,7 @@ def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
 
 
 def kept(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
-    """That some pods are kept at the last good revision, if there are such."""
+    """Tells that some pods are kept at the last good revision, if there are such."""
     number = _partition(inputs, rollout, target)
     if all(pod.revision == target or pod.ordinal >= number for pod in inputs.pods):
         return None
@@ -42,23 +42,24 @@ def kept(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
 
 
 def is_due(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen, target: str) -> bool:
-    """Whether a pod is to be replaced on the way to ``target``."""
+    """Says whether a pod is to be replaced on the way to ``target``."""
     asked = pod.revision != target or is_asked_for(inputs, pod)
     return asked and pod.ordinal >= _partition(inputs, rollout, target)
 
 
 def is_asked_for(inputs: PlanInput, pod: PodSeen) -> bool:
-    """Whether the user wants this one pod replaced."""
+    """Says whether the user wants this one pod replaced."""
     return pod.uid == inputs.app.orders.restart_pod
 
 
 def is_open(windows: Sequence[MaintenanceWindow], now: float) -> bool:
-    """Whether one of them is open."""
+    """Says whether one of the maintenance windows is open."""
     return any(_is_open(window, datetime.fromtimestamp(now, UTC)) for window in windows)
 
 
 def _is_open(window: MaintenanceWindow, now: datetime) -> bool:
-    """One that began yesterday may last until today. A zone that is not known any more is never open."""
+    """Says whether a window is open. One that began yesterday may last until today. A zone that is not known any more
+    is never open."""
     try:
         local = now.astimezone(ZoneInfo(window.time_zone))
     except (KeyError, ValueError, OSError):
@@ -75,7 +76,7 @@ def _begins_on(window: MaintenanceWindow, day: datetime) -> bool:
 
 
 def _partition(inputs: PlanInput, rollout: RolloutStatus, target: str) -> int:
-    """Pods with a lower number keep the last good revision."""
+    """Returns the number below which pods keep the last good revision."""
     good, approved = inputs.status.last_good_revision, inputs.app.orders.approved
     if good in {None, rollout.revision} or target != rollout.revision or approved == rollout.revision:
         return 0

@@ -1,7 +1,7 @@
 """Decides the number of replicas in the end and next: up at once, down one at a time. Pure.
 
-A StatefulSet takes its last pod without asking any budget. So fewer replicas are asked for only in a look in which the
-application is safe and the budget is already shut, or the last pod has nothing to lose.
+A StatefulSet takes its last pod without asking any budget. So fewer replicas are asked for only in a reconcile in which
+the application is safe and the budget is already shut, or the last pod has nothing to lose.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from streamsapp_operator.plan.summary import input_lag
 
 
 def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
-    """In the end; and what the autoscaler decided, if it decides. No replicas is a suspended application, always."""
+    """Returns the number in the end, and the autoscaler's decision, if it decides. No replicas is a suspended
+    application, always."""
     autoscaling, replicas = inputs.settings.autoscaling, inputs.settings.replicas
     if autoscaling is None or replicas == 0:
         return replicas, inputs.status.scaling if autoscaling else None
@@ -27,19 +28,19 @@ def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
 
 
 def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
-    """In this look."""
+    """Returns the number in this reconcile."""
     current = inputs.observed.children.replicas
     if course.stop or wanted == 0:
         return 0
     if current is None or wanted >= current:
         return wanted
-    # What came while the tasks of one pod moved is caught up before the next pod goes.
+    # Records that came while the tasks of one pod moved are caught up before the next pod goes.
     behind = scaling is not None and scaling.behind_since is not None
     return current - 1 if not behind and _may_shrink(inputs, course, current) else current
 
 
 def is_shrinking(inputs: PlanInput, wanted: int) -> bool:
-    """There are more pods than wanted, and the application goes on with the others."""
+    """Says whether there are more pods than wanted, and the application goes on with the others."""
     return 0 < wanted < (inputs.observed.children.replicas or 0)
 
 

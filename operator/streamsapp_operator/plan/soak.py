@@ -1,7 +1,7 @@
 """Judges whether the pods of a new revision stay well: many faults show only after a while. Pure.
 
-Called once per look. Which containers are well, and since when it is these, is in the status: whatever restarts,
-is replaced or is not ready begins the time anew, also while no operator looks.
+Called once per reconcile. The containers that are well, and since when, are in the status: whatever restarts, is
+replaced or is not ready begins the time anew, also while no operator runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DIGITS = 10
 
 
 def followed(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
-    """With since when the pods of its revision are well, while that matters."""
+    """Returns the rollout with the time since when the pods of its revision are well, while that matters."""
     mark = None if _is_known_good(inputs, rollout) else _mark(inputs, rollout.revision)
     if mark == rollout.soaking:
         return rollout
@@ -25,7 +25,7 @@ def followed(inputs: PlanInput, rollout: RolloutStatus) -> RolloutStatus:
 
 
 def waits(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
-    """Why the next pod is not taken yet; ``None`` if what there is of the revision was well for long enough."""
+    """Returns why the next pod is not taken yet; ``None`` if the pods of the revision were well for long enough."""
     there = [pod for pod in inputs.pods if pod.revision == rollout.revision]
     if target != rollout.revision or not there or _is_known_good(inputs, rollout):
         return None
@@ -36,12 +36,13 @@ def waits(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
 
 
 def _is_known_good(inputs: PlanInput, rollout: RolloutStatus) -> bool:
-    """Where no revision was good before, there is nothing to go back to, and nothing to wait for."""
+    """Says whether the revision is known as good. If none was good before, there is nothing to go back to, and nothing
+    to wait for."""
     return inputs.status.last_good_revision in {None, rollout.revision}
 
 
 def _mark(inputs: PlanInput, revision: str) -> str | None:
-    """Of the containers of its pods; ``None`` while one of them is not well."""
+    """Returns the identity of the containers of its pods; ``None`` while one of them is not well."""
     pods = [pod for pod in inputs.pods if pod.revision == revision]
     if not pods or not all(pod.ready and not pod.terminating for pod in pods):
         return None

@@ -1,4 +1,4 @@
-"""The figures of the status. Pure. What is not known is ``None``, never 0."""
+"""Sums up the figures of the status. Pure. A figure that is not known is ``None``, never 0."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamsapp_operator.takeover import RUNNING, known_lag
 
 
 def tasks(inputs: PlanInput) -> Tasks:
-    """How many there are, as far as pods tell."""
+    """Returns the number of tasks, as far as pods tell."""
     reported = [task for _, task in _reported(inputs)]
     active = {task.id: task for task in reported if task.role is ReportedRole.ACTIVE}
     running = sum(task.state.upper() == RUNNING for task in active.values())
@@ -18,35 +18,35 @@ def tasks(inputs: PlanInput) -> Tasks:
 
 
 def input_lag(inputs: PlanInput) -> int | None:
-    """Of all active tasks together."""
+    """Returns the input lag of all active tasks together."""
     lags = [task.input_lag for _, task in _reported(inputs) if task.role is ReportedRole.ACTIVE]
     known = [lag for lag in lags if lag is not None]
     return sum(known) if lags and len(known) == len(lags) and all_answer(inputs) else None
 
 
 def standby_lag(inputs: PlanInput) -> int | None:
-    """The worst of all."""
+    """Returns the worst standby lag of all."""
     lags = [known_lag(store) for _, store in replica_stores(inputs)]
     known = [lag for lag in lags if lag is not None]
     return max(known) if lags and len(known) == len(lags) and all_answer(inputs) else None
 
 
 def replica_stores(inputs: PlanInput) -> list[tuple[PodSeen, StoreReport]]:
-    """Stores of standbys and warm-ups."""
+    """Yields the stores of standbys and warm-ups."""
     return [
         (pod, store) for pod, task in _reported(inputs) if task.role is not ReportedRole.ACTIVE for store in task.stores
     ]
 
 
 def active_stores(inputs: PlanInput) -> list[tuple[PodSeen, StoreReport]]:
-    """Stores of active tasks."""
+    """Yields the stores of active tasks."""
     return [
         (pod, store) for pod, task in _reported(inputs) if task.role is ReportedRole.ACTIVE for store in task.stores
     ]
 
 
 def all_answer(inputs: PlanInput) -> bool:
-    """Every pod that there is to be was asked a moment ago."""
+    """Says whether every pod that there is to be answered a moment ago."""
     answered = [pod for pod in inputs.pods if pod.report is not None and inputs.gate.covers.is_fresh(pod.report)]
     return len(answered) == len(inputs.pods) and len(answered) >= (inputs.observed.children.replicas or 0)
 

@@ -27,7 +27,7 @@ _ONE_GROUP = (
 
 
 def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
-    """Reason and message of each thing that a pod cannot reach."""
+    """Yields the reason and message of each thing that a pod cannot reach."""
     for name, (reason, words, waits) in _LACKING.items():
         told = [(pod, it) for pod in inputs.pods for it in _outages(inputs, pod) if it.name == name]
         if not told:
@@ -39,8 +39,8 @@ def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
 
 
 def strangers(inputs: PlanInput) -> Iterator[tuple[str, str]]:
-    """Reason and message where others are in the group. What pods say of it counts only when all are settled: before,
-    members are told of that ended a moment ago."""
+    """Yields the reason and message if others are in the group. The pods' word counts only when all are settled:
+    before, members are told of that ended a moment ago."""
     if inputs.observed.rivals:
         rivals = ", ".join(inputs.observed.rivals)
         yield "ApplicationIdTaken", f"StreamsApp {rivals} has the same application id on the same Kafka: {_ONE_GROUP}"
@@ -63,7 +63,7 @@ def _outages(inputs: PlanInput, pod: PodSeen) -> tuple[Outage, ...]:
 
 
 def _since(pod: PodSeen, outage: Outage) -> float:
-    """By the operator's clock."""
+    """Returns the time by the operator's clock."""
     return outage.since - (0.0 if pod.report is None else pod.report.clock_offset)
 
 

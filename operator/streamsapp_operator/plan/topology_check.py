@@ -1,4 +1,4 @@
-"""The check of a new revision: nothing of the running application is touched before its topology was loaded once. Pure.
+"""Checks a new revision: nothing of the running application is touched before its topology was loaded once. Pure.
 
 The result goes to the status first; only then the pod that told it may go.
 """
@@ -15,7 +15,7 @@ from streamsapp_operator.plan.topology_compatibility import encode
 
 
 def examine(inputs: PlanInput, rollout: RolloutStatus) -> tuple[RolloutStatus, list[Action]]:
-    """The rollout with what its check says, if it is being checked."""
+    """Returns the rollout with the result of its check, if it is being checked."""
     seen = inputs.observed.checks.get(rollout.revision, CheckSeen(rollout.revision))
     others = [
         DeleteCheck(revision)

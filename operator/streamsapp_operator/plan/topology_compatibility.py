@@ -9,7 +9,7 @@ from streamsapp_operator.model.observed_state import TopologyShape
 
 
 def encode(shape: TopologyShape | None) -> dict[str, Any] | None:
-    """As the status has it."""
+    """Returns the shape of a topology as the status has it."""
     if shape is None:
         return None
     return {
@@ -19,7 +19,7 @@ def encode(shape: TopologyShape | None) -> dict[str, Any] | None:
 
 
 def decode(document: dict[str, Any] | None) -> TopologyShape | None:
-    """From the status; what cannot be read is not known."""
+    """Reads the shape from the status; one that cannot be read is not known."""
     try:
         return None if document is None else TopologyShape(
             sources={int(number): tuple(topics) for number, topics in document["sources"].items()},
@@ -30,13 +30,13 @@ def decode(document: dict[str, Any] | None) -> TopologyShape | None:
 
 
 def stateful(shape: TopologyShape) -> frozenset[int]:
-    """Sub-topologies that have stores."""
+    """Returns the sub-topologies that have stores."""
     return frozenset(number for number, stores in shape.stores.items() if stores)
 
 
 def compatibility(old: TopologyShape, new: TopologyShape) -> list[str]:
-    """Why pods of both cannot work side by side, in words; empty if they can. What only the new one has is no reason,
-    and neither is a store that the new one lacks."""
+    """Returns why pods of both cannot work side by side, in words; empty if they can. Parts that only the new one has
+    are no reason, and neither is a store that the new one lacks."""
     return [*_sources(old, new), *_stores(old, new)]
 
 

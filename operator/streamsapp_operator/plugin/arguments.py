@@ -1,4 +1,4 @@
-"""Arguments that the commands share."""
+"""Adds the arguments that the commands share. Runs on the main thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Run = Callable[[argparse.Namespace, Session], int]
 def add_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, details: str, run: Run
 ) -> argparse.ArgumentParser:
-    """A command on one application."""
+    """Adds a command on one application."""
     parser = commands.add_parser(
         name,
         help=summary,
@@ -28,7 +28,7 @@ def add_command(
 
 
 def add_kubectl_options(parser: argparse.ArgumentParser) -> None:
-    """Those of kubectl that choose a cluster; kubectl does not hand them to plugins by itself."""
+    """Adds the options of kubectl that choose a cluster; kubectl does not hand them to plugins by itself."""
     group = parser.add_argument_group("cluster, as with kubectl")
     group.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: that of the kubeconfig's context")
     group.add_argument("--context", metavar="NAME", help="of the kubeconfig")

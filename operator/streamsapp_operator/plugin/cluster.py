@@ -1,4 +1,4 @@
-"""The cluster as the plugin sees it: with the user's kubeconfig, rights and network.
+"""Reads and changes the cluster for the plugin: with the user's kubeconfig, rights and network.
 
 Made once by ``main``; pods are asked on threads of a pool, all else is called on the main thread.
 """
@@ -37,7 +37,7 @@ _AT_ONCE = 8
 
 
 def connect(kubeconfig: str | None, context: str | None, namespace: str | None) -> KubeCluster:
-    """Log in as kubectl does."""
+    """Logs in as kubectl does."""
     found = client.Configuration()
     try:
         config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=found)
@@ -54,7 +54,7 @@ def connect(kubeconfig: str | None, context: str | None, namespace: str | None) 
 
 @dataclass(frozen=True, slots=True)
 class _Login:
-    """What pods are shown, and what to say if they do not accept it."""
+    """The tokens that pods are shown, and the message if they do not accept them."""
 
     tokens: tuple[str, ...]
     fault: str
@@ -149,7 +149,7 @@ class KubeCluster:
         return answer
 
     def _login(self, name: str) -> _Login:
-        """The application's tokens, the newest first; or none, and why."""
+        """Returns the application's tokens, the newest first; or none, and why."""
         secret = http_secret_name(name)
         try:
             found = self._client.get(SECRET, self.namespace, secret)
@@ -164,7 +164,7 @@ class KubeCluster:
         return _Login(tuple(lines), f"it does not accept the token in Secret {secret}")
 
     def _ask(self, pod: Document, path: str, login: _Login) -> PodResponse:
-        """What a pod answers. A token of today may not have reached it yet, so that of yesterday is tried too."""
+        """Returns a pod's answer. A token of today may not have reached it yet, so that of yesterday is tried too."""
         for token in login.tokens or (None,):
             reply = ask(self._configuration, self.namespace, pod["metadata"]["name"], PORT, path, token)
             if reply.status == HTTPStatus.OK:
@@ -175,7 +175,7 @@ class KubeCluster:
 
     @contextmanager
     def _told(self, doing: str) -> Iterator[None]:
-        """Errors of the API server in words for whoever typed the command."""
+        """Turns errors of the API server into words for the user who typed the command."""
         verb, resource = doing.split()
         where = f"in namespace {self.namespace}"
         try:
@@ -226,6 +226,6 @@ def _document(body: str | bytes | None) -> Document:
 
 
 def _said(body: bytes) -> str:
-    """The ``error`` of a pod's answer."""
+    """Returns the ``error`` of a pod's answer."""
     found = _document(body)
     return clean(str(found.get("error") or found.get("message") or body[:200].decode(errors="replace")))

@@ -52,7 +52,7 @@ class ReportedStore(_Fields, frozen=True, kw_only=True):
 
     @property
     def snapshot_lag(self) -> int | None:
-        """Records that a restore from the snapshot replays."""
+        """The number of records that a restore from the snapshot replays."""
         end = self.end_offset if self.end_offset is not None else self.position
         if end is None or self.snapshot is None or self.snapshot.offset is None:
             return None
@@ -60,7 +60,7 @@ class ReportedStore(_Fields, frozen=True, kw_only=True):
 
 
 class ReportedRestore(_Fields, frozen=True, kw_only=True):
-    """What restoring a task takes, or took."""
+    """The seconds that restoring a task takes, or took."""
 
     predicted_seconds: float | None = None
     observed_seconds: float | None = None
@@ -76,7 +76,7 @@ class ReportedTask(_Fields, frozen=True, kw_only=True):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """``0_10`` comes after ``0_9``."""
+        """The key that orders tasks: ``0_10`` comes after ``0_9``."""
         return tuple(int(part) for part in self.id.split("_") if part.isdigit())
 
 
@@ -100,7 +100,7 @@ class PodAnswer:
 
 
 def read_report(body: bytes, at: datetime | None) -> PodAnswer:
-    """A pod's answer; ``at`` is its Date."""
+    """Reads a pod's answer; ``at`` is its Date."""
     try:
         document = msgspec.json.decode(body, type=dict[str, Any])
         return PodAnswer(converted(document, StatusReport), document, at)
@@ -125,7 +125,7 @@ class AppPod:
 
 @dataclass(frozen=True, slots=True)
 class StreamsAppSummary:
-    """An application as the API server has it."""
+    """The facts of an application that the API server has."""
 
     name: str
     namespace: str
@@ -143,7 +143,7 @@ class StreamsAppSummary:
 
 
 def read_app(document: Mapping[str, Any]) -> StreamsAppSummary:
-    """From the object."""
+    """Reads an application from the object."""
     metadata, spec = document["metadata"], document.get("spec") or {}
     rollout, usual = spec.get("rollout") or {}, RolloutSpec()
     return StreamsAppSummary(
@@ -162,7 +162,7 @@ def read_app(document: Mapping[str, Any]) -> StreamsAppSummary:
 
 
 def read_pod(document: Object, answer: PodAnswer) -> AppPod:
-    """From the object, with what the pod itself answered."""
+    """Reads a pod from the object, with the pod's own answer."""
     metadata, status = document["metadata"], document.get("status") or {}
     containers: Sequence[Object] = status.get("containerStatuses") or ()
     return AppPod(
@@ -178,7 +178,7 @@ def read_pod(document: Object, answer: PodAnswer) -> AppPod:
 
 
 def is_ready(document: Object) -> bool:
-    """Whether Kubernetes takes a pod for ready."""
+    """Says whether Kubernetes takes a pod for ready."""
     return condition(document.get("status") or {}, "Ready").get("status") == "True"
 
 
@@ -193,7 +193,7 @@ def _phase(document: Object, containers: Sequence[Object]) -> str:
 
 
 def read_time(text: str | None) -> datetime | None:
-    """RFC 3339 as Kubernetes and pods write it."""
+    """Reads a time in RFC 3339, as Kubernetes and pods write it."""
     try:
         return datetime.fromisoformat(text) if text else None
     except ValueError:
@@ -201,5 +201,5 @@ def read_time(text: str | None) -> datetime | None:
 
 
 def seconds_since(then: datetime | None, now: datetime | None) -> float | None:
-    """Not known if either time is not."""
+    """Returns the seconds between two times; ``None`` if either is not known."""
     return None if then is None or now is None else max(0.0, (now - then).total_seconds())

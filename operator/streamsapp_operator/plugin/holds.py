@@ -1,4 +1,4 @@
-"""``kubectl streamsapp pause NAME`` and ``approve NAME``: hold a rollout, and let it go on."""
+"""``kubectl streamsapp pause NAME`` and ``approve NAME``: hold a rollout, and let it go on. Runs on the main thread."""
 
 from __future__ import annotations
 

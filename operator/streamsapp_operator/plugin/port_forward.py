@@ -40,7 +40,7 @@ class PodResponse:
 def ask(
     configuration: client.Configuration, namespace: str, pod: str, port: int, path: str, token: str | None
 ) -> PodResponse:
-    """GET a path of a pod."""
+    """Sends GET for a path of a pod."""
     # Port-forwarding swaps a method of its client for the time of a call: every call needs a client of its own.
     api = client.CoreV1Api(client.ApiClient(configuration))
     try:
@@ -73,7 +73,7 @@ def _date(text: str | None) -> datetime | None:
 
 
 def _refusal(reason: str) -> str:
-    """Of the web socket's handshake: its text holds what the API server says."""
+    """Returns the API server's words from a refused web socket handshake, whose text holds them."""
     if "403" in reason.partition("-+-")[0]:
         return "you may not forward ports of pods (get and create on pods/portforward)"
     told = _MESSAGE.search(reason)
@@ -82,7 +82,7 @@ def _refusal(reason: str) -> str:
 
 
 def _failure(told: str | None, error: Exception) -> str:
-    """What the node says is better than what the connection looks like from here."""
+    """Returns the error that the node tells, which is better than how the connection looks from here."""
     if told:
         return f"does not answer: {_first_line(told)}"
     if isinstance(error, socket.timeout):

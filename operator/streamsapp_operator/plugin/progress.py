@@ -31,18 +31,18 @@ class Follower:
 
     @property
     def begun(self) -> bool:
-        """Whether the operator has taken it up."""
+        """Says whether the operator has taken the restart up."""
         return self._last is not None
 
     @property
     def outcome(self) -> str | None:
-        """The phase it ended in."""
+        """The phase in which the rollout ended."""
         if self._failure is not None:
             return "BootstrapFailed"
         return self._last.phase if self._last is not None and self._last.phase in _OVER else None
 
     def update(self, status: AppStatus, at: datetime) -> Iterator[str]:
-        """Lines about what changed since the last look; ``at`` is now."""
+        """Yields lines about every change since the last status; ``at`` is now."""
         now = status.rollout
         if now is None or (self._last is None and _identity(now) == self._old):
             return
@@ -82,7 +82,7 @@ class Follower:
         return "  " + self._style.paint(f"{clean(pod)}  {said}" if pod else said, tone)
 
     def now_line(self, at: datetime) -> str:
-        """What is happening, in one line that is overwritten by the next."""
+        """Returns the present state in one line, which the next one overwrites."""
         last = self._last
         if last is None:
             return "  waiting for the operator to take it up"
@@ -98,7 +98,7 @@ class Follower:
         return "  " + self._style.between.join(parts)
 
     def verdict(self, took: float) -> str:
-        """The last line."""
+        """Returns the last line."""
         last = self._last
         assert last is not None, "only asked once there is an outcome"
         if last.phase == "Complete":
@@ -111,7 +111,7 @@ class Follower:
 
 
 def _failed_bootstrap(status: AppStatus, rollout: RolloutStatus) -> str | None:
-    """Why this rollout does not begin."""
+    """Returns why this rollout does not begin."""
     bootstrap = status.bootstrap
     if rollout.phase != "Bootstrapping" or bootstrap is None or bootstrap.phase != "Failed":
         return None
@@ -119,7 +119,7 @@ def _failed_bootstrap(status: AppStatus, rollout: RolloutStatus) -> str | None:
 
 
 def _returned(before: RolloutStatus, now: RolloutStatus, at: datetime) -> str:
-    """How a step went: its tasks run elsewhere long before the pod is back and has caught up."""
+    """Tells how a step went: its tasks run elsewhere long before the pod is back and has caught up."""
     said = f"is back after {seconds(seconds_since(before.step_started_at, at))}"
     ran = now.observed_seconds if now.observed_seconds is not None else before.observed_seconds
     if ran is not None:

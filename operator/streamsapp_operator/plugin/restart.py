@@ -1,4 +1,5 @@
-"""``kubectl streamsapp restart NAME [--wait]``: asks for a rolling restart, and follows it to its end."""
+"""``kubectl streamsapp restart NAME [--wait]``: asks for a rolling restart, and follows it to its end. Runs on the main
+thread."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 
 def _restart_pod(options: argparse.Namespace, session: Session) -> int:
-    """By its uid: one that was replaced meanwhile is not replaced again."""
+    """Restarts one pod by its uid: one that was replaced meanwhile is not replaced again."""
     if options.wait:
         raise PluginError(
             "--pod: is not followed by --wait; see it with kubectl streamsapp status --watch", WRONG_INPUT

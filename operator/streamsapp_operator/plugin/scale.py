@@ -1,4 +1,4 @@
-"""``kubectl streamsapp scale NAME N``: says how many pods there shall be."""
+"""``kubectl streamsapp scale NAME N``: says how many pods there shall be. Runs on the main thread."""
 
 from __future__ import annotations
 

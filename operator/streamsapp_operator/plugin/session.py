@@ -1,4 +1,5 @@
-"""The session of a command: its cluster, terminal and clock. Made once by ``main``; tests make their own."""
+"""The session of a command: its cluster, terminal and clock. Made once by ``main`` on the main thread; tests make their
+own."""
 
 from __future__ import annotations
 
@@ -29,43 +30,44 @@ class OperatorSeen:
 
 
 class ClusterAccess(Protocol):
-    """One namespace of a cluster, with the rights of the user. Everything raises ``PluginError``."""
+    """Reads and changes one namespace of a cluster, with the rights of the user. Every method raises
+    ``PluginError``."""
 
     @property
     def namespace(self) -> str: ...
 
     def app(self, name: str) -> Document:
-        """The StreamsApp; an error that helps if there is none."""
+        """Returns the StreamsApp; raises an error that helps if there is none."""
         ...
 
     def pods(self, name: str) -> list[Document]:
-        """Its pods, by number."""
+        """Returns its pods, by number."""
         ...
 
     def reports(self, name: str, pods: Sequence[Document]) -> dict[str, PodAnswer]:
-        """What the pods say of themselves, by name; asked at the same time."""
+        """Returns the pods' own reports, by name; all pods are asked at the same time."""
         ...
 
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
-        """As the first of these pods tells it that answers."""
+        """Returns the topology, from the first of these pods that answers."""
         ...
 
     def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:
-        """Set annotations of the StreamsApp, or remove them (``None``); it, as it is then."""
+        """Sets annotations of the StreamsApp, or removes them (``None``); returns the StreamsApp as it is then."""
         ...
 
     def scale(self, name: str, replicas: int) -> None:
-        """Through the scale subresource."""
+        """Sets the number of pods through the scale subresource."""
         ...
 
     def operators(self) -> list[OperatorSeen] | None:
-        """Every operator of the cluster; ``None`` if the user may not see that."""
+        """Returns every operator of the cluster; ``None`` if the user may not see that."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What there is to work with."""
+    """The cluster, the terminal and the clock that a command works with."""
 
     cluster: ClusterAccess
     out: TextIO
@@ -87,17 +89,17 @@ class Session:
         self.print([json.dumps(document, indent=2, ensure_ascii=not self.style.unicode)])
 
     def overwrite(self, line: str) -> None:
-        """A line that the next one replaces; none where lines stay."""
+        """Writes a line that the next one replaces; it writes none where lines stay."""
         if self.live:
             self.out.write(f"\r\x1b[K{line}")
             self.out.flush()
 
     def clear(self) -> None:
-        """Begin at the top of an empty terminal."""
+        """Clears the terminal, so that the next line is at its top."""
         if self.live:
             self.out.write("\x1b[H\x1b[2J")
 
 
 def warn(message: str) -> None:
-    """To whoever types, beside the result."""
+    """Warns the user on stderr, beside the result."""
     print(message, file=sys.stderr)

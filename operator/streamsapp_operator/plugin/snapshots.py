@@ -1,4 +1,5 @@
-"""``kubectl streamsapp snapshots NAME``: what remote state has of each task, as the pods that write it know it."""
+"""``kubectl streamsapp snapshots NAME``: shows what remote state has of each task, as the pods that write it know it.
+Runs on the main thread."""
 
 from __future__ import annotations
 

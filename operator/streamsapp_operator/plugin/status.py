@@ -1,4 +1,5 @@
-"""``kubectl streamsapp status NAME``: everything that is known of an application, once or over and over."""
+"""``kubectl streamsapp status NAME``: shows everything that is known of an application, once or over and over. Runs on
+the main thread."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
 
 
 def fetch(name: str, session: Session) -> tuple[Document, list[Document], list[AppPod]]:
-    """The application, its pods as objects, and the pods with what they say of themselves."""
+    """Returns the application, its pods as objects, and the pods with their own reports."""
     app, objects = session.cluster.app(name), session.cluster.pods(name)
     answers = session.cluster.reports(name, objects)
     return app, objects, [read_pod(each, answers[each["metadata"]["name"]]) for each in objects]
@@ -62,7 +63,7 @@ def _lines(name: str, session: Session) -> Iterator[str]:
 
 
 def forsaken(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None) -> str | None:
-    """That nobody looks after an application any more, as far as can be seen: what its status says is old then."""
+    """Warns if no operator looks after the application any more, as far as can be seen: its status is old then."""
     if operators is None:  # only what the application itself tells
         behind = app.status.observed_generation < app.generation
         return "The last change was not taken notice of yet: does an operator run?" if behind else None
@@ -75,7 +76,7 @@ def forsaken(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None) -
 
 
 def unattended(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None) -> Iterator[str]:
-    """Why nobody looks after an application, as far as can be seen."""
+    """Returns why no operator looks after an application, as far as can be seen."""
     yield f"No operator has looked at {app.name} yet."
     if operators is None:
         yield f"An operator runs applications in its own namespace, unless told otherwise: is it {app.namespace}?"
@@ -91,7 +92,7 @@ def unattended(app: StreamsAppSummary, operators: Sequence[OperatorSeen] | None)
 
 
 def _as_data(app: Document, objects: Sequence[Document], pods: Sequence[AppPod]) -> Document:
-    """The application as it is, and for each pod what it says itself or why it does not."""
+    """Returns the application as it is, and for each pod its own report or why there is none."""
     return {
         "app": app,
         "pods": [

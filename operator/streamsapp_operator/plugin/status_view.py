@@ -40,7 +40,7 @@ _CONDITIONS = (Column(""), Column("CONDITION"), Column("STATUS"), Column("SINCE"
 
 
 def status_lines(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
-    """All of it, from what matters most to the details."""
+    """Returns all lines, from what matters most to the details."""
     yield from _head(app, now, style)
     yield ""
     yield from _summary(app, pods, now, style)
@@ -163,7 +163,7 @@ def _blockers(status: AppStatus, style: Style) -> Iterator[str]:
 
 
 def blockers_table(blockers: Sequence[Blocker], style: Style) -> Iterator[str]:
-    """Why pods must not be taken away."""
+    """Returns the table of the reasons why pods must not be taken away."""
     rows: list[Row] = [
         [
             each.pod,
@@ -189,7 +189,8 @@ def _conditions(app: StreamsAppSummary, now: datetime, style: Style) -> Iterator
 
 
 def condition_tone(condition: Condition, app: StreamsAppSummary) -> Tone:
-    """Progressing is neither good nor bad; of the others one is bad when it is true."""
+    """Returns the colour of a condition. Progressing is neither good nor bad; any other condition is bad when it is
+    true."""
     if condition.type == "SnapshotsFresh" and not app.has_remote_state:
         return Tone.DIM
     if condition.status == "Unknown":
@@ -200,7 +201,7 @@ def condition_tone(condition: Condition, app: StreamsAppSummary) -> Tone:
 
 
 def _pods(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
-    """A line for each, and what those said that could not be asked."""
+    """Returns a line for each pod, and the faults of those that could not be asked."""
     generations = {pod.answer.report.generation for pod in pods if pod.answer.report is not None}
     yield from render(_PODS, [_pod_row(app, pod, now, in_step=len(generations) < 2) for pod in pods], style)
     for pod in pods:
@@ -209,7 +210,7 @@ def _pods(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: 
 
 
 def _pod_row(app: StreamsAppSummary, pod: AppPod, now: datetime, *, in_step: bool) -> Row:
-    """Generations are told where they differ, restarts where there were any."""
+    """Returns the row of a pod. Generations are told if they differ, restarts if there were any."""
     report, wanted = pod.answer.report, _wanted_revision(app.status)
     active = None if report is None else sum(task.role == "active" for task in report.tasks)
     state = pod.phase if pod.phase != "Running" else UNKNOWN if report is None else report.state
@@ -228,7 +229,7 @@ def _pod_row(app: StreamsAppSummary, pod: AppPod, now: datetime, *, in_step: boo
 
 
 def _wanted_revision(status: AppStatus) -> str | None:
-    """What all pods shall have."""
+    """Returns the revision that all pods shall have."""
     if status.rollout is None or status.rollout.phase in ("RollingBack", "RolledBack", "Refused"):
         return status.last_good_revision
     return status.rollout.revision

@@ -13,7 +13,7 @@ from typing import TextIO
 
 
 class Tone(Enum):
-    """What a piece of text means, as the number of its colour."""
+    """The meaning of a piece of text, as the number of its colour."""
 
     PLAIN = ""
     GOOD = "32"
@@ -25,7 +25,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to write."""
+    """Writes text with colours, or without."""
 
     colour: bool = False
     #: Signs and dots beyond ASCII can be shown.
@@ -35,7 +35,7 @@ class Style:
 
     @classmethod
     def of(cls, stream: TextIO, environment: Mapping[str, str]) -> Style:
-        """Colours on a terminal only, and not where NO_COLOR is set or the terminal is a dumb one."""
+        """Chooses colours on a terminal only, and not if NO_COLOR is set or the terminal is a dumb one."""
         terminal = stream.isatty()
         return cls(
             colour=terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb",
@@ -44,11 +44,11 @@ class Style:
         )
 
     def paint(self, text: str, tone: Tone) -> str:
-        """Coloured, if there are colours."""
+        """Returns the text coloured, if there are colours."""
         return f"\x1b[{tone.value}m{text}\x1b[0m" if self.colour and tone is not Tone.PLAIN and text else text
 
     def title(self, text: str) -> str:
-        """A heading."""
+        """Returns a heading."""
         return self.paint(text, Tone.BOLD)
 
     @property

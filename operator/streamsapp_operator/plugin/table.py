@@ -1,4 +1,4 @@
-"""Tables of plain text: columns as wide as they need to be, the last one wrapped where the terminal ends. Pure.
+"""Renders tables of plain text: columns as wide as they need to be, the last one wrapped where the terminal ends. Pure.
 
 Called by the views on the main thread.
 """
@@ -18,7 +18,7 @@ _LEAST = 24
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A text and what it means."""
+    """A text and its meaning."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -36,7 +36,7 @@ Row = Sequence[TableCell | str]
 
 
 def render(columns: Sequence[Column], rows: Sequence[Row], style: Style, indent: str = "  ") -> Iterator[str]:
-    """Lines, the titles first. A column with nothing but blanks is left out."""
+    """Returns the lines, the titles first. A column with nothing but blanks is left out."""
     cells = [[_cell(each) for each in row] for row in rows]
     used = [index for index in range(len(columns)) if any(row[index].text for row in cells)]
     if not used:
@@ -55,7 +55,7 @@ def _cell(each: TableCell | str) -> TableCell:
 
 
 def _room(widths: Sequence[int], style: Style, indent: str) -> int:
-    """Columns for the last column."""
+    """Returns the width that is left for the last column."""
     if style.width is None:
         return widths[-1]
     before = len(indent) + sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)

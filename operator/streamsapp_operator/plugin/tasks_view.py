@@ -1,4 +1,4 @@
-"""Tasks, who would take them over, and their snapshots: what ``status`` and ``snapshots`` show of them. Pure."""
+"""Renders tasks, the pods that would take them over, and their snapshots for ``status`` and ``snapshots``. Pure."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class TaskOnPod:
 
     @property
     def at(self) -> datetime | None:
-        """When the pod told of it, by its own clock."""
+        """The time at which the pod reported it, by its own clock."""
         return self.pod.answer.at
 
 
 def held_tasks(pods: Sequence[AppPod]) -> list[TaskOnPod]:
-    """Every task of every pod that answered, by number."""
+    """Returns every task of every pod that answered, by number."""
     held = [TaskOnPod(task, pod) for pod in pods if pod.answer.report is not None for task in pod.answer.report.tasks]
     return sorted(held, key=lambda each: (each.task.order, each.task.role != "active", each.pod.name))
 
 
 def tasks_table(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> Iterator[str]:
-    """A block of lines per task: on the left who has it, on the right its stores and who stands by."""
+    """Returns a block of lines per task: on the left the pod that has it, on the right its stores and the standbys."""
     rows: list[Row] = []
-    # What a pod has that does not answer is not known.
+    # The tasks of a pod that does not answer are not known.
     nobody = "nobody" if all(pod.answer.report is not None for pod in pods) else UNKNOWN
     for _, of_task in groupby(held_tasks(pods), key=lambda each: each.task.id):
         rows += _task_rows(app, list(of_task), nobody)
@@ -86,7 +86,7 @@ def _state(task: ReportedTask) -> TableCell:
 def _store_rows(
     app: StreamsAppSummary, actives: Sequence[TaskOnPod], others: Sequence[TaskOnPod], nobody: str
 ) -> Iterator[list[TableCell | str]]:
-    """A row per store and replica; a store that nobody stands by for has one all the same."""
+    """Returns a row per store and replica; a store without a standby has one all the same."""
     names = dict.fromkeys(store.name for each in (*actives, *others) for store in each.task.stores)
     for name in names:
         saved = _snapshot_age(app, name, actives)
@@ -118,7 +118,7 @@ def _within(amount: float | None, most: float) -> bool:
 
 
 def _snapshot_age(app: StreamsAppSummary, store: str, actives: Sequence[TaskOnPod]) -> TableCell | str:
-    """Nothing is said of snapshots where there is no remote state."""
+    """Returns the snapshot's age; it is empty if there is no remote state."""
     if not app.has_remote_state:
         return ""
     ages = [
@@ -131,7 +131,7 @@ def _snapshot_age(app: StreamsAppSummary, store: str, actives: Sequence[TaskOnPo
 
 
 def snapshots_table(held: Sequence[TaskOnPod], style: Style) -> Iterator[str]:
-    """A line per active task and store: the newest snapshot, and what a restore from it takes."""
+    """Returns a line per active task and store: the newest snapshot, and what a restore from it takes."""
     rows: list[Row] = []
     for of_task in (each for each in held if each.task.role == "active"):
         for number, store in enumerate(of_task.task.stores):

@@ -1,4 +1,4 @@
-"""Text that fits a terminal: what cannot do harm there, how wide it is, and how figures are written. Pure.
+"""Fits text to a terminal: it removes what could do harm there, measures width, and writes figures. Pure.
 
 Called by the views on the main thread.
 """
@@ -13,12 +13,12 @@ UNKNOWN = "?"
 
 
 def clean(text: str) -> str:
-    """Without what steers terminals: messages of pods and resources come from others."""
+    """Returns text without characters that steer terminals: messages of pods and resources come from others."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def width(text: str) -> int:
-    """Columns that a terminal takes for it: wide letters take two, accents that are put on others none."""
+    """Returns the columns that a terminal takes for it: wide letters take two, accents that are put on others none."""
     return sum(_columns(letter) for letter in text)
 
 
@@ -29,13 +29,13 @@ def _columns(letter: str) -> int:
 
 
 def fill(text: str, columns: int, *, right: bool = False) -> str:
-    """Padded to so many columns."""
+    """Returns the text padded to so many columns."""
     space = " " * (columns - width(text))
     return space + text if right else text + space
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """Lines of at most so many columns, broken between words; a longer word is broken anywhere."""
+    """Returns lines of at most so many columns, broken between words; a longer word is broken anywhere."""
     lines = [""]
     for word in text.split():
         joined = f"{lines[-1]} {word}" if lines[-1] else word
@@ -52,32 +52,32 @@ def wrap(text: str, columns: int) -> list[str]:
 
 
 def count(number: int | None) -> str:
-    """A number of records; what is not known is never shown as 0."""
+    """Returns a number of records as text; one that is not known is never shown as 0."""
     return UNKNOWN if number is None else f"{number:,}"
 
 
 def seconds(amount: float | None) -> str:
-    """How long something takes: tenths matter below a minute, nothing but the two largest units above."""
+    """Returns a duration in seconds as text: tenths matter below a minute, nothing but the two largest units above."""
     if amount is None:
         return UNKNOWN
     return f"{amount:.1f}s" if amount < 60 else age(amount)
 
 
 def age(amount: float | None) -> str:
-    """How long ago something was, in its two largest units."""
+    """Returns an age in its two largest units."""
     return UNKNOWN if amount is None else duration_text(amount)
 
 
 def size(amount: int | None) -> str:
-    """Bytes as people read them."""
+    """Returns bytes as people read them."""
     return UNKNOWN if amount is None else size_text(amount)
 
 
 def brief(text: str, most: int = 240) -> str:
-    """Its beginning: ``-o json`` has all of it."""
+    """Returns the beginning of a text: ``-o json`` has all of it."""
     return text if len(text) <= most else f"{text[:most].rstrip()} [...]"
 
 
 def plural(number: int, one: str) -> str:
-    """``1 pod``, ``2 pods``."""
+    """Returns a number with its noun: ``1 pod``, ``2 pods``."""
     return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"

@@ -1,4 +1,5 @@
-"""``kubectl streamsapp topology NAME``: what an application consists of, as its pods run it."""
+"""``kubectl streamsapp topology NAME``: shows the parts of an application, as its pods run it. Runs on the main
+thread."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
         )
     form = "json" if options.output == "json" else options.format
     lines = session.cluster.topology(options.name, pods, form).rstrip("\n").split("\n")
-    # What a program of the user's made is shown, and steers no terminal.
+    # The topology is a user's program: it is shown, and steers no terminal.
     session.print(
         "".join(letter if letter.isprintable() or letter == "\t" else " " for letter in line) for line in lines
     )
