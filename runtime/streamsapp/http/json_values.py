@@ -29,6 +29,7 @@ from streamsapp.query.api import Found, StoreInfo
 from streamsapp.query.queries import serialize, windowed
 from streamsapp.query.remote_reader import decode, encode
 from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.versions import VersionedRecord
 
 _BOOLEANS = {"true": True, "false": False}
 
@@ -69,9 +70,12 @@ def show_key(store: StoreInfo, key: bytes, *, as_bytes: bool) -> Any:
 
 def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
     """An entry in JSON; ``timestamp`` is ``None`` where the store keeps none."""
-    value, timestamp = found.value, None
+    value, timestamp, version = found.value, None, {}
     if isinstance(value, ValueAndTimestamp):
         value, timestamp = value
+    elif isinstance(value, VersionedRecord):
+        value, timestamp, valid_to = value
+        version = {"validTo": valid_to}
     if as_bytes:
         value = None if found.raw is None else encode(found.raw)
     shown_key = {"key": show_key(store, found.key, as_bytes=as_bytes)} if store.window_of is None else None
@@ -79,7 +83,15 @@ def show(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
         **(shown_key or _show_window(store, found.key, as_bytes=as_bytes)),
         "value": shown(value),
         "timestamp": timestamp,
+        **version,
     }
+
+
+def show_version(store: StoreInfo, found: Found, *, as_bytes: bool) -> dict[str, Any]:
+    """Returns a version in JSON; in bytes the key is the entry's, by which pages go on."""
+    assert store.key_of is not None
+    key = found.key if as_bytes else store.key_of(found.key)
+    return show(store, found._replace(key=key), as_bytes=as_bytes)
 
 
 def _show_window(store: StoreInfo, entry_key: bytes, *, as_bytes: bool) -> dict[str, Any]:

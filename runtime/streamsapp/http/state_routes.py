@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
-from streamsapp.http.json_values import parse_key, show, show_key
+from streamsapp.http.json_values import parse_key, show, show_key, show_version
 from streamsapp.http.request_routing import HttpRequest, HttpResponse, json_response
 from streamsapp.query import Queries, Staleness
 from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, Wanted, merged
@@ -46,8 +46,10 @@ class QueryParameters:
     #: When windows start, both ends included.
     from_time: int = 0
     to_time: int = MAX_TIMESTAMP
-    #: Where a page of windows begins.
+    #: Where a page of windows or versions begins.
     position: str = ""
+    #: The time of the version that is wanted of a key.
+    as_of: str = ""
 
 
 class StateRoute:
@@ -63,6 +65,8 @@ class StateRoute:
             store = self._queries.store(unquote(name, errors="strict"))
             if slash:
                 return self._key(store, unquote(key, errors="strict"), parameters, request)
+            if parameters.as_of:
+                raise InvalidQueryError("asOf: it is for one key; say fromTime and toTime for a range of keys")
             return self._range(store, parameters, request)
         except (InvalidQueryError, UnicodeDecodeError) as error:
             return json_response({"error": str(error)}, HTTPStatus.BAD_REQUEST)
@@ -72,7 +76,11 @@ class StateRoute:
             return _unavailable(error)
 
     def _key(self, store: StoreInfo, text: str, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
-        if store.window_of is not None:
+        if parameters.as_of:
+            if store.key_of is None:
+                raise InvalidQueryError(f"asOf: store {store.name} keeps no versions; leave it out")
+            parameters = replace(parameters, from_=parameters.as_of, to=parameters.as_of)
+        if store.window_of is not None or (store.key_of is not None and (parameters.from_ or parameters.to)):
             return self._windows_of_key(store, text, parameters, request)
         key = parse_key(store, text, as_bytes=parameters.as_bytes)
         partitions = self._queries.partitions_of(store, key) if parameters.partition is None else [parameters.partition]
@@ -114,7 +122,7 @@ class StateRoute:
         return self._queries.find(store, partitions, key, parameters.stale)
 
     def _range(self, store: StoreInfo, parameters: QueryParameters, request: HttpRequest) -> HttpResponse:
-        keys = _window_range(store, parameters) if store.window_of is not None else _key_range(store, parameters)
+        keys = _window_range(store, parameters) if _has_times(store) else _key_range(store, parameters)
         if parameters.partition is None:
             return self._page(store, keys, parameters, range(store.partitions))
         try:
@@ -207,6 +215,7 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "fromTime": ("from_time", int),
     "toTime": ("to_time", int),
     "position": ("position", str),
+    "asOf": ("as_of", str),
 }
 
 
@@ -226,7 +235,7 @@ def _key_range(store: StoreInfo, parameters: QueryParameters) -> KeyRange:
 def _window_range(store: StoreInfo, parameters: QueryParameters) -> WindowRange:
     """Empty bounds are open."""
     if parameters.before:
-        raise InvalidQueryError(f"before: store {store.name} has windows; say to and position")
+        raise InvalidQueryError(f"before: store {store.name} has windows or versions; say to and position")
     low, high = (
         parse_key(store, text, as_bytes=parameters.as_bytes) if text else None
         for text in (parameters.from_, parameters.to)
@@ -244,6 +253,11 @@ def _window_range(store: StoreInfo, parameters: QueryParameters) -> WindowRange:
     return WindowRange(position, low or b"", high, parameters.from_time, parameters.to_time)
 
 
+def _has_times(store: StoreInfo) -> bool:
+    """Says whether a range of the store's entries is also one of time: it has windows or versions."""
+    return store.window_of is not None or store.key_of is not None
+
+
 def _milliseconds(name: str, text: str) -> int:
     try:
         return int(text)
@@ -253,8 +267,9 @@ def _milliseconds(name: str, text: str) -> int:
 
 def _document(store: StoreInfo, page: Page, parameters: QueryParameters) -> dict[str, Any]:
     """The entries, and where to go on: ``next`` is the ``from`` of the next page, of windows its ``position``."""
-    entries = [show(store, each, as_bytes=parameters.as_bytes) for each in page.entries]
-    as_bytes = parameters.as_bytes or store.window_of is not None
+    shown = show if store.key_of is None else show_version
+    entries = [shown(store, each, as_bytes=parameters.as_bytes) for each in page.entries]
+    as_bytes = parameters.as_bytes or _has_times(store)
     following = None if page.next is None else show_key(store, page.next, as_bytes=as_bytes)
     return {"store": store.name, "entries": entries, "next": following}
 

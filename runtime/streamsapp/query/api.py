@@ -5,7 +5,7 @@ Plain data, made and read on the threads that query: user code's own and those o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from heapq import merge
@@ -54,6 +54,8 @@ class StoreInfo:
     placed: bool
     #: Reads the window from an entry's key in a store of windows.
     window_of: WindowOf | None = None
+    #: Reads the key of an entry of a versioned store; ``None`` for other stores.
+    key_of: Callable[[bytes], bytes] | None = None
 
     def task_id(self, partition: int) -> TaskId:
         """The task that has a partition of the store."""

@@ -28,6 +28,7 @@ from streamsapp.query.routing import Hosts, hosts_of, to_ask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
+from streamsapp.state.versions import VersionedRecord
 from streamsapp.state.window_view import WindowRange
 
 #: Entries that are read at once, per partition.
@@ -61,6 +62,36 @@ class Queries:
         where = self.partitions_of(info, key_bytes) if partition is None else [partition]
         return self.find(info, where, key_bytes, stale)[0].value
 
+    def as_of(
+        self, store: str, key: Any, timestamp: int, *, partition: int | None = None, stale: Staleness | None = None
+    ) -> VersionedRecord | None:
+        """Returns the version that a key of a versioned store had at a time, in milliseconds; ``None`` if it had no
+        value then, or the time lies before the history (KIP-960)."""
+        found = self.versions(store, key, times=(timestamp, timestamp), partition=partition, stale=stale)
+        return next((version for _, version in found), None)
+
+    def versions(
+        self,
+        store: str,
+        key: Any = None,
+        from_: Any = None,
+        to: Any = None,
+        times: tuple[int, int] = ALL_TIME,
+        *,
+        partition: int | None = None,
+        stale: Staleness | None = None,
+    ) -> Iterator[tuple[Any, VersionedRecord]]:
+        """Iterates over keys and versions of a key, or of the keys with ``from_ <= key <= to`` (``None`` is an open
+        end), that were valid at any time within ``times``, both inclusive and in milliseconds (KIP-968). Those of one
+        key come in the order of time, those of several as the store has them."""
+        info = self.store(store)
+        key_of = info.key_of
+        if key_of is None:
+            raise InvalidQueryError(f"store {store} keeps no versions; ask for a key or a range of keys")
+        found = self._in_time(info, key, time_range(info, key, from_, to, times), partition, stale)
+        deserialize = info.key_serde.deserialize
+        return ((deserialize(key_of(each.key)), each.value) for each in found)
+
     def range(
         self,
         store: str,
@@ -78,6 +109,8 @@ class Queries:
         """
         info = self.store(store)
         _require_no_windows(info)
+        if info.key_of is not None:
+            raise InvalidQueryError(f"store {store} keeps versions; ask for the versions of a range of keys")
         keys = key_range(info, from_, to)
         partitions = range(info.partitions) if partition is None else [partition]
         for each in partitions:
@@ -100,14 +133,10 @@ class Queries:
         end), that start within ``times``, both inclusive and in milliseconds. Those of one key come in the order of
         time, those of several as the store has them."""
         info = self.store(store)
-        keys = window_range(info, key, from_, to, times)
-        if partition is not None:
-            where = [partition]
-        else:
-            where = list(range(info.partitions)) if key is None else self.partitions_of(info, keys.low)
-        for each in where:
-            info.task_id(each)
-        return ((windowed(info, found.key), found.value) for found in self._rows(info, where, keys, stale))
+        if info.window_of is None:
+            raise InvalidQueryError(f"store {store} has no windows; ask for a key or a range of keys, without times")
+        found = self._in_time(info, key, time_range(info, key, from_, to, times), partition, stale)
+        return ((windowed(info, each.key), each.value) for each in found)
 
     def key_metadata(self, store: str, key: Any, key_serde: AnySerde | None = None) -> KeyQueryMetadata:
         """Returns the instances that have a key; it is serialised by the store's own serde unless one is given."""
@@ -190,6 +219,17 @@ class Queries:
         endpoints = to_ask(self.hosts(store, partition), stale)
         return self._remote.range(store, partition, keys, limit, stale, endpoints)
 
+    def _in_time(
+        self, store: StoreInfo, key: Any, keys: WindowRange, partition: int | None, stale: Staleness | None
+    ) -> Iterator[Found]:
+        if partition is not None:
+            where = [partition]
+        else:
+            where = list(range(store.partitions)) if key is None else self.partitions_of(store, keys.low)
+        for each in where:
+            store.task_id(each)
+        return self._rows(store, where, keys, stale)
+
     def _rows(
         self, store: StoreInfo, partitions: Iterable[int], keys: Wanted, stale: Staleness | None
     ) -> Iterator[Found]:
@@ -243,10 +283,8 @@ def key_range(store: StoreInfo, from_: Any, to: Any) -> KeyRange:
     return KeyRange(b"" if from_ is None else serialize(store, from_), end)
 
 
-def window_range(store: StoreInfo, key: Any, from_: Any, to: Any, times: tuple[int, int]) -> WindowRange:
-    """Returns the range of the windows of one key, or of a range of keys."""
-    if store.window_of is None:
-        raise InvalidQueryError(f"store {store.name} has no windows; ask for a key or a range of keys, without times")
+def time_range(store: StoreInfo, key: Any, from_: Any, to: Any, times: tuple[int, int]) -> WindowRange:
+    """Returns the range of the windows, or versions, of one key or of a range of keys."""
     from_ms, to_ms = times
     if from_ms < 0 or to_ms < from_ms:
         raise InvalidQueryError(f"there is no time from {from_ms} to {to_ms}; give milliseconds, the earlier one first")

@@ -21,6 +21,7 @@ from streamsapp.errors import StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo, Wanted
 from streamsapp.query.tokens import TokenFile, bearer
 from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.state.versions import VersionedRecord
 from streamsapp.tasks.states import TaskRole
 
 T = TypeVar("T")
@@ -180,7 +181,9 @@ def _found(store: StoreInfo, document: Mapping[str, Any]) -> Found:
     raw = None if document["value"] is None else decode(document["value"])
     value = None if raw is None else store.value_serde.deserialize(raw)
     timestamp = document["timestamp"]
-    if value is not None and timestamp is not None:
+    if value is not None and store.key_of is not None:
+        value = VersionedRecord(value, timestamp, document["validTo"])
+    elif value is not None and timestamp is not None:
         value = ValueAndTimestamp(value, timestamp)
     return Found(decode(document["key"]), value, raw)
 

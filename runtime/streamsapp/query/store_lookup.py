@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.query.api import StoreInfo
+from streamsapp.state.versioned import VersionedType
+from streamsapp.state.versions import VersionLayout
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.nodes import SinkNode
 
@@ -54,4 +56,5 @@ def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig, place
             (store.value_serde or config.default_value_serde).bind(topic, is_key=False),
             placed,
             store.type.window_of,
+            VersionLayout.key_of if isinstance(store.type, VersionedType) else None,
         )

@@ -196,6 +196,7 @@ class StreamsRuntime:
         to: Any = None,
         from_time: int | None = None,
         to_time: int | None = None,
+        as_of: int | None = None,
         partition: int | None = None,
         stale: Staleness | None = None,
     ) -> Any:
@@ -206,11 +207,20 @@ class StreamsRuntime:
         :class:`~streamsapp.serdes.windowed.Windowed`, and their values. ``from_time`` and ``to_time`` say from when to
         when they start, both inclusive, in milliseconds.
 
+        Of a versioned store it gives the :class:`~streamsapp.state.versioned.VersionedRecord` that a key has now, or
+        had at the time ``as_of``; with ``from_time`` or ``to_time``, or without a key, an iterator over keys and the
+        versions that were valid in that time (KIP-960, KIP-968).
+
         ``stale`` lets replicas answer too. ``StoreNotAvailableError`` while a task moves: ask again. Not for the
         instance's own threads, as it may wait for another instance.
         """
-        if from_time is not None or to_time is not None or self.queries.store(store).window_of is not None:
-            times = (from_time or 0, MAX_TIMESTAMP if to_time is None else to_time)
+        info, timed = self.queries.store(store), from_time is not None or to_time is not None
+        times = (from_time or 0, MAX_TIMESTAMP if to_time is None else to_time)
+        if as_of is not None:
+            return self.queries.as_of(store, key, as_of, partition=partition, stale=stale)
+        if info.key_of is not None and (timed or key is None):
+            return self.queries.versions(store, key, from_, to, times, partition=partition, stale=stale)
+        if timed or info.window_of is not None:
             return self.queries.windows(store, key, from_, to, times, partition=partition, stale=stale)
         if key is not None:
             return self.queries.get(store, key, partition=partition, stale=stale)

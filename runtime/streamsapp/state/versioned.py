@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, checked_timestamp
 from streamsapp.state.facade import SerdeFacade
 from streamsapp.state.store_type import Layout, StoreParts
+from streamsapp.state.version_view import VersionView
 from streamsapp.state.versions import (
     LATEST,
     OPEN,
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
     Version,
+    VersionedRecord,
     VersionFormat,
     VersionLayout,
     Versions,
@@ -29,19 +31,10 @@ from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.window import segment_interval_ms
 from streamsapp.state.write_back import WriteBack
 
-__all__ = ["PUT_RETURN_CODE_NOT_PUT", "PUT_RETURN_CODE_VALID_TO_UNDEFINED"]
+__all__ = ["PUT_RETURN_CODE_NOT_PUT", "PUT_RETURN_CODE_VALID_TO_UNDEFINED", "VersionedRecord"]
 
 #: How much longer the changelog keeps old versions: a day, as in Kafka Streams.
 _ADDITIONAL_LAG_MS = 24 * 60 * 60 * 1000
-
-
-class VersionedRecord(NamedTuple):
-    """A value of a versioned store, the time since when it is valid, and the time until when (``None`` for the latest),
-    in milliseconds since 1970."""
-
-    value: Any
-    timestamp: int
-    valid_to: int | None = None
 
 
 class VersionedStoreImpl(SerdeFacade):
@@ -142,4 +135,5 @@ class VersionedType:
         return VersionedStoreImpl(parts, parts.layout)
 
     def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
-        return None
+        assert isinstance(layout, VersionLayout)
+        return VersionView(layers, layout, format, readers)

@@ -53,6 +53,15 @@ class Version(NamedTuple):
         return tuple.__sizeof__(self) + getsizeof(self.value)
 
 
+class VersionedRecord(NamedTuple):
+    """A value of a versioned store, the time since when it is valid, and the time until when (``None`` for the latest),
+    in milliseconds since 1970."""
+
+    value: Any
+    timestamp: int
+    valid_to: int | None = None
+
+
 class VersionFormat(PlainFormat):
     """Writes the bounds of its validity before each value."""
 

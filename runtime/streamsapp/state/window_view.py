@@ -6,6 +6,7 @@ they lie, so that a page can go on where the one before it ended.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple, Protocol, TypeAlias
@@ -43,7 +44,8 @@ _BEHIND = b"\xff" * 9
 
 class WindowRange(NamedTuple):
     """A range of windows: of the serialised keys ``low`` to ``high`` those that start from ``from_ms`` to ``to_ms``,
-    all inclusive. Of sessions it has those that end at ``from_ms`` or later, and start at ``to_ms`` or earlier."""
+    all inclusive. Of sessions it has those that end at ``from_ms`` or later, and start at ``to_ms`` or earlier; of
+    versions those that were valid at any time between."""
 
     #: The physical key to begin at: of the first page empty.
     start: bytes
@@ -54,11 +56,19 @@ class WindowRange(NamedTuple):
 
     def entries(self, view: StoreView, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
         """Iterates over the entries of the range that a store has."""
-        assert isinstance(view, WindowView)
-        return view.windows(self, committed=committed)
+        assert isinstance(view, TimeView)
+        return view.in_time(self, committed=committed)
 
 
-class WindowView(StoreView):
+class TimeView(StoreView):
+    """Reads a store whose entries have times."""
+
+    @abstractmethod
+    def in_time(self, wanted: WindowRange, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
+        """Iterates over the entries of a range, by physical key."""
+
+
+class WindowView(TimeView):
     """Reads one store of windows of one task."""
 
     def __init__(
@@ -77,7 +87,7 @@ class WindowView(StoreView):
         self._kind = kind
         self._mark = mark
 
-    def windows(self, wanted: WindowRange, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
+    def in_time(self, wanted: WindowRange, *, committed: bool) -> Iterator[tuple[bytes, Entry]]:
         """Iterates over the entries of a range by physical key, without windows that have expired."""
         window_of, by_end, high = self._kind.window_of, self._kind.by_end, wanted.high
         first = max(wanted.from_ms, self._segments.stream_time - self._kind.retention_ms + 1)
