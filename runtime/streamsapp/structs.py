@@ -7,8 +7,9 @@ is imported has looked before.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -27,3 +28,10 @@ def decoded(data: bytes | str, kind: type[T]) -> T:
     """A JSON text as a structure; raises ``msgspec.MsgspecError``, ``UnicodeDecodeError`` or ``RecursionError``."""
     with _lock:
         return msgspec.json.decode(data, type=kind)
+
+
+def decoder(kind: type[T], form: Literal["json", "msgpack"]) -> Callable[[bytes], T]:
+    """Returns what reads structures from bytes, having looked at the type: any thread may call it. Raises ``TypeError``
+    for a type that nothing can be read into."""
+    with _lock:
+        return msgspec.json.Decoder(kind).decode if form == "json" else msgspec.msgpack.Decoder(kind).decode

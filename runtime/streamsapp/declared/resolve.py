@@ -17,6 +17,7 @@ from streamsapp.declared.roles import (
     JOINER,
     PROCESSOR,
     SERDE,
+    SERDE_NAME,
     VALUE_MAPPER,
     VALUES_MAPPER,
     Reference,
@@ -74,16 +75,27 @@ def _filled(declared: S, path: str, code: Code, faults: list[str]) -> S:
 
 
 def _resolved(path: str, role: Role, reference: Reference, code: Code) -> Any:
+    if isinstance(reference, dict) and not role.made_of.keys().isdisjoint(reference):
+        ((kind, of),) = reference.items()
+        return _made_of(role.made_of[kind], code.find(of, path), path)
     if not names_code(reference):
         return role.built(reference)
     name = str(reference)
     value = code.find(name, path)
-    if role is SERDE:
+    if role in (SERDE, SERDE_NAME):
         return serde_of(value, name, path, code)
     fault = code.run(partial(_function_fault, role, value, name), f"making a processor with {name}", path)
     if fault is not None:
         raise ManifestError([f"{path}: {fault}"])
     return value
+
+
+def _made_of(make: Callable[[Any], Any], of: Any, path: str) -> Any:
+    """What is made of the user's code; what cannot be made is told with a path."""
+    try:
+        return make(of)
+    except TopologyError as error:
+        raise ManifestError([f"{path}: {error}"]) from error
 
 
 def _function_fault(role: Role, value: Any, name: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias, get_args
 
 from msgspec import Meta
@@ -37,6 +37,8 @@ class Role:
     built_in: Mapping[str, Any] = field(default_factory=dict)
     #: Built in, but made from a text.
     made_from: Mapping[str, Callable[[str], Any]] = field(default_factory=dict)
+    #: Built in, but made of something in the user's code.
+    made_of: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     def fault(self, given: object) -> str | None:
         """Returns the fault in a reference, as far as it can be told without looking at any code; ``None`` if there is
@@ -44,12 +46,21 @@ class Role:
         match given:
             case str() if ":" in given:
                 return None if CODE_NAME.fullmatch(given) else f"expected module:attribute, got {given!r}"
+            case str() if given in self.built_in:
+                return None
             case str() if given in self.made_from:
                 return f"{given!r} needs a text: {{{given}: ...}}"
+            case str() if given in self.made_of:
+                return f"{given!r} needs code: {{{given}: module:attribute}}"
             case str():
-                return None if given in self.built_in else self._unknown(given)
+                return self._unknown(given)
             case dict() if len(given) == 1:
                 ((name, text),) = given.items()
+                if name in self.made_of:
+                    named = isinstance(text, str) and CODE_NAME.fullmatch(text)
+                    return None if named else f"{name!r} needs module:attribute, got {shown(text)}"
+                if name in self.built_in:
+                    return f"{name!r} is written alone here"
                 if name not in self.made_from:
                     return self._unknown(str(name))
                 return None if isinstance(text, str) and text else f"{name!r} needs a text, got {shown(text)}"
@@ -64,7 +75,7 @@ class Role:
         return self.made_from[name](text)
 
     def _unknown(self, given: str) -> str:
-        known = [*self.built_in, *self.made_from]
+        known = [*self.built_in, *self.made_from, *self.made_of]
         return f"expected {self._expected}, got {given!r}{did_you_mean(given, known, 'built in')}"
 
     @property
@@ -90,9 +101,13 @@ SERDE = Role(
         "boolean": Serdes.boolean(),
         "uuid": Serdes.uuid(),
         "json": Serdes.json(),
+        "msgpack": Serdes.msgpack(),
         "void": Serdes.void(),
     },
+    made_of={"json": Serdes.json, "msgpack": Serdes.msgpack, "protobuf": Serdes.protobuf},
 )
+#: Where the schema of manifests has a text only.
+SERDE_NAME = replace(SERDE, made_of={})
 TIMESTAMP_EXTRACTOR = Role(
     "a timestamp extractor",
     ("record", "key", "value", "partition_time_ms"),

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streamsapp.declared.options import Name
-from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE, TIMESTAMP_EXTRACTOR, role_meta
+from streamsapp.declared.roles import EXCEPTION_HANDLER, PARTITION_GROUPER, SERDE_NAME, TIMESTAMP_EXTRACTOR, role_meta
 from streamsapp.manifest.history_end import Until
 
 API_VERSION = "streamsapp.dev/v1alpha1"
@@ -98,8 +98,8 @@ class ProcessingSpec(_Fields, frozen=True, kw_only=True):
     #: -1 never waits, not even for what is on its way.
     max_task_idle_ms: Annotated[int, Meta(ge=-1, le=_MOST)] = 0
     max_poll_interval_ms: Positive = 300_000
-    default_key_serde: Annotated[str, role_meta(SERDE)] = "bytes"
-    default_value_serde: Annotated[str, role_meta(SERDE)] = "bytes"
+    default_key_serde: Annotated[str, role_meta(SERDE_NAME)] = "bytes"
+    default_value_serde: Annotated[str, role_meta(SERDE_NAME)] = "bytes"
     default_timestamp_extractor: Annotated[str, role_meta(TIMESTAMP_EXTRACTOR)] = "failOnInvalidTimestamp"
     partition_grouper: Annotated[str, role_meta(PARTITION_GROUPER)] | None = None
     #: ``$(NAME)`` in a value is a variable of the pod's environment.

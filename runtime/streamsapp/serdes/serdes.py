@@ -11,13 +11,14 @@ import uuid
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, NoReturn, overload
 
 import orjson
 
 from streamsapp.serdes.api import PlainForm, Serde, T
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.numbers import FixedSizeSerde, number_serde
+from streamsapp.serdes.typed import M, json_of, msgpack_of, protobuf_of
 from streamsapp.serdes.windowed import Windowed, session_windowed, time_windowed
 
 _UUID_SIZE = 36
@@ -112,6 +113,7 @@ _UUID: Serde[uuid.UUID] = FixedSizeSerde(
     _serialize_uuid, _deserialize_uuid, True, "uuid", plain=PlainForm(uuid.UUID, str), size=_UUID_SIZE
 )
 _JSON: Serde[Any] = Serde(orjson.dumps, orjson.loads, name="json")
+_MSGPACK: Serde[Any] = msgpack_of(object)
 _VOID: Serde[None] = Serde(_serialize_void, _deserialize_void, immutable=True, name="void")
 
 
@@ -164,11 +166,41 @@ class Serdes:
         """``uuid.UUID`` as its 36 characters."""
         return _UUID
 
+    @overload
     @staticmethod
-    def json() -> Serde[Any]:
-        """Returns a serde of whatever JSON can express. State serialises such values at every put, since they can be
-        changed in place."""
-        return _JSON
+    def json() -> Serde[Any]: ...
+
+    @overload
+    @staticmethod
+    def json(kind: type[T]) -> Serde[T]: ...
+
+    @staticmethod
+    def json(kind: type[T] | None = None) -> Serde[Any]:
+        """JSON: of anything, or of a type whose fields are checked when it is read.
+
+        ``kind`` is a dataclass, a msgspec struct, a pydantic model (which brings its own library), or another type
+        that msgspec can read. Bytes that do not fit raise a ``ValueError`` with the path of the field. State serialises
+        such values at every put, since they can be changed in place.
+        """
+        return _JSON if kind is None else json_of(kind)
+
+    @overload
+    @staticmethod
+    def msgpack() -> Serde[Any]: ...
+
+    @overload
+    @staticmethod
+    def msgpack(kind: type[T]) -> Serde[T]: ...
+
+    @staticmethod
+    def msgpack(kind: type[T] | None = None) -> Serde[Any]:
+        """MessagePack: of anything, or of a type whose fields are checked when it is read, as with ``json``."""
+        return _MSGPACK if kind is None else msgpack_of(kind)
+
+    @staticmethod
+    def protobuf(kind: type[M]) -> Serde[M]:
+        """Messages of a generated Protobuf class, their bytes alone. With a schema registry: ``SchemaRegistry``."""
+        return protobuf_of(kind)
 
     @staticmethod
     def void() -> Serde[None]:
