@@ -82,7 +82,7 @@ class FakeRestoration:
             task.transition(TaskState.CLOSED)
             (task.stores.wipe if wipe else task.stores.close)()
 
-    def settle(self, timeout: float, deadline: Deadline) -> bool:
+    def wait_until_done(self, timeout: float, deadline: Deadline) -> bool:
         return self.settles
 
     def promote(self, task: StreamTask) -> None:

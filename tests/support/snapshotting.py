@@ -21,7 +21,7 @@ from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotWriter
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_preparation import DirectoryPreparer
-from streamsapp.runtime.remote_state.changelog_facts import Changelogs
+from streamsapp.runtime.remote_state.changelog_facts import ChangelogInspector
 from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
@@ -98,7 +98,7 @@ class Heir:
 
     def _make(self, admin: FakeAdmin, clock: MockClock) -> DirectoryPreparer:
         rates = RestoreRates(MeasuredRate(), MeasuredRate())
-        changelogs = Changelogs(cast(Any, admin), clock)
+        changelogs = ChangelogInspector(cast(Any, admin), clock)
         self.restores = Restores(
             "restore", self.remote, changelogs, self.directory, rates, clock, exactly_once=self.exactly_once
         )

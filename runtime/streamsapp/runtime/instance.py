@@ -78,11 +78,11 @@ class StreamsRuntime:
         self._plugins = Plugins(
             scheduler or MostBufferedFirst(), assignor or HighAvailabilityTaskAssignor(), _shut_down
         )
-        self._parts: Components | None = None
+        self._components: Components | None = None
         self._lock = threading.RLock()  # a state listener may call back
         fetch = HttpFetch(HTTP_TOKEN_FILE, partial(peer_proof, self._clock))
         #: Interactive queries, as the HTTP port makes them.
-        self.queries = Queries(InstanceHost(config, lambda: self._parts), self._clock, fetch)
+        self.queries = Queries(InstanceHost(config, lambda: self._components), self._clock, fetch)
 
     # ---- settings, before start --------------------------------------------------------------------------------
 
@@ -111,12 +111,12 @@ class StreamsRuntime:
         What goes wrong afterwards (no broker, no topic) goes to the uncaught exception handler; see ``wait``.
         """
         with self._lock:
-            if self._state.state is not ClientState.CREATED or self._parts is not None:
+            if self._state.state is not ClientState.CREATED or self._components is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
-            parts = Components(self._topology, self._config, self._clock, self._state, self._plugins)
-            parts.stores.lock()
-            self._parts = parts
-        parts.start()
+            components = Components(self._topology, self._config, self._clock, self._state, self._plugins)
+            components.stores.lock()
+            self._components = components
+        components.start()
 
     def close(self, timeout: float | timedelta = 60.0, leave_group: bool = True) -> bool:
         """Commit what was processed and end; whether that was done within ``timeout`` (seconds).
@@ -128,13 +128,13 @@ class StreamsRuntime:
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         with self._lock:
-            if self._parts is None:
+            if self._components is None:
                 self._state.to(ClientState.PENDING_SHUTDOWN)
                 return self._state.to(ClientState.NOT_RUNNING) or self._state.state.ended
         if not self._state.state.ending:
             self._state.to(ClientState.PENDING_SHUTDOWN)
-        self._parts.requests.close(seconds, leave_group=leave_group)
-        if threading.current_thread() in self._parts.threads:
+        self._components.requests.close(seconds, leave_group=leave_group)
+        if threading.current_thread() in self._components.threads:
             return False  # the end waits for this thread
         return self._state.wait_for(lambda state: state.ended, seconds)
 
@@ -147,10 +147,10 @@ class StreamsRuntime:
         Tasks are processed until the moment they are handed over. The only instance of an application ends at once.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        parts = self._started()
-        parts.requests.drain(seconds)
+        components = self._started()
+        components.requests.drain(seconds)
         self._state.wait_for(lambda state: state.ended, seconds)
-        return parts.requests.drained
+        return components.requests.drained
 
     def snapshot(self, timeout: float | timedelta = 60.0) -> bool:
         """Take a snapshot of every active task now; whether remote state has them within ``timeout`` (seconds).
@@ -166,7 +166,7 @@ class StreamsRuntime:
     def wait(self, timeout: float | None = None) -> BaseException | None:
         """Block until the instance has ended; what ended it, or ``None`` when it was closed."""
         self._state.wait_for(lambda state: state.ended, timeout)
-        return None if self._parts is None else self._parts.life.error
+        return None if self._components is None else self._components.life.error
 
     def pause(self) -> None:
         """Stop processing; membership, restoring and commits go on (KIP-834)."""
@@ -247,7 +247,7 @@ class StreamsRuntime:
 
     def status(self) -> dict[str, Any]:
         """The document of ``/status``."""
-        return status.document(self._config, self._state.state, self._parts, self._clock)
+        return status.document(self._config, self._state.state, self._components, self._clock)
 
     def describe(self) -> TopologyDescription:
         """The nodes and stores of the topology, as ``Topology.describe`` tells them."""
@@ -255,21 +255,21 @@ class StreamsRuntime:
 
     def healthy(self) -> tuple[bool, str]:
         """Return whether every thread lives and none hangs."""
-        return status.health(self._state.state, self._parts, self._config.max_poll_interval_ms / 1000)
+        return status.health(self._state.state, self._components, self._config.max_poll_interval_ms / 1000)
 
     def ready(self) -> tuple[bool, str]:
         """Return whether the instance has come back: since it joined the group, it runs the tasks that it was given
         first, and its replicas have caught up once."""
-        return status.readiness(self._state.state, self._parts)
+        return status.readiness(self._state.state, self._components)
 
     def samples(self) -> Iterable[Sample]:
         """Everything that is measured, for ``/metrics``."""
-        return status.samples(self._config, self._state.state, self._parts, self._clock.now_ms())
+        return status.samples(self._config, self._state.state, self._components, self._clock.now_ms())
 
     def _started(self) -> Components:
-        if self._parts is None:
+        if self._components is None:
             raise StreamsError("the instance is not started; call start() first")
-        return self._parts
+        return self._components
 
 
 def _build(given: object) -> str:

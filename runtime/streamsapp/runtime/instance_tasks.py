@@ -204,7 +204,7 @@ class InstanceTasks:
     def close_all(self, *, clean: bool) -> None:
         """The instance ends, in good order or not: returns when every store is closed."""
         self.close(self.all.values(), clean=clean)
-        if not self._restoration.settle(self._closing.end.left(LET_GO, part=0.5), self._closing.end):
+        if not self._restoration.wait_until_done(self._closing.end.left(LET_GO, part=0.5), self._closing.end):
             raise StateStoreError("the restoration thread does not come to an end; stores may be open")
 
     def _detach(self, tasks: Collection[StreamTask]) -> None:

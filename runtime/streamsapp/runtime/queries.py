@@ -28,20 +28,20 @@ class _Known(NamedTuple):
 class InstanceHost:
     """One instance, started or not: the :class:`~streamsapp.query.api.Host` of its queries."""
 
-    def __init__(self, config: StreamsConfig, parts: Callable[[], Components | None]) -> None:
+    def __init__(self, config: StreamsConfig, components: Callable[[], Components | None]) -> None:
         self._config = config
-        self._parts = parts
+        self._components = components
         self._known: _Known | None = None
 
     def tasks(self) -> Mapping[TaskId, TaskView]:
-        parts = self._parts()
-        if parts is None or parts.state.state.ended:
+        components = self._components()
+        if components is None or components.state.state.ended:
             return {}
-        return {task_id: _view(task, parts) for task_id, task in list(parts.owned.all.items())}
+        return {task_id: _view(task, components) for task_id, task in list(components.owned.all.items())}
 
     def stores(self) -> Mapping[str, StoreInfo]:
-        parts = self._parts()
-        layout = None if parts is None else parts.life.layout
+        components = self._components()
+        layout = None if components is None else components.life.layout
         if layout is None:
             return {}
         known = self._known
@@ -50,8 +50,8 @@ class InstanceHost:
         return known.stores
 
     def peers(self) -> Mapping[str, Peer]:
-        parts = self._parts()
-        assignment = None if parts is None else parts.life.assignment
+        components = self._components()
+        assignment = None if components is None else components.life.assignment
         return {} if assignment is None else assignment.peers
 
     @property
@@ -60,21 +60,21 @@ class InstanceHost:
 
     @property
     def safe_until(self) -> float:
-        parts = self._parts()
-        return 0.0 if parts is None else parts.membership.safe_until
+        components = self._components()
+        return 0.0 if components is None else components.membership.safe_until
 
     @property
     def committed_only(self) -> bool:
         return self._config.exactly_once
 
 
-def _view(task: StreamTask, parts: Components) -> TaskView:
+def _view(task: StreamTask, components: Components) -> TaskView:
     running = task.state is TaskState.RUNNING
     if task.role is TaskRole.ACTIVE and running:
         return TaskView(task.id, task.role, running, task.stores.views)
     # Without a changelog a replica has nothing, however little it lags.
     followed = {store: view for store, view in task.stores.views.items() if store in task.plan.all_changelogs}
-    seen = [_observed(task, store, parts) for store in followed]
+    seen = [_observed(task, store, components) for store in followed]
     known = [each for each in seen if each is not None]
     complete = bool(seen) and len(known) == len(seen)
     return TaskView(
@@ -87,6 +87,6 @@ def _view(task: StreamTask, parts: Components) -> TaskView:
     )
 
 
-def _observed(task: StreamTask, store: str, parts: Components) -> Observation | None:
-    reader = parts.stores.restoration.reading.readers.get(task.plan.all_changelogs[store])
+def _observed(task: StreamTask, store: str, components: Components) -> Observation | None:
+    reader = components.stores.restoration.reading.readers.get(task.plan.all_changelogs[store])
     return reader.observed if reader is not None and reader.task is task else None

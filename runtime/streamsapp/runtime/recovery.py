@@ -21,7 +21,7 @@ from streamsapp.tasks.task_manager import TaskManager
 STANDSTILL = 30.0
 
 
-class SinceLastCommit(enum.Enum):
+class UncommittedOutput(enum.Enum):
     """The condition of the output since the last commit."""
 
     #: It can be committed.
@@ -51,14 +51,14 @@ class Recovery:
         self._producer = producer
         self._restoration = restoration
         self._exactly_once = exactly_once
-        self._sent = SinceLastCommit.SOUND
+        self._sent = UncommittedOutput.SOUND
         self._failed: list[StreamTask] = []
         self._corrupted: list[StreamTask] = []
 
     @property
     def sound(self) -> bool:
         """True if what was sent since the last commit can be committed."""
-        return self._sent is SinceLastCommit.SOUND
+        return self._sent is UncommittedOutput.SOUND
 
     def task_failed(self, task: StreamTask) -> None:
         """Start the task again; under exactly once it takes the transaction with it, unless it is a replica."""
@@ -76,11 +76,11 @@ class Recovery:
     def lost(self) -> None:
         """Start all tasks again from the last commit."""
         if self.sound:
-            self._sent = SinceLastCommit.LOST
+            self._sent = UncommittedOutput.LOST
 
     def taken_over(self) -> None:
         """Other instances run the tasks: here they stop without committing."""
-        self._sent = SinceLastCommit.TAKEN_OVER
+        self._sent = UncommittedOutput.TAKEN_OVER
 
     def revive(self) -> None:
         """Start again what failed."""
@@ -97,13 +97,13 @@ class Recovery:
             raise StreamsError("tasks did not stop to be revived; a processor hangs")
         self._producer.close()
         self._collector.reset(self._tasks.abandon_commit())
-        taken_over = self._sent is SinceLastCommit.TAKEN_OVER
+        taken_over = self._sent is UncommittedOutput.TAKEN_OVER
         if taken_over:
             # Before the producer is started, which may take long.
             self._life.close(self._life.active)
-            self._sent = SinceLastCommit.LOST
+            self._sent = UncommittedOutput.LOST
         self._producer.replace()
         if not taken_over:
             self._life.revive(self._life.active)
-        self._failed, self._sent = [], SinceLastCommit.SOUND
+        self._failed, self._sent = [], UncommittedOutput.SOUND
         self._tasks.go_on()

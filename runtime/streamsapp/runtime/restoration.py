@@ -129,7 +129,7 @@ class RestorationThread(threading.Thread):
         here = self._here.get(task_id)
         return here is not None and here.phase is RestorePhase.PREPARING
 
-    def settle(self, timeout: float, deadline: Deadline) -> bool:
+    def wait_until_done(self, timeout: float, deadline: Deadline) -> bool:
         """Wait until everything that was asked for is done; whether it was in time, and before the deadline."""
         done = threading.Event()
         self._requests.put(done.set)

@@ -26,30 +26,32 @@ from streamsapp.tasks.stream_task import StreamTask
 _LONGEST_LINE = 300
 
 
-def document(config: StreamsConfig, state: ClientState, parts: Components | None, clock: Clock) -> dict[str, Any]:
+def document(config: StreamsConfig, state: ClientState, components: Components | None, clock: Clock) -> dict[str, Any]:
     """The ``/status`` document; an offset that is not known is ``None``."""
-    assignment = None if parts is None else parts.life.assignment
-    owned_at_ms = None if parts is None else _owned_at_ms(parts.membership.safe_until, clock)
+    assignment = None if components is None else components.life.assignment
+    owned_at_ms = None if components is None else _owned_at_ms(components.membership.safe_until, clock)
     return {
         "applicationId": config.application_id,
         "instance": config.client_id,
         "state": state.value,
         "generation": None if assignment is None else assignment.generation,
-        "tasks": [] if parts is None else [_task(task, parts, owned_at_ms) for task in list(parts.owned.all.values())],
+        "tasks": []
+        if components is None
+        else [_task(task, components, owned_at_ms) for task in list(components.owned.all.values())],
         "notes": [] if assignment is None else list(assignment.notes),
-        "ready": readiness(state, parts)[0],
+        "ready": readiness(state, components)[0],
         "peers": [] if assignment is None else sorted({it.endpoint for it in assignment.peers.values() if it.endpoint}),
-        "outages": [] if parts is None else list(_outages(config, parts, clock)),
+        "outages": [] if components is None else list(_outages(config, components, clock)),
         "globalStores": []
-        if parts is None or parts.stores.global_thread is None
-        else _global_stores(parts.stores.global_thread),
+        if components is None or components.stores.global_thread is None
+        else _global_stores(components.stores.global_thread),
     }
 
 
-def _outages(config: StreamsConfig, parts: Components, clock: Clock) -> Iterator[dict[str, Any]]:
+def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Iterator[dict[str, Any]]:
     """The systems that this instance depends on and cannot reach, since when, and with which error."""
-    remote = parts.stores.remote
-    found = [("kafka", config.bootstrap_servers, parts.membership.outage)]
+    remote = components.stores.remote
+    found = [("kafka", config.bootstrap_servers, components.membership.outage)]
     if remote is not None and config.remote_state is not None:
         found.append(("remoteState", config.remote_state.url, remote.snapshots.outage))
     for name, address, outage in found:
@@ -86,15 +88,15 @@ def _owned_at_ms(safe_until: float, clock: Clock) -> int | None:
     return clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - safe_until))
 
 
-def _task(task: StreamTask, parts: Components, owned_at_ms: int | None) -> dict[str, Any]:
-    remote = parts.stores.remote
+def _task(task: StreamTask, components: Components, owned_at_ms: int | None) -> dict[str, Any]:
+    remote = components.stores.remote
     known = None if remote is None else snapshot_status.newest_snapshot(remote, task)
     return {
         "id": str(task.id),
         "role": task.role.value,
         "state": task.state.value,
         "stores": [
-            _store(task, store, partition, known, parts, owned_at_ms)
+            _store(task, store, partition, known, components, owned_at_ms)
             for store, partition in task.plan.all_changelogs.items()
         ],
         "inputLag": task.input_lag if task.role is TaskRole.ACTIVE else None,
@@ -107,11 +109,11 @@ def _store(
     task: StreamTask,
     store: str,
     changelog: TopicPartition,
-    known: snapshot_status.Known | None,
-    parts: Components,
+    known: snapshot_status.KnownSnapshot | None,
+    components: Components,
     owned_at_ms: int | None,
 ) -> dict[str, Any]:
-    reader = parts.stores.restoration.reading.readers.get(changelog)
+    reader = components.stores.restoration.reading.readers.get(changelog)
     if reader is not None and reader.task is not task:
         reader = None  # it was handed over a moment ago
     if task.role is TaskRole.ACTIVE:
@@ -125,7 +127,7 @@ def _store(
         "endOffset": None if seen is None else seen.end_offset,
         "lag": None if seen is None else seen.lag,
         "observedAt": None if seen is None else _iso(seen.observed_at_ms),
-        "mode": _mode(task, parts),
+        "mode": _mode(task, components),
         "snapshot": snapshot_status.store_snapshot(known, store),
     }
 
@@ -139,14 +141,14 @@ def _active(task: StreamTask, store: str, reader: ChangelogReader | None, owned_
     return None if position is None else Observation(position, position, owned_at_ms)
 
 
-def _mode(task: StreamTask, parts: Components) -> str:
-    if parts.stores.restoration.prepares(task.id):
+def _mode(task: StreamTask, components: Components) -> str:
+    if components.stores.restoration.prepares(task.id):
         return "restoring"
     if task.role is not TaskRole.ACTIVE:
-        return "paused" if parts.stores.restoration.reading.replicas_paused else "updating"
+        return "paused" if components.stores.restoration.reading.replicas_paused else "updating"
     if task.state is not TaskState.RUNNING:
         return "restoring"
-    return "paused" if parts.tasks.paused else "processing"
+    return "paused" if components.tasks.paused else "processing"
 
 
 def _iso(at_ms: int) -> str:
@@ -165,52 +167,52 @@ def store_lags(tasks: Iterable[dict[str, Any]]) -> dict[str, dict[int, dict[str,
     return lags
 
 
-def health(state: ClientState, parts: Components | None, hang_limit: float) -> tuple[bool, str]:
+def health(state: ClientState, components: Components | None, hang_limit: float) -> tuple[bool, str]:
     """Unhealthy: failed, a thread died, a processor hangs, or state is damaged again and again."""
     if state in (ClientState.ERROR, ClientState.PENDING_ERROR):
         return False, f"state is {state.value}"
-    if parts is None or state.ending:
+    if components is None or state.ending:
         return True, f"state is {state.value}"
-    dead = [thread.name for thread in parts.threads if thread.ident is not None and not thread.is_alive()]
+    dead = [thread.name for thread in components.threads if thread.ident is not None and not thread.is_alive()]
     if dead:
         return False, f"threads died: {', '.join(dead)}"
-    if parts.hangs.longest > hang_limit:
-        return False, f"a record has been in process for {parts.hangs.longest:.0f} s"
-    if (complaint := parts.stores.restoration.corruptions.complaint) is not None:
+    if components.hangs.longest > hang_limit:
+        return False, f"a record has been in process for {components.hangs.longest:.0f} s"
+    if (complaint := components.stores.restoration.corruptions.complaint) is not None:
         return False, complaint
     return True, f"state is {state.value}"
 
 
-def readiness(state: ClientState, parts: Components | None) -> tuple[bool, str]:
+def readiness(state: ClientState, components: Components | None) -> tuple[bool, str]:
     """Return whether the instance is ready, and the reason if it has not come back yet, or is about to leave."""
-    if parts is None or state is ClientState.CREATED or state.ending:
+    if components is None or state is ClientState.CREATED or state.ending:
         return False, f"state is {state.value}"
-    if parts.requests.leaving:
+    if components.requests.leaving:
         return False, "its tasks are handed over to other instances"
-    complaint = parts.life.readiness.complaint
+    complaint = components.life.readiness.complaint
     return complaint is None, complaint or f"state is {state.value}"
 
 
-def samples(config: StreamsConfig, state: ClientState, parts: Components | None, now_ms: int) -> Iterator[Sample]:
+def samples(config: StreamsConfig, state: ClientState, components: Components | None, now_ms: int) -> Iterator[Sample]:
     """Everything measured, under Kafka Streams' names."""
     client = {"client_id": config.client_id, "application_id": config.application_id}
     yield gauge("stream-metrics", "client-state", list(ClientState).index(state), **client)
-    yield gauge("stream-metrics", "alive-stream-threads", _alive(parts), **client)
-    if parts is None:
+    yield gauge("stream-metrics", "alive-stream-threads", _alive(components), **client)
+    if components is None:
         return
-    thread = {"thread_id": parts.polling.name}
-    yield from parts.output.commit_latency.samples("stream-thread-metrics", "commit-latency", **thread)
-    yield counter("stream-thread-metrics", "poll-records", parts.feeder.records_consumed, **thread)
-    yield gauge("stream-thread-metrics", "output-buffer-records", parts.output.buffered_records, **thread)
-    for worker in parts.processing:
+    thread = {"thread_id": components.polling.name}
+    yield from components.output.commit_latency.samples("stream-thread-metrics", "commit-latency", **thread)
+    yield counter("stream-thread-metrics", "poll-records", components.feeder.records_consumed, **thread)
+    yield gauge("stream-thread-metrics", "output-buffer-records", components.output.buffered_records, **thread)
+    for worker in components.processing:
         yield from worker.epoch_end.samples("stream-thread-metrics", "commit-pause", thread_id=worker.name)
-    for reader in list(parts.stores.restoration.reading.readers.values()):
+    for reader in list(components.stores.restoration.reading.readers.values()):
         yield from _reader_samples(reader)
-    for task in parts.owned.active:
+    for task in components.owned.active:
         yield from _task_samples(task)
-    if parts.stores.remote is not None:
-        yield from snapshot_status.samples(parts.stores.remote, now_ms)
-    for task_id, stores in parts.statistics.figures.items():
+    if components.stores.remote is not None:
+        yield from snapshot_status.samples(components.stores.remote, now_ms)
+    for task_id, stores in components.statistics.figures.items():
         for store, measured in stores.items():
             for name, value in measured.items():
                 metric = name.replace("_", "-")
@@ -243,5 +245,5 @@ def _task_samples(task: StreamTask) -> Iterator[Sample]:
         yield counter("stream-processor-node-metrics", metric, count.value, **tags, processor_node_id=node)
 
 
-def _alive(parts: Components | None) -> int:
-    return 0 if parts is None else sum(thread.is_alive() for thread in parts.processing)
+def _alive(components: Components | None) -> int:
+    return 0 if components is None else sum(thread.is_alive() for thread in components.processing)

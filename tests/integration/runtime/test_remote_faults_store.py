@@ -19,7 +19,7 @@ from remote_state import Remote
 from streamsapp.remote.directory_store import DirectoryStore
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.runtime.client_state import ClientState
-from streamsapp.runtime.remote_state import components, restores, snapshots
+from streamsapp.runtime.remote_state import components, restore_progress, snapshots
 
 Document = dict[str, Any]
 
@@ -37,7 +37,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again at once."""
     monkeypatch.setattr(snapshots, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(snapshots, "LONGEST_PAUSE", 0.2)
-    monkeypatch.setattr(restores, "PAUSE", 0.05)
+    monkeypatch.setattr(restore_progress, "PAUSE", 0.05)
 
 
 @pytest.mark.seeds(1)

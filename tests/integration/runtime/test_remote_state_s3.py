@@ -15,7 +15,7 @@ from streamsapp.record import TaskId
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.client_state import ClientState
-from streamsapp.runtime.remote_state import restores
+from streamsapp.runtime.remote_state import restore_progress
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_without_the_server_an_instance_begins_with_the_changelog_and_takes_snap
     instances: Instances, server: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(restores, "STALL_TIMEOUT", 1.0)
+    monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", 1.0)
     remote = Remote(instances, remote=server.config(snapshot_interval=0.5))
     first = remote.start()
     remote.feed()

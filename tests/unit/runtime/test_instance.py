@@ -1,4 +1,4 @@
-"""``StreamsRuntime`` as an application uses it, over parts that do nothing but end."""
+"""``StreamsRuntime`` as an application uses it, over components that do nothing but end."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ class FakeRequests:
 class FakePolling(threading.Thread):
     """Runs until it is closed; ``then`` is the last it does before the instance is over."""
 
-    def __init__(self, parts: FakeParts) -> None:
+    def __init__(self, components: FakeComponents) -> None:
         super().__init__(name="polling", daemon=True)
-        self._parts = parts
+        self._components = components
         self.then: Callable[[], object] = lambda: None
 
     def run(self) -> None:
-        self._parts.state.to(ClientState.REBALANCING)
-        self._parts.requests.closed.wait(SOON)
+        self._components.state.to(ClientState.REBALANCING)
+        self._components.requests.closed.wait(SOON)
         self.then()
-        failed = self._parts.life.error is not None
-        self._parts.state.to(ClientState.PENDING_ERROR if failed else ClientState.PENDING_SHUTDOWN)
-        self._parts.state.to(ClientState.ERROR if failed else ClientState.NOT_RUNNING)
+        failed = self._components.life.error is not None
+        self._components.state.to(ClientState.PENDING_ERROR if failed else ClientState.PENDING_SHUTDOWN)
+        self._components.state.to(ClientState.ERROR if failed else ClientState.NOT_RUNNING)
 
 
 class FakeLife:
     error: BaseException | None = None
 
 
-class FakeParts:
+class FakeComponents:
     """A polling thread and one more."""
 
-    made: list[FakeParts]
+    made: list[FakeComponents]
     refuses: Exception | None = None
     #: Runs while an instance is being put together.
     meanwhile: threading.Thread | None = None
 
     def __init__(self, topology: object, settings: object, clock: object, state: StateHolder, plugins: object) -> None:
-        if FakeParts.refuses is not None:
-            raise FakeParts.refuses
-        if FakeParts.meanwhile is not None:
-            FakeParts.meanwhile.start()
-            FakeParts.meanwhile.join(0.05)
+        if FakeComponents.refuses is not None:
+            raise FakeComponents.refuses
+        if FakeComponents.meanwhile is not None:
+            FakeComponents.meanwhile.start()
+            FakeComponents.meanwhile.join(0.05)
         self.state = state
         self.stores = SimpleNamespace(lock=lambda: None, remote=None)
         self.life = FakeLife()
@@ -74,7 +74,7 @@ class FakeParts:
         self.other = threading.Thread(target=self._other, daemon=True)
         self.user_code: Callable[[], object] = lambda: None
         self.threads = [self.polling, self.other]
-        FakeParts.made.append(self)
+        FakeComponents.made.append(self)
 
     def _other(self) -> None:
         self.state.wait_for(lambda state: state is ClientState.REBALANCING, SOON)
@@ -86,10 +86,10 @@ class FakeParts:
 
 @pytest.fixture
 def it(monkeypatch: pytest.MonkeyPatch) -> StreamsRuntime:
-    FakeParts.made = []
-    FakeParts.meanwhile = None
-    monkeypatch.setattr(FakeParts, "refuses", None)
-    monkeypatch.setattr(module, "Components", FakeParts)
+    FakeComponents.made = []
+    FakeComponents.meanwhile = None
+    monkeypatch.setattr(FakeComponents, "refuses", None)
+    monkeypatch.setattr(module, "Components", FakeComponents)
     return StreamsRuntime(through(), config())
 
 
@@ -99,19 +99,19 @@ def test_an_instance_is_started_once(it: StreamsRuntime) -> None:
     with pytest.raises(StreamsError, match="make a new StreamsRuntime"):
         it.start()
 
-    assert len(FakeParts.made) == 1
+    assert len(FakeComponents.made) == 1
     assert it.close(SOON)
     with pytest.raises(StreamsError, match="make a new StreamsRuntime"):
         it.start()
 
 
 def test_an_instance_that_a_client_refused_can_be_started_when_that_is_put_right(it: StreamsRuntime) -> None:
-    FakeParts.refuses = ConfigError("no such property")
+    FakeComponents.refuses = ConfigError("no such property")
     with pytest.raises(ConfigError):
         it.start()
     assert it.state is ClientState.CREATED
 
-    FakeParts.refuses = None
+    FakeComponents.refuses = None
     it.start()
     assert it.close(SOON)
 
@@ -128,14 +128,14 @@ def test_an_instance_that_was_never_started_can_be_closed_again_and_again_but_no
 
 def test_an_instance_that_is_closed_while_it_starts_ends(it: StreamsRuntime) -> None:
     answers: list[bool] = []
-    FakeParts.meanwhile = threading.Thread(target=lambda: answers.append(it.close(SOON)))
+    FakeComponents.meanwhile = threading.Thread(target=lambda: answers.append(it.close(SOON)))
 
     it.start()
-    FakeParts.meanwhile.join(SOON)
+    FakeComponents.meanwhile.join(SOON)
 
     assert answers == [True]
     assert it.state is ClientState.NOT_RUNNING
-    assert FakeParts.made[0].requests.closed.is_set()
+    assert FakeComponents.made[0].requests.closed.is_set()
 
 
 @pytest.mark.parametrize("timeout", [SOON, timedelta(seconds=SOON)])
@@ -151,7 +151,7 @@ def test_closing_waits_for_the_end(it: StreamsRuntime, timeout: Any) -> None:
 def test_closing_that_takes_too_long_says_so_and_goes_on(it: StreamsRuntime) -> None:
     it.start()
     release = threading.Event()
-    FakeParts.made[0].polling.then = lambda: release.wait(SOON)
+    FakeComponents.made[0].polling.then = lambda: release.wait(SOON)
 
     assert not it.close(0.01)
     assert it.state is ClientState.PENDING_SHUTDOWN
@@ -178,11 +178,11 @@ def test_closing_from_a_state_listener_does_not_wait_for_the_thread_that_called_
 def test_closing_from_user_code_does_not_wait_for_the_thread_that_runs_it(it: StreamsRuntime) -> None:
     answers: list[bool] = []
     it.start()
-    parts = FakeParts.made[0]
-    parts.user_code = lambda: answers.append(it.close(SOON))
-    parts.polling.then = lambda: parts.other.join(SOON / 2)
+    components = FakeComponents.made[0]
+    components.user_code = lambda: answers.append(it.close(SOON))
+    components.polling.then = lambda: components.other.join(SOON / 2)
 
-    parts.other.start()
+    components.other.start()
 
     assert it.wait(SOON) is None
     assert it.state is ClientState.NOT_RUNNING
@@ -192,7 +192,7 @@ def test_closing_from_user_code_does_not_wait_for_the_thread_that_runs_it(it: St
 def test_what_ended_the_instance_can_be_asked_for(it: StreamsRuntime) -> None:
     it.start()
     error = StreamsError("lost")
-    FakeParts.made[0].life.error = error
+    FakeComponents.made[0].life.error = error
 
     it.close(SOON)
 
@@ -213,9 +213,9 @@ def test_pausing_needs_a_started_instance(it: StreamsRuntime) -> None:
 
     it.start()
     it.pause()
-    assert FakeParts.made[0].requests.paused
+    assert FakeComponents.made[0].requests.paused
     it.resume()
-    assert not FakeParts.made[0].requests.paused
+    assert not FakeComponents.made[0].requests.paused
     it.close(SOON)
 
 

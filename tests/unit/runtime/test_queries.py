@@ -54,8 +54,8 @@ class Parts:
         )
 
 
-def host_of(parts: Parts | None, **settings: Any) -> InstanceHost:
-    return InstanceHost(config(application_server="here:1", **settings), lambda: cast(Any, parts))
+def host_of(components: Parts | None, **settings: Any) -> InstanceHost:
+    return InstanceHost(config(application_server="here:1", **settings), lambda: cast(Any, components))
 
 
 @pytest.fixture
@@ -84,32 +84,32 @@ def test_an_active_task_that_restores_is_not_the_authority() -> None:
 
 
 def test_a_replica_shows_what_it_follows_as_far_behind_as_its_worst_store(replica: StreamTask) -> None:
-    parts = Parts(replica)
-    parts.follow(replica, "counts", Observation(5, 9, observed_at_ms=100))
-    parts.follow(replica, "totals", Observation(9, 9, observed_at_ms=50))
-    view = host_of(parts).tasks()[TASK]
+    components = Parts(replica)
+    components.follow(replica, "counts", Observation(5, 9, observed_at_ms=100))
+    components.follow(replica, "totals", Observation(9, 9, observed_at_ms=50))
+    view = host_of(components).tasks()[TASK]
     assert sorted(view.stores) == ["counts", "totals"]
     assert (view.role, view.lag, view.observed_at_ms) == (TaskRole.STANDBY, 4, 50)
 
 
 def test_a_replica_with_a_store_that_was_not_observed_is_of_unknown_lag(replica: StreamTask) -> None:
-    parts = Parts(replica)
-    parts.follow(replica, "counts", Observation(9, 9, observed_at_ms=100))
-    assert host_of(parts).tasks()[TASK].lag is None
-    parts.follow(replica, "totals", None)
-    assert host_of(parts).tasks()[TASK].lag is None
+    components = Parts(replica)
+    components.follow(replica, "counts", Observation(9, 9, observed_at_ms=100))
+    assert host_of(components).tasks()[TASK].lag is None
+    components.follow(replica, "totals", None)
+    assert host_of(components).tasks()[TASK].lag is None
 
 
 def test_what_was_observed_for_an_earlier_task_does_not_count(replica: StreamTask) -> None:
-    parts = Parts(replica)
+    components = Parts(replica)
     for store in ("counts", "totals"):
-        parts.follow(storing(), store, Observation(9, 9, observed_at_ms=100))
-    assert host_of(parts).tasks()[TASK].lag is None
+        components.follow(storing(), store, Observation(9, 9, observed_at_ms=100))
+    assert host_of(components).tasks()[TASK].lag is None
 
 
 def test_stores_are_known_with_their_partitions_and_serdes() -> None:
-    parts = Parts(storing())
-    host = host_of(parts)
+    components = Parts(storing())
+    host = host_of(components)
     store = host.stores()["counts"]
     assert (store.subtopology, store.partitions) == (0, 3)
     assert (store.key_serde, store.value_serde) == (Serdes.string(), Serdes.long())
@@ -129,6 +129,6 @@ def test_peers_and_endpoint_are_those_of_the_group() -> None:
 
 
 def test_an_instance_that_has_ended_has_no_tasks_left() -> None:
-    parts = Parts(storing())
-    parts.state.state = ClientState.NOT_RUNNING
-    assert dict(host_of(parts).tasks()) == {}
+    components = Parts(storing())
+    components.state.state = ClientState.NOT_RUNNING
+    assert dict(host_of(components).tasks()) == {}

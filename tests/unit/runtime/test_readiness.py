@@ -118,22 +118,22 @@ def test_who_was_out_of_the_group_has_to_come_back_again(pod: Pod) -> None:
     assert pod.complaint() == "standby task 0_1: how far it is behind is not known yet"
 
 
-def parts(complaint: str | None, *, leaving: bool = False) -> Any:
+def components(complaint: str | None, *, leaving: bool = False) -> Any:
     life = SimpleNamespace(readiness=SimpleNamespace(complaint=complaint))
     return cast(Any, SimpleNamespace(requests=SimpleNamespace(leaving=leaving), life=life))
 
 
 @pytest.mark.parametrize("state", [ClientState.RUNNING, ClientState.REBALANCING])
 def test_an_instance_that_has_come_back_is_ready_also_while_the_group_moves_tasks(state: ClientState) -> None:
-    assert status.readiness(state, parts(None)) == (True, f"state is {state.value}")
-    assert status.readiness(state, parts("task 0_0 is being restored")) == (False, "task 0_0 is being restored")
+    assert status.readiness(state, components(None)) == (True, f"state is {state.value}")
+    assert status.readiness(state, components("task 0_0 is being restored")) == (False, "task 0_0 is being restored")
 
 
 def test_an_instance_that_leaves_is_not_ready_from_the_moment_it_is_asked_to() -> None:
-    ready, why = status.readiness(ClientState.RUNNING, parts(None, leaving=True))
+    ready, why = status.readiness(ClientState.RUNNING, components(None, leaving=True))
     assert (ready, why) == (False, "its tasks are handed over to other instances")
 
 
 @pytest.mark.parametrize("state", [ClientState.CREATED, ClientState.PENDING_SHUTDOWN, ClientState.ERROR])
 def test_an_instance_that_has_not_begun_or_ends_is_not_ready(state: ClientState) -> None:
-    assert status.readiness(state, parts(None)) == (False, f"state is {state.value}")
+    assert status.readiness(state, components(None)) == (False, f"state is {state.value}")

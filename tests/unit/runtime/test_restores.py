@@ -13,7 +13,7 @@ from snapshotting import CHANGELOG, IN, Gate, Heir, Owner, away
 from streamsapp import TaskId
 from streamsapp.remote.object_store import Moved, ObjectStoreError
 from streamsapp.remote.snapshot_fetch import fetch
-from streamsapp.runtime.remote_state import restores
+from streamsapp.runtime.remote_state import restore_progress, restores
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.tasks.states import TaskRole, TaskState
 
@@ -252,7 +252,7 @@ def test_an_object_store_that_does_not_answer_is_waited_for_and_then_left(
     owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner.publish("a")
-    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
     objects.before = away
     heir.thread.log(CHANGELOG, 0)
     task = heir.thread.task()
@@ -271,7 +271,7 @@ def test_what_came_before_the_object_store_went_away_is_not_downloaded_again_nor
 ) -> None:
     owner.publish("a")
     objects.calls.clear()
-    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
 
     def never(operation: str, key: str) -> None:
         if operation == "download" and key.endswith("CURRENT"):
@@ -300,7 +300,7 @@ def test_a_file_that_is_cut_off_every_time_leads_to_the_snapshot_before(
 ) -> None:
     first = owner.publish("a")
     second = owner.publish("b")
-    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
     whole = {file.object for file in first.files}
     cut = {heir.remote.chain(TASK).file_key(file) for file in second.files if file.object not in whole}
     download, tries = objects.download, 0
@@ -329,7 +329,7 @@ def test_an_outage_that_one_task_has_waited_for_is_not_waited_for_again_until_it
     owner: Owner, heir: Heir, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = owner.publish("a")
-    monkeypatch.setattr(restores, "PAUSE", 0.01)
+    monkeypatch.setattr(restore_progress, "PAUSE", 0.01)
     objects.before = away
     for partition in range(2):
         heir.thread.log(CHANGELOG._replace(partition=partition), 1)
@@ -392,7 +392,7 @@ def test_a_local_database_is_not_used_when_somebody_else_has_claimed_the_task_si
 def test_who_had_the_task_since_is_unknown_while_the_object_store_is_away(
     tmp_path: Path, objects: MemoryObjects, exactly_once: bool, used: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restores, "STALL_TIMEOUT", -1.0)
+    monkeypatch.setattr(restore_progress, "STALL_TIMEOUT", -1.0)
     heir = Heir(tmp_path / "heir", objects, exactly_once=exactly_once)
     objects.before = away
     leave_on_disk(heir, epoch=1)

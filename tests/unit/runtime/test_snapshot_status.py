@@ -32,7 +32,7 @@ class Remote:
     def _of(self, task_id: object) -> object:
         return self.owner.snapshots if task_id == self.owner.task.id else None
 
-    def known(self) -> snapshot_status.Known | None:
+    def known(self) -> snapshot_status.KnownSnapshot | None:
         return snapshot_status.newest_snapshot(cast(Any, self), self.owner.task)
 
     def restore(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def test_a_replica_shows_what_it_began_with(remote: Remote) -> None:
 
     remote.restores.snapshots[remote.owner.task.id] = snapshot
 
-    assert remote.known() == snapshot_status.Known(snapshot, None)
+    assert remote.known() == snapshot_status.KnownSnapshot(snapshot, None)
 
 
 def test_a_prediction_is_unknown_until_it_is_known_how_fast_the_store_is_read(remote: Remote) -> None:

@@ -67,8 +67,8 @@ class Parts:
         self.statistics = SimpleNamespace(figures={TaskId(0, 0): {"counts": {"read_misses": 3}}})
 
 
-def document(parts: Parts | None) -> dict[str, Any]:
-    return status.document(config(client_id="pod-1"), ClientState.RUNNING, cast(Any, parts), MockClock(1_500))
+def document(components: Parts | None) -> dict[str, Any]:
+    return status.document(config(client_id="pod-1"), ClientState.RUNNING, cast(Any, components), MockClock(1_500))
 
 
 def test_an_instance_that_was_not_started_has_no_tasks() -> None:
@@ -87,23 +87,23 @@ def test_an_instance_that_was_not_started_has_no_tasks() -> None:
 
 
 def test_it_says_whether_it_is_ready_and_who_else_is_in_the_group() -> None:
-    parts = Parts()
+    components = Parts()
     peers = {"a": Peer("10.0.0.2:8080"), "b": Peer("10.0.0.1:8080"), "c": Peer()}
-    parts.life.assignment = Assignment(frozenset(), generation=5, peers=peers)
-    told = document(parts)
+    components.life.assignment = Assignment(frozenset(), generation=5, peers=peers)
+    told = document(components)
     assert (told["ready"], told["peers"]) == (True, ["10.0.0.1:8080", "10.0.0.2:8080"])
-    parts.life.readiness.complaint = "standby task 0_3 is 81234 records behind"
-    assert document(parts)["ready"] is False
+    components.life.readiness.complaint = "standby task 0_3 is 81234 records behind"
+    assert document(components)["ready"] is False
 
 
 def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
-    parts = Parts()
-    parts.membership.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
-    parts.stores.remote = SimpleNamespace(snapshots=SimpleNamespace(outage=(1.0, "the bucket is away")))
+    components = Parts()
+    components.membership.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
+    components.stores.remote = SimpleNamespace(snapshots=SimpleNamespace(outage=(1.0, "the bucket is away")))
     kafka, store = status.document(
         config(client_id="pod-1", remote_state=RemoteStateConfig(url="s3://bucket/prefix")),
         ClientState.RUNNING,
-        cast(Any, parts),
+        cast(Any, components),
         MockClock(1_500),
     )["outages"]
     assert (kafka["name"], kafka["since"]) == ("kafka", "1970-01-01T00:00:00.500+00:00")
@@ -118,17 +118,17 @@ def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
 
 
 def test_what_the_group_does_not_give_this_instance_is_told() -> None:
-    parts = Parts()
-    parts.life.assignment = Assignment(frozenset(), generation=5, notes=("sub-topology 1: why",))
+    components = Parts()
+    components.life.assignment = Assignment(frozenset(), generation=5, notes=("sub-topology 1: why",))
 
-    assert document(parts)["notes"] == ["sub-topology 1: why"]
+    assert document(components)["notes"] == ["sub-topology 1: why"]
 
 
 def test_every_partition_that_fills_a_global_store_tells_how_far_behind_it_is() -> None:
-    parts = Parts([])
+    components = Parts([])
     partition = GlobalPartition("rates", 9, Observation(5, 7, 1_000))
     restored = threading.Event()
-    parts.stores.global_thread = SimpleNamespace(
+    components.stores.global_thread = SimpleNamespace(
         reading=SimpleNamespace(partitions={TopicPartition("rates-in", 1): partition}), restored=restored
     )
     told = {
@@ -140,9 +140,9 @@ def test_every_partition_that_fills_a_global_store_tells_how_far_behind_it_is() 
         "observedAt": "1970-01-01T00:00:01.000+00:00",
     }
 
-    assert document(parts)["globalStores"] == [{**told, "mode": "restoring"}]
+    assert document(components)["globalStores"] == [{**told, "mode": "restoring"}]
     restored.set()
-    assert document(parts)["globalStores"] == [{**told, "mode": "updating"}]
+    assert document(components)["globalStores"] == [{**told, "mode": "updating"}]
 
 
 def test_a_running_task_stands_at_the_end_of_its_changelog() -> None:
@@ -269,11 +269,11 @@ def test_an_instance_at_work_is_healthy() -> None:
 
 
 def test_an_instance_whose_state_is_damaged_again_and_again_is_not_healthy() -> None:
-    parts = Parts(longest=1.0)
+    components = Parts(longest=1.0)
     for _ in range(TIMES):
-        parts.corruptions.note(TaskId(0, 1), TaskCorruptedError("damaged"))
+        components.corruptions.note(TaskId(0, 1), TaskCorruptedError("damaged"))
 
-    healthy, why = status.health(ClientState.RUNNING, cast(Any, parts), 300)
+    healthy, why = status.health(ClientState.RUNNING, cast(Any, components), 300)
 
     assert not healthy
     assert "task 0_1 was found damaged" in why

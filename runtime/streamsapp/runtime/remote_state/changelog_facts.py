@@ -90,7 +90,7 @@ class ChangelogFacts:
         )
 
 
-class Changelogs:
+class ChangelogInspector:
     """Asks the broker."""
 
     def __init__(self, admin: TopicAdmin, clock: Clock) -> None:

@@ -16,7 +16,7 @@ from streamsapp.remote.object_store import unobserved
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.remote.transfer_rates import MeasuredRate, RateLimit
 from streamsapp.runtime.instance_context import InstanceContext
-from streamsapp.runtime.remote_state.changelog_facts import Changelogs
+from streamsapp.runtime.remote_state.changelog_facts import ChangelogInspector
 from streamsapp.runtime.remote_state.download_sampler import DownloadSampler
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.remote_state.restore_time import RestoreRates
@@ -51,7 +51,7 @@ class RemoteState:
         self.restores = Restores(
             f"{config.client_id}-restore",
             remote,
-            Changelogs(context.admin, clock),
+            ChangelogInspector(context.admin, clock),
             directory,
             self.rates,
             clock,

@@ -7,7 +7,6 @@ before replicas. What a task gets here is never more than a head start: the chan
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,15 +18,17 @@ from streamsapp.clock import Clock
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectStoreError
-from streamsapp.remote.snapshot import InputPoint, Snapshot, SnapshotFile
+from streamsapp.remote.snapshot import InputPoint, Snapshot
 from streamsapp.remote.snapshot_fetch import DATABASE, Verified, fetch
 from streamsapp.runtime.application_layout import fingerprint
 from streamsapp.runtime.directory_preparation import PreparedDirectory
-from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, ChangelogGap, Changelogs
+from streamsapp.runtime.remote_state import restore_progress
+from streamsapp.runtime.remote_state.changelog_facts import ChangelogFacts, ChangelogGap, ChangelogInspector
 from streamsapp.runtime.remote_state.damaged_files import DamagedFiles
 from streamsapp.runtime.remote_state.local_record import LocalRecord, LocalState
 from streamsapp.runtime.remote_state.priority_thread_pool import PriorityThreadPool, WorkItem
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
+from streamsapp.runtime.remote_state.restore_progress import RestoreProgress, StoreOutage
 from streamsapp.runtime.remote_state.restore_time import RestoreRates, RestoreTiming
 from streamsapp.runtime.snapshot_content import unknown_changelogs
 from streamsapp.tasks.states import TaskRole
@@ -37,10 +38,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long a restore that makes no progress waits for the object store, in seconds.
-STALL_TIMEOUT = 30.0
-#: Between two tries, in seconds.
-PAUSE = 1.0
+#: Tasks whose directories are prepared at the same time.
 THREADS = 4
 
 _FOR_ACTIVE, _FOR_REPLICA = 0, 1
@@ -53,7 +51,7 @@ class Restores:
         self,
         name: str,
         remote: RemoteStore,
-        changelogs: Changelogs,
+        changelogs: ChangelogInspector,
         directory: Path,
         rates: RestoreRates,
         clock: Clock,
@@ -70,7 +68,7 @@ class Restores:
         self._items: dict[TaskId, WorkItem] = {}
         #: The files that no task may begin with again.
         self.damage = DamagedFiles()
-        self._outage = _Outage(clock)
+        self._outage = StoreOutage(clock)
         #: The snapshot that a task here began with; read by status.
         self.snapshots: dict[TaskId, Snapshot] = {}
         #: The last restore of each task; read by status and metrics.
@@ -190,7 +188,7 @@ class Restores:
         self, chain: ManifestChain, task: StreamTask, facts: ChangelogFacts, directory: Path, item: WorkItem
     ) -> Snapshot | None:
         """The snapshot that is in the directory now; ``None`` leaves everything to the changelog."""
-        progress = _Progress(RestoreTiming(self._clock.monotonic()), self._clock, item)
+        progress = RestoreProgress(RestoreTiming(self._clock.monotonic()), self._clock, item)
         gaps: list[ChangelogGap] = []
 
         def objection(snapshot: Snapshot) -> str | None:
@@ -220,7 +218,7 @@ class Restores:
         task: StreamTask,
         directory: Path,
         objection: Callable[[Snapshot], str | None],
-        progress: _Progress,
+        progress: RestoreProgress,
         item: WorkItem,
     ) -> Snapshot | None:
         limit, verified = self._remote.config.max_snapshot_bytes, Verified()
@@ -242,11 +240,11 @@ class Restores:
                     return None
                 if (progress.ended() or self._outage.lasts) and not (reached and progress.give_up()):
                     log.warning("task %s: no snapshot within %.0f s: %s; its changelog is read instead",
-                                task.id, STALL_TIMEOUT, error)  # fmt: skip
+                                task.id, restore_progress.STALL_TIMEOUT, error)  # fmt: skip
                     return None
             progress.pause()
 
-    def _note(self, snapshot: Snapshot, task: StreamTask, progress: _Progress) -> None:
+    def _note(self, snapshot: Snapshot, task: StreamTask, progress: RestoreProgress) -> None:
         timing = progress.timing
         timing.download_seconds = self._clock.monotonic() - timing.began
         self._rates.download.observe(timing.moved_bytes, timing.download_seconds)
@@ -256,96 +254,6 @@ class Restores:
                  snapshot.total_bytes)  # fmt: skip
         if snapshot.fingerprint != fingerprint(task.plan.sub_topology):
             log.info("task %s: its snapshot is of another version of the topology", task.id)
-
-
-class _Outage:
-    """The object store is away for all tasks of an instance at once: the first that wait find out, and the others need
-    not wait as long again."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        #: The times at which it was found away first and last, and the error.
-        self._found: tuple[float, float, ObjectStoreError] | None = None
-
-    @property
-    def lasts(self) -> ObjectStoreError | None:
-        """The fault that has lasted for as long as a restore waits, and was seen a moment ago; ``None`` without one."""
-        found, now = self._found, self._clock.monotonic()
-        return found[2] if found is not None and now - found[0] > STALL_TIMEOUT >= now - found[1] else None
-
-    def observed(self, request: Callable[[], T]) -> T:
-        """The result of ``request``; raises ``ObjectStoreError`` as it does, and at once while the outage lasts."""
-        if (error := self.lasts) is not None:
-            raise error
-        try:
-            result = request()
-        except ObjectStoreError as failure:
-            now = self._clock.monotonic()
-            with self._lock:
-                self._found = (self._found[0] if self._found is not None else now, now, failure)
-            raise
-        self._found = None
-        return result
-
-
-class _Progress:
-    """A fetch under way. What it moves keeps it going, but not what an earlier try had moved already: a file that is
-    cut off at the same place every time is no progress."""
-
-    def __init__(self, timing: RestoreTiming, clock: Clock, item: WorkItem) -> None:
-        self.timing = timing
-        self._clock = clock
-        self._item = item
-        self._last = timing.began
-        self._lock = threading.Lock()
-        #: Bytes of this try, and the most that any try had since the last file was complete.
-        self._moved = self._most = 0
-        self._complete = 0
-        self._current: Snapshot | None = None
-        #: Files of snapshots that did not come within the time.
-        self._given_up: set[tuple[SnapshotFile, ...]] = set()
-
-    def expect(self, total: int, predicted: float | None) -> None:
-        self.timing.total_bytes, self.timing.predicted = total, predicted
-
-    def moved(self, count: int) -> None:
-        if self._item.cancelled.is_set():
-            raise ObjectStoreError("nobody waits for this snapshot any more")
-        with self._lock:
-            self.timing.moved_bytes += count
-            self._moved += count
-            if self._moved > self._most:
-                self._most, self._last = self._moved, self._clock.monotonic()
-
-    def begin_try(self, complete: int) -> None:
-        """``complete`` files need not be fetched any more."""
-        with self._lock:
-            self._moved = 0
-            self._current = None
-            if complete > self._complete:
-                self._complete, self._most = complete, 0
-
-    def objection(self, snapshot: Snapshot) -> str | None:
-        """The reason not to take a snapshot that was given up before; any other becomes the current one."""
-        if snapshot.files in self._given_up:
-            return f"its files did not come within {STALL_TIMEOUT:.0f} s"
-        self._current = snapshot
-        return None
-
-    def give_up(self) -> bool:
-        """The current snapshot; whether there was one, so that the one before may be tried."""
-        if self._current is None:
-            return False
-        self._given_up.add(self._current.files)
-        self._most, self._last = 0, self._clock.monotonic()
-        return True
-
-    def ended(self) -> bool:
-        return self._item.cancelled.is_set() or self._clock.monotonic() - self._last > STALL_TIMEOUT
-
-    def pause(self) -> None:
-        self._item.cancelled.wait(PAUSE)
 
 
 def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:

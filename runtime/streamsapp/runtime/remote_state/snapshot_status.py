@@ -19,7 +19,7 @@ from streamsapp.tasks.stream_task import StreamTask
 _GROUP = "stream-task-metrics"
 
 
-class Known(NamedTuple):
+class KnownSnapshot(NamedTuple):
     """The newest snapshot that is known here."""
 
     snapshot: Snapshot
@@ -27,17 +27,17 @@ class Known(NamedTuple):
     confirmed_at: str | None
 
 
-def newest_snapshot(remote: RemoteState, task: StreamTask) -> Known | None:
+def newest_snapshot(remote: RemoteState, task: StreamTask) -> KnownSnapshot | None:
     """An active task writes them, any other may have begun with one."""
     written = remote.snapshots.of(task.id) if task.role is TaskRole.ACTIVE else None
     if written is not None and (last := written.last) is not None:
         at_ms = written.fresh_at_ms
-        return Known(last, None if at_ms is None else timestamp(at_ms))
+        return KnownSnapshot(last, None if at_ms is None else timestamp(at_ms))
     begun = remote.restores.snapshots.get(task.id)
-    return None if begun is None else Known(begun, None)
+    return None if begun is None else KnownSnapshot(begun, None)
 
 
-def store_snapshot(known: Known | None, store: str) -> dict[str, Any] | None:
+def store_snapshot(known: KnownSnapshot | None, store: str) -> dict[str, Any] | None:
     """One store's part of a snapshot."""
     if known is None or (point := known.snapshot.stores.get(store)) is None:
         return None
@@ -49,7 +49,7 @@ def store_snapshot(known: Known | None, store: str) -> dict[str, Any] | None:
     }
 
 
-def restore_figures(remote: RemoteState, task: StreamTask, known: Known | None) -> dict[str, Any]:
+def restore_figures(remote: RemoteState, task: StreamTask, known: KnownSnapshot | None) -> dict[str, Any]:
     """The time to restore a task elsewhere, with an empty disk, and the time it took here; not known is ``None``."""
     timing = remote.restores.timings.get(task.id)
     figures: dict[str, Any] = {"predictedSeconds": _rounded(_predicted(remote, task, known))}
@@ -61,7 +61,7 @@ def restore_figures(remote: RemoteState, task: StreamTask, known: Known | None) 
     return figures
 
 
-def _predicted(remote: RemoteState, task: StreamTask, known: Known | None) -> float | None:
+def _predicted(remote: RemoteState, task: StreamTask, known: KnownSnapshot | None) -> float | None:
     """The task's position decides, so a replica's is not known before it has read anything."""
     positions = [task.changelog_positions.get(store) for store in task.plan.all_changelogs]
     if None in positions:

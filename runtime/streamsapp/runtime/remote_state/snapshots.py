@@ -58,7 +58,7 @@ class Snapshots:
         self._clock = clock
         self._schedule: SnapshotSchedule[TaskSnapshots] = SnapshotSchedule(clock)
         self._spread = count(1)
-        self._outage = _Outage(clock)
+        self._outage = _SnapshotOutage(clock)
         self.threads = [
             threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True) for number in range(1, THREADS + 1)
         ]
@@ -168,7 +168,7 @@ class Snapshots:
             self._failures.put(ThreadFailure(threading.current_thread().name, error, task.id))
 
 
-class _Outage:
+class _SnapshotOutage:
     """Tells of failures once in a while, and of their end."""
 
     def __init__(self, clock: Clock) -> None:
