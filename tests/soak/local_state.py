@@ -39,8 +39,7 @@ def _stores_of(task: TaskId, directory: Path, builders: list[StoreBuilder]) -> I
         directory,
         builders,
         StateResources(32 << 20),
-        default_key_serde=Serdes.bytes(),
-        default_value_serde=Serdes.bytes(),
+        default_serdes=(Serdes.bytes(), Serdes.bytes()),
         context_timestamp=lambda: 0,
     )
     stores.open()

@@ -216,8 +216,7 @@ def stored_counts(topology: Topology, config: StreamsConfig, store: str) -> dict
                 directory,
                 sub_topology.stores,
                 StateResources(32 << 20),
-                default_key_serde=Serdes.bytes(),
-                default_value_serde=Serdes.bytes(),
+                default_serdes=(Serdes.bytes(), Serdes.bytes()),
                 context_timestamp=lambda: 0,
             )
             stores.open()

@@ -76,8 +76,7 @@ class QueryHost:
             Path("unused"),
             [builder],
             StateResources(16 << 20),
-            default_key_serde=Serdes.bytes(),
-            default_value_serde=Serdes.bytes(),
+            default_serdes=(Serdes.bytes(), Serdes.bytes()),
             context_timestamp=lambda: 0,
         )
         stores.open()

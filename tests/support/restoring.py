@@ -250,8 +250,7 @@ class Restoring:
             self.directory / f"0_{number}",
             topology.sub_topologies()[0].stores,
             self.resources,
-            default_key_serde=Serdes.string(),
-            default_value_serde=Serdes.string(),
+            default_serdes=(Serdes.string(), Serdes.string()),
             context_timestamp=lambda: 0,
         )
 

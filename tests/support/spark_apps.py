@@ -191,8 +191,7 @@ class App:
                 directory,
                 plan.sub_topology.stores,
                 StateResources(32 << 20),
-                default_key_serde=config.default_key_serde,
-                default_value_serde=config.default_value_serde,
+                default_serdes=(config.default_key_serde, config.default_value_serde),
                 context_timestamp=lambda: 0,
             )
             stores.open()

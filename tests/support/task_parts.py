@@ -130,8 +130,7 @@ def task_of(
         Path("no-directory-is-needed-in-memory"),
         part.stores,
         StateResources(),
-        default_key_serde=settings.default_key_serde,
-        default_value_serde=settings.default_value_serde,
+        default_serdes=(settings.default_key_serde, settings.default_value_serde),
         context_timestamp=lambda: context.timestamp,
     )
     task = StreamTask(plan, stores, context, settings)

@@ -43,17 +43,18 @@ class TaskStores:
         builders: Sequence[StoreBuilder],
         resources: StateResources,
         *,
-        default_key_serde: AnySerde,
-        default_value_serde: AnySerde,
+        default_serdes: tuple[AnySerde, AnySerde],
         context_timestamp: Callable[[], int],
         topics: Mapping[str, str] | None = None,
     ) -> None:
-        """Takes in ``topics`` the changelog topic of each store, for serdes that depend on it (schema registries)."""
+        """Takes the serdes of keys and values for stores that have none of their own, and in ``topics`` the changelog
+        topic of each store, for serdes that depend on it (schema registries)."""
         self._task_id = task_id
         self._directory = directory / "rocksdb"
         self._resources = resources
         self._readers = Readers()
         self._managed: dict[str, ManagedStore] = {}
+        default_key_serde, default_value_serde = default_serdes
         for builder in builders:
             topic = (topics or {}).get(builder.name, builder.name)
             serdes = (

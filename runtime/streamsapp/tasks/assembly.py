@@ -61,8 +61,7 @@ def task_stores(
         directory,
         plan.sub_topology.stores,
         resources,
-        default_key_serde=config.default_key_serde,
-        default_value_serde=config.default_value_serde,
+        default_serdes=(config.default_key_serde, config.default_value_serde),
         context_timestamp=context_timestamp,
         topics=plan.changelog_topics,
     )

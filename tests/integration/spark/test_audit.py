@@ -56,8 +56,7 @@ def alter(app: App, task: str, change: Callable[[Any], object], directory: Path)
         directory,
         [builder],
         StateResources(32 << 20),
-        default_key_serde=Serdes.bytes(),
-        default_value_serde=Serdes.bytes(),
+        default_serdes=(Serdes.bytes(), Serdes.bytes()),
         context_timestamp=lambda: 0,
     )
     stores.open()

@@ -87,8 +87,7 @@ def test_commits_and_processing_do_not_disturb_each_other(
         tmp_path,
         [builder],
         resources,
-        default_key_serde=BYTES,
-        default_value_serde=BYTES,
+        default_serdes=(BYTES, BYTES),
         context_timestamp=lambda: 0,
     )
     stores.open()

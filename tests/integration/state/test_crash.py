@@ -87,8 +87,7 @@ def opened(directory: Path, memory: int = 32 << 20) -> TaskStores:
         directory,
         builders,
         StateResources(memory, backlog_bytes=1 << 15),
-        default_key_serde=BYTES,
-        default_value_serde=BYTES,
+        default_serdes=(BYTES, BYTES),
         context_timestamp=lambda: 0,
     )
     stores.open()

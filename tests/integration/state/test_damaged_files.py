@@ -31,8 +31,7 @@ def opened(directory: Path) -> TaskStores:
         directory,
         [Stores.key_value_store_builder(Stores.persistent_key_value_store("store"), bytes_, bytes_)],
         StateResources(16 << 20),
-        default_key_serde=bytes_,
-        default_value_serde=bytes_,
+        default_serdes=(bytes_, bytes_),
         context_timestamp=lambda: 0,
     )
     stores.open()

@@ -59,8 +59,7 @@ def opened(directory: Path, kind: StoreType, engine: Engine) -> TaskStores:
         directory,
         [StoreBuilder("store", kind, engine)],
         StateResources(16 << 20),
-        default_key_serde=STRING,
-        default_value_serde=LONG,
+        default_serdes=(STRING, LONG),
         context_timestamp=lambda: 0,
     )
     stores.open()

@@ -37,8 +37,7 @@ def opened(directory: Path, *builders: StoreBuilder) -> TaskStores:
         directory,
         builders,
         StateResources(16 << 20),
-        default_key_serde=BYTES,
-        default_value_serde=BYTES,
+        default_serdes=(BYTES, BYTES),
         context_timestamp=lambda: 0,
     )
     stores.open()

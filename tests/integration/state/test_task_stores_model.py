@@ -67,8 +67,7 @@ class StoresAgainstModel(RuleBasedStateMachine):
             self.directory,
             BUILDERS,
             self.resources,
-            default_key_serde=BYTES,
-            default_value_serde=BYTES,
+            default_serdes=(BYTES, BYTES),
             context_timestamp=lambda: 5,
         )
         stores.open()

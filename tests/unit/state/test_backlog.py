@@ -23,8 +23,7 @@ def open_stores(directory: Path, **resources: int) -> TaskStores:
         directory,
         [StoreBuilder("s", KEY_VALUE, Engine.ROCKSDB)],
         StateResources(8 << 20, **resources),
-        default_key_serde=Serdes.string(),
-        default_value_serde=Serdes.string(),
+        default_serdes=(Serdes.string(), Serdes.string()),
         context_timestamp=lambda: 0,
     )
     stores.open()

@@ -49,7 +49,7 @@ def test_counting_in_place_agrees_with_a_dictionary_through_commits_reverts_and_
     builder = StoreBuilder("counts", TIMESTAMPED_KEY_VALUE, Engine.MEMORY, Serdes.string(), Serdes.long())
     stores = TaskStores(
         TaskId(0, 0), tmp_path, [builder], resources,
-        default_key_serde=Serdes.string(), default_value_serde=Serdes.long(), context_timestamp=lambda: 0,
+        default_serdes=(Serdes.string(), Serdes.long()), context_timestamp=lambda: 0,
     )  # fmt: skip
     stores.open()
     node, count = Node(stores), Count("counts", emit_at_commit=True, send_old_values=False)

@@ -24,8 +24,7 @@ def open_stores(directory: Path, backlog_bytes: int = 0) -> TaskStores:
         directory,
         [StoreBuilder("s", KEY_VALUE, Engine.ROCKSDB)],
         StateResources(8 << 20, backlog_bytes=backlog_bytes),
-        default_key_serde=Serdes.string(),
-        default_value_serde=Serdes.string(),
+        default_serdes=(Serdes.string(), Serdes.string()),
         context_timestamp=lambda: 0,
     )
     stores.open()

@@ -19,8 +19,7 @@ def _opened(directory: Path) -> TaskStores:
         directory,
         [StoreBuilder("b", GraceType(10), key_serde=Serdes.string(), value_serde=Serdes.string())],
         StateResources(16 << 20),
-        default_key_serde=Serdes.bytes(),
-        default_value_serde=Serdes.bytes(),
+        default_serdes=(Serdes.bytes(), Serdes.bytes()),
         context_timestamp=lambda: 7,
     )
     stores.open()

@@ -31,8 +31,7 @@ def opened(*builders: StoreBuilder) -> TaskStores:
         Path("unused"),
         builders,
         StateResources(16 << 20),
-        default_key_serde=STRING,
-        default_value_serde=LONG,
+        default_serdes=(STRING, LONG),
         context_timestamp=lambda: NOW,
     )
     stores.open()

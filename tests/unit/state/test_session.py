@@ -28,8 +28,7 @@ def opened(directory: Path, store: StoreBuilder) -> TaskStores:
         directory,
         [store],
         StateResources(16 << 20),
-        default_key_serde=Serdes.bytes(),
-        default_value_serde=Serdes.bytes(),
+        default_serdes=(Serdes.bytes(), Serdes.bytes()),
         context_timestamp=lambda: 7,
     )
     stores.open()

@@ -32,8 +32,7 @@ def _opened(directory: Path, history: int) -> TaskStores:
         directory,
         [Stores.versioned_key_value_store_builder(supplier, Serdes.string(), Serdes.long())],
         StateResources(16 << 20),
-        default_key_serde=Serdes.bytes(),
-        default_value_serde=Serdes.bytes(),
+        default_serdes=(Serdes.bytes(), Serdes.bytes()),
         context_timestamp=lambda: 7,
     )
     stores.open()

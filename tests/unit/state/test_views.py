@@ -25,8 +25,7 @@ def make_stores(directory: Path, engine: Engine = Engine.ROCKSDB) -> TaskStores:
         directory,
         [builder],
         StateResources(16 << 20),
-        default_key_serde=Serdes.string(),
-        default_value_serde=Serdes.string(),
+        default_serdes=(Serdes.string(), Serdes.string()),
         context_timestamp=lambda: 0,
     )
 

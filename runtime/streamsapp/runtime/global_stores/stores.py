@@ -41,8 +41,7 @@ class GlobalStores(TaskStores):
             directory,
             [each.store for each in stores],
             resources,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
+            default_serdes=(config.default_key_serde, config.default_value_serde),
             context_timestamp=context_timestamp,
             topics={each.store.name: each.topic for each in stores},
         )
