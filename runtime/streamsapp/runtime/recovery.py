@@ -37,7 +37,7 @@ class Recovery:
 
     def __init__(
         self,
-        life: InstanceTasks,
+        instance_tasks: InstanceTasks,
         tasks: TaskManager,
         collector: RecordCollector,
         producer: StreamsProducer,
@@ -45,7 +45,7 @@ class Recovery:
         *,
         exactly_once: bool,
     ) -> None:
-        self._life = life
+        self._instance_tasks = instance_tasks
         self._tasks = tasks
         self._collector = collector
         self._producer = producer
@@ -85,12 +85,12 @@ class Recovery:
     def revive(self) -> None:
         """Start again what failed."""
         corrupted, self._corrupted = self._corrupted, []
-        self._life.revive(corrupted, wipe=True)
+        self._instance_tasks.revive(corrupted, wipe=True)
         if not self.sound:
             self._revive_all()
         elif self._failed:
             failed, self._failed = self._failed, []
-            self._life.revive(failed)
+            self._instance_tasks.revive(failed)
 
     def _revive_all(self) -> None:
         if not self._tasks.stand_still(STANDSTILL):
@@ -100,10 +100,10 @@ class Recovery:
         taken_over = self._sent is UncommittedOutput.TAKEN_OVER
         if taken_over:
             # Before the producer is started, which may take long.
-            self._life.close(self._life.active)
+            self._instance_tasks.close(self._instance_tasks.active)
             self._sent = UncommittedOutput.LOST
         self._producer.replace()
         if not taken_over:
-            self._life.revive(self._life.active)
+            self._instance_tasks.revive(self._instance_tasks.active)
         self._failed, self._sent = [], UncommittedOutput.SOUND
         self._tasks.go_on()
