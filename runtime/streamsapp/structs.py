@@ -1,17 +1,19 @@
 """Documents as structures, read by one thread at a time.
 
-Called by whoever reads a document that somebody else wrote, on any thread. msgspec (0.22.0) looks at a structure when
-it is first read into, and two threads that do so at once crash the process. A ``Decoder`` that a module makes when it
-is imported has looked before.
+Called by whoever reads or checks a document that somebody else wrote, on any thread. msgspec (0.22.0) looks at a
+structure when it is first read into or described, and two threads that do so at once crash the process. A ``Decoder``
+that a module makes when it is imported has looked before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from threading import Lock
 from typing import Literal, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 T = TypeVar("T")
 
@@ -35,3 +37,14 @@ def decoder(kind: type[T], form: Literal["json", "msgpack"]) -> Callable[[bytes]
     for a type that nothing can be read into."""
     with _lock:
         return msgspec.json.Decoder(kind).decode if form == "json" else msgspec.msgpack.Decoder(kind).decode
+
+
+def described(kind: type) -> inspect.Type:
+    """What a structure consists of, for whoever checks a document himself; looks at the structure as readers do."""
+    with _lock:
+        return _described(kind)
+
+
+@cache
+def _described(kind: type) -> inspect.Type:
+    return inspect.type_info(kind)  # noqa: TID251 - the one place

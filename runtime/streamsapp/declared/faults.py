@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import inspect
 
+from streamsapp.structs import described
+
 #: Of one document; who has more mends these first.
 MAX_FAULTS = 100
 #: Names that a misspelt one is compared with, and that are listed.
@@ -28,7 +30,7 @@ def faults_of(document: object, structure: type, path: str = "") -> list[str]:
     A type annotated with ``Meta(extra={"check": function})`` is checked by that function alone, which returns the
     fault of a value or ``None``.
     """
-    return list(islice(_check(document, inspect.type_info(structure), path), MAX_FAULTS))
+    return list(islice(_check(document, described(structure), path), MAX_FAULTS))
 
 
 def _check(value: object, expected: inspect.Type, path: str) -> Iterator[str]:
