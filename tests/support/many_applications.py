@@ -43,7 +43,8 @@ def create(world: World, count: int) -> None:
 def measure(world: World, count: int, seconds: float) -> Cost:
     """With nobody else who asks: the node's part is played no more."""
     world.node.rest()
-    settle = _steady(world.api.requests)
+    _wait_for_rest(world.api.requests, count)
+    settle = world.api.requests()
     pid = world.operator.pid
     cpu = _cpu_seconds(pid)
     began = time.monotonic()
@@ -65,16 +66,24 @@ def is_settled(app: Object) -> bool:
 
 def _listed(world: World, count: int) -> list[Object]:
     time.sleep(1.0)
-    assert world.operator.running, world.operator.log()[-5:]
+    assert world.operator.running, world.operator.ended
     found = world.client.list(STREAMS_APP, world.namespace)
     assert len(found) == count, json.dumps([app["metadata"]["name"] for app in found])
     return found
 
 
-def _steady(requests: Callable[[], float]) -> float:
-    """What is counted once what was begun before is done."""
-    time.sleep(3.0)
-    return requests()
+def _wait_for_rest(requests: Callable[[], float], count: int) -> None:
+    """Until what was begun before is done: in a second not one application in ten asks for anything."""
+    before = requests()
+
+    def rests() -> bool:
+        nonlocal before
+        time.sleep(1.0)
+        now = requests()
+        asked, before = now - before, now
+        return asked < count / 10
+
+    until(rests, "nothing is being done any more")
 
 
 def _resident_mb(pid: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +28,8 @@ IMAGE = "localhost/streamsapp-runtime:dev"
 SPARK_IMAGE = "localhost/streamsapp-spark:dev"
 #: Longer than anything takes that works, in seconds, also on a busy machine; shorter than pytest waits.
 PATIENCE = 120.0
+#: Characters of the log that are shown of an operator that is gone, and of the threads of one that crashed.
+_END_OF_LOG = 3_000
 
 T = TypeVar("T")
 
@@ -90,6 +93,8 @@ class OperatorProcess:
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(api.kubeconfig if everywhere else api.kubeconfig_of(_USER)),
+            # Where a thread was that crashed the process.
+            "PYTHONFAULTHANDLER": "1",
         }
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -130,6 +135,17 @@ class OperatorProcess:
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def ended(self) -> str:
+        """How it ended, and what it said at the end; empty while it runs."""
+        if self.running:
+            return ""
+        assert self._process is not None
+        code = self._process.returncode
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        said, crash, threads = self._log.read_text(errors="replace").partition("Fatal Python error")
+        return f"the operator ended {how}: {said[-_END_OF_LOG:]}{crash}{threads[:_END_OF_LOG]}"
 
     def signal(self, number: int) -> None:
         assert self._process is not None

@@ -107,7 +107,7 @@ def test_survives_an_api_server_that_is_away_without_a_wrong_step(own_world: Wor
         another = lambda: world.client.get(STATEFUL_SET, world.namespace, "another")  # noqa: E731
         until(another, "an application that was made after the outage has pods")
         until(lambda: json.loads(operator.get("/healthz"))["ok"], "it is healthy")
-        assert operator.running
+        assert operator.running, operator.ended
 
 
 @pytest.mark.long
@@ -120,7 +120,7 @@ def test_stands_by_until_an_api_server_is_back_that_was_away_for_longer_than_its
     assert world.operator.wait(20) == 1
     world.operator.start()
     until(lambda: world.operator.said("cannot have the Lease"), "it says why it waits")
-    assert world.operator.running
+    assert world.operator.running, world.operator.ended
     world.api.start()
     until(lambda: _holder(world) == "one" and world.ready(), "it works again")
     assert world.pods() == before
@@ -165,9 +165,9 @@ def test_an_application_that_is_nested_without_end_is_told_and_all_others_go_on(
     before = world.pods()
     world.restart("2026-01-01T00:00:00Z")
     until(lambda: set(world.pods().values()).isdisjoint(before.values()), "the other one is restarted")
-    assert world.operator.running
+    assert world.operator.running, world.operator.ended
     world.operator.kill()
     world.operator.start()
     world.apply("third", replicas=1)
     until(lambda: world.client.get(STATEFUL_SET, world.namespace, "third") is not None, "a new one is seen")
-    assert world.operator.running
+    assert world.operator.running, world.operator.ended
