@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from streamsapp.errors import ManifestError, StreamsError
 from streamsapp_spark.java_process import JavaProcess, cause_in, check_java
 from streamsapp_spark.master import check_master, is_local
+from streamsapp_spark.session_end import SessionEnd
 from streamsapp_spark.stage_rows import ORDER, SQL_SCHEMA, Row
 from streamsapp_spark.task_run import TRIES
 
@@ -28,8 +28,6 @@ _LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
 
 #: How Spark, after a minute, says that its master did not let it in.
 _GIVEN_UP = "Cannot call methods on a stopped SparkContext"
-#: How long an end in good order may take; Java ends with the driver in any case.
-_STOP_SECONDS = 30.0
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -75,7 +73,8 @@ def start_java(name: str, master: str, settings: Sequence[str]) -> JavaProcess:
 
 @contextmanager
 def session(java: JavaProcess) -> Iterator[SparkSession]:
-    """A session that works, and ends with the block; ``StreamsError`` if there is none. On the main thread."""
+    """A session that works, and ends with the block; ``StreamsError`` if there is none. On the main thread.
+    ``KeyboardInterrupt`` after Ctrl-C, once Spark has stopped."""
     gateway, master = java.gateway(), java.conf.get("spark.master")
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
@@ -87,17 +86,19 @@ def session(java: JavaProcess) -> Iterator[SparkSession]:
         raise StreamsError(f"Spark does not start with master {master}: {told}") from error
     # Spark's own handler calls Java in the middle of a call to Java, which fails, and hides that it was an interrupt.
     signal.signal(signal.SIGINT, on_interrupt)
-    spark.sparkContext.setLogLevel("OFF")
+    end = SessionEnd(spark)
     try:
+        spark.sparkContext.setLogLevel("OFF")
         if not is_local(str(master)):
             _wait_for_executors(spark, str(master))
         java.show_output()
         yield spark
+    except Exception:
+        if end.interrupted:
+            raise KeyboardInterrupt from None
+        raise
     finally:
-        # Each thread has a connection to Java of its own, and an interrupt leaves that of this thread useless.
-        stopping = threading.Thread(target=spark.stop, name="stopping", daemon=True)
-        stopping.start()
-        stopping.join(_STOP_SECONDS)
+        end.stop()
 
 
 def _wait_for_executors(spark: SparkSession, master: str) -> None:
