@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kafka_cluster import Kafka
 from streamsapp import StreamsConfig, TaskId, TopicPartition
@@ -16,6 +19,8 @@ from streamsapp.membership.member import GroupMember
 
 #: Longer than anything takes that works.
 PATIENCE = 100.0
+#: A session that lasts longer than a test waits: whatever comes has come without its end.
+ENDLESS = {"session.timeout.ms": "250000"}
 
 
 class Dealer:
@@ -128,17 +133,16 @@ class Members:
         self._all.append(instance)
         return instance
 
-    def until(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> float:
-        """Poll everybody until it holds; returns how long that took."""
-        began = time.monotonic()
+    def until(self, holds: Callable[[], Any], what: str) -> None:
+        """Poll everybody until it holds."""
+        give_up = time.monotonic() + PATIENCE
         while not holds():
             for instance in self._all:
                 instance.step()
-            assert time.monotonic() - began < patience, f"{what} did not come: {[each.news for each in self._all]}"
+            assert time.monotonic() < give_up, f"{what} did not come: {[each.news for each in self._all]}"
             time.sleep(0.005)
-        return time.monotonic() - began
 
-    def settled(self, *instances: Instance, partitions: Iterable[int]) -> float:
+    def settled(self, *instances: Instance, partitions: Iterable[int]) -> None:
         """Poll until these instances run these partitions, each one once, in the same generation."""
         wanted = sorted(partitions)
 
@@ -147,12 +151,20 @@ class Members:
             busy = any(not instance.active for instance in instances)
             return running == wanted and not busy and len({instance.generation for instance in instances}) == 1
 
-        return self.until(holds, f"{wanted} on {len(instances)} instances")
+        self.until(holds, f"{wanted} on {len(instances)} instances")
 
     def leave(self, instance: Instance) -> None:
         """It leaves in good order."""
         instance.polls = False
         instance.member.leave()
+
+    def leave_alone(self, instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It leaves while the others do nothing at all, and has to be heard: it gives up later than this does."""
+        monkeypatch.setattr("streamsapp.membership.member.LEAVE", 10 * PATIENCE)
+        leaving = threading.Thread(target=self.leave, args=(instance,), daemon=True)
+        leaving.start()
+        leaving.join(PATIENCE)
+        assert not leaving.is_alive(), "it waits for the others"
 
     def close(self) -> None:
         for instance in self._all:
