@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -130,10 +129,8 @@ def test_a_server_that_is_away_is_told_in_time(tmp_path_factory: pytest.TempPath
         client = admin(api)
         client.list(POD, "default")
         api.freeze()
-        began = time.monotonic()
-        with pytest.raises(Unavailable, match="get configmaps a in namespace default"):
+        with pytest.raises(Unavailable, match=r"get configmaps a in namespace default: .*\(read timeout=1\.0\)"):
             client.get(CONFIG_MAP, "default", "a", timeout=1.0)
-        assert time.monotonic() - began < 3
         api.stop()
         with pytest.raises(Unavailable):
             client.get(CONFIG_MAP, "default", "a")
