@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import shutil
+import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,8 @@ log = logging.getLogger(__name__)
 
 #: The family that every RocksDB has anyway; a family of its own would cost each task one more memtable.
 _METADATA_FAMILY = "default"
+#: How RocksDB refuses a write that would have to wait, and how long it is left alone then.
+_STOPPED, _ASK_AGAIN_SECONDS = "Result incomplete", 0.005
 
 
 class TaskDatabase:
@@ -43,6 +46,8 @@ class TaskDatabase:
         """
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; the stubs are wrong
+        self._asking = WriteOptions()
+        self._asking.disable_wal = self._asking.no_slowdown = True  # type: ignore[method-assign,assignment]
         self._write_lock = Lock()
         self._scans: weakref.WeakSet[Generator[tuple[bytes, bytes], None, None]] = weakref.WeakSet()
         self._directory = directory
@@ -63,7 +68,20 @@ class TaskDatabase:
     def write(self, batch: DatabaseBatch) -> None:
         """Applies a batch as a whole. It holds the interpreter for about 1.5 µs an entry, so batches are kept small."""
         with translated_errors(self._directory), self._write_lock:
+            self._wait_until_writable()
             self._db.write(batch.writes, self._unlogged)
+
+    def _wait_until_writable(self) -> None:
+        """RocksDB stops writers while its flushes or compactions are behind. A writer that waits there holds the
+        interpreter, and waits for ever once a flush has found no room on the disk; one that asks again is told."""
+        while True:
+            try:
+                self._db.write(WriteBatch(raw_mode=True), self._asking)
+                return
+            except Exception as error:
+                if _STOPPED not in str(error):
+                    raise
+            time.sleep(_ASK_AGAIN_SECONDS)
 
     def get(self, family: str, key: bytes) -> bytes | None:
         try:

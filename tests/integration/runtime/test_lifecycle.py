@@ -254,9 +254,8 @@ def test_a_processor_that_hangs_is_reported_with_its_record(
     assert instance.state is ClientState.ERROR
 
 
-#: Of 20 kB: more than the small disk takes, and not so much more that RocksDB stops whoever writes before it finds out,
-#: as it has a stopped writer wait for room.
-RECORDS = 1000
+#: Of 20 kB: five times as much as the small disk takes.
+RECORDS = 3000
 
 
 def test_a_full_disk_ends_the_instance_and_nothing_is_lost(

@@ -17,6 +17,7 @@ from streamsapp.serdes.api import Serde
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.builders import Stores
 from streamsapp.state.resources import StateResources
+from streamsapp.state.rocksdb import TaskDatabase
 from streamsapp.state.task_stores import TaskStores
 
 BYTES = Serde[bytes](bytes, bytes, immutable=True, name="bytes")
@@ -79,6 +80,34 @@ def test_a_full_disk_is_named_and_loses_nothing_that_was_committed(small_disk: P
     found = {key for key, _ in reopened.stores["store"].all()}
     assert found >= {b"%d-%d" % (epoch, i) for epoch in range(1, offset + 1) for i in range(16)}
     reopened.close()
+
+
+def write_until_it_fails(directory: Path) -> StateStoreError:
+    """Write and write, faster than RocksDB flushes."""
+    database = TaskDatabase(directory, ["store"], StateResources(16 << 20))
+    value = os.urandom(20_000)
+    for number in range(10_000):
+        batch = database.batch()
+        batch.writes.put(b"%d" % number, value, batch.family("store"))
+        try:
+            database.write(batch)
+        except StateStoreError as error:
+            return error
+    raise AssertionError("the disk never filled up")
+
+
+def test_a_full_disk_holds_up_nobody_who_writes_faster_than_is_flushed(small_disk: Path) -> None:
+    script = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import test_rocksdb_faults as t
+print(t.write_until_it_fails(Path({str(small_disk / "0_0")!r})))
+"""
+    # A writer that waits inside RocksDB lets nothing of its process run, and nothing end it.
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert "No space left on device" in done.stdout
+    assert "free or enlarge the disk" in done.stdout
 
 
 def opened_with_room(disk: Path) -> TaskStores:
