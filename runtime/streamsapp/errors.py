@@ -7,6 +7,7 @@
     │   └── ManifestError
     └── StreamsError              failed at run time: exit 1
         ├── TopicError            a topic is missing, has wrong partitions, or may not be accessed
+        │   └── MissingTopicError    a topic is not there, or not for this user
         ├── DeserializationError
         ├── SerializationError
         ├── ProcessingError       user code raised; names node, task, topic, partition, offset
@@ -76,6 +77,10 @@ class StreamsError(StreamsAppError):
 
 class TopicError(StreamsError):
     """A topic is missing, has the wrong number of partitions, or may not be accessed."""
+
+
+class MissingTopicError(TopicError):
+    """A topic that is read or written does not exist, or this user may not see it."""
 
 
 class DeserializationError(StreamsError):

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from streamsapp.config.client_properties import producer
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import TopicError
+from streamsapp.errors import MissingTopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.api import TaskInfo
 from streamsapp.record import TaskId, TopicPartition
@@ -101,7 +101,7 @@ def _check_written(
         written[config.dead_letter_queue_topic] = "dead_letter_queue_topic"
     missing = sorted(written.keys() - existing.keys())
     if missing:
-        raise TopicError("; ".join(f"{why_missing(topic)}, {written[topic]} writes to it" for topic in missing))
+        raise MissingTopicError("; ".join(f"{why_missing(topic)}, {written[topic]} writes to it" for topic in missing))
 
 
 def lay_out(
@@ -118,7 +118,7 @@ def lay_out(
     grouper = config.partition_grouper or group_by_partition
     groups = grouper(source_topics(parts, application_id), counts)
     if parts and not groups:
-        raise TopicError("no topic matches the topology's patterns yet, so there is nothing to read")
+        raise MissingTopicError("no topic matches the topology's patterns yet, so there is nothing to read")
     needed = internal_topics(parts, application_id, counts, groups, config.topic_properties)
     by_id = {part.id: part for part in parts}
     plans = {
@@ -162,7 +162,7 @@ def _source_counts(
     wanted |= set(global_topics)
     missing = sorted(wanted - existing.keys())
     if missing:
-        raise TopicError("; ".join(why_missing(topic) + _similar(topic, existing) for topic in missing))
+        raise MissingTopicError("; ".join(why_missing(topic) + _similar(topic, existing) for topic in missing))
     return {topic: existing[topic] for topic in sorted(wanted)}
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.errors import TopicError
+from streamsapp.errors import MissingTopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.application_layout import ApplicationLayout, make_layout
 from streamsapp.tasks.stream_task import StreamTask
@@ -45,7 +45,7 @@ class ApplicationTopics:
         for _ in range(LOOK_UPS - 1):
             try:
                 return make_layout(self._topology, self._config, self._admin)
-            except TopicError:
+            except MissingTopicError:
                 time.sleep(LOOK_UP_PERIOD)
         return make_layout(self._topology, self._config, self._admin)
 

@@ -14,10 +14,10 @@ from streamsapp.runtime.application_topics import ApplicationTopics
 
 
 class SlowBroker:
-    """Knows the sink only when it is asked for the third time."""
+    """Knows the sink only when it is asked for the third time; may refuse to create topics."""
 
-    def __init__(self, *, knows_at: int) -> None:
-        self.asked, self.knows_at = 0, knows_at
+    def __init__(self, *, knows_at: int, refusal: str = "") -> None:
+        self.asked, self.knows_at, self._refusal = 0, knows_at, refusal
 
     def partition_counts(self) -> dict[str, int]:
         self.asked += 1
@@ -27,7 +27,8 @@ class SlowBroker:
         return f"topic {topic} does not exist"
 
     def create(self, topics: object, replication_factor: int) -> None:
-        """There is none to create."""
+        if self._refusal:
+            raise TopicError(self._refusal)
 
 
 def _topics(broker: SlowBroker) -> ApplicationTopics:
@@ -54,3 +55,10 @@ def test_a_topic_that_stays_unknown_is_told() -> None:
     with pytest.raises(TopicError, match="topic out does not exist"):
         _topics(broker).look_up()
     assert broker.asked == application_topics.LOOK_UPS
+
+
+def test_what_no_waiting_mends_is_told_at_once() -> None:
+    broker = SlowBroker(knows_at=1, refusal="not authorised to create topic app-counts-changelog")
+    with pytest.raises(TopicError, match="not authorised to create"):
+        _topics(broker).look_up()
+    assert broker.asked == 1
