@@ -28,6 +28,7 @@ from streamsapp import (
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import RemoteStateConfig
 from streamsapp.dsl.kstream import KStream
+from streamsapp.dsl.ktable import KTable
 
 _TEXT = Serdes.string()
 
@@ -75,8 +76,28 @@ def outer_join(left: str, right: str, sink: str) -> Topology:
     return builder.build()
 
 
+def joins(left: str, right: str, joined: str, orders: str, customers: str, named: str) -> Topology:
+    """``outer_join``, and orders (``customer:what``) with the name of their customer, as ``order/name``."""
+    builder = StreamsBuilder()
+    lefts: KStream[str, str] = builder.stream(left, Consumed(_TEXT, _TEXT))
+    rights: KStream[str, str] = builder.stream(right, Consumed(_TEXT, _TEXT))
+    pairs = lefts.outer_join(rights, lambda a, b: f"{a or '-'}/{b or '-'}", JoinWindows.of(60_000))
+    pairs.to(joined, Produced(_TEXT, _TEXT))
+    rows: KTable[str, str] = builder.table(orders, Consumed(_TEXT, _TEXT))
+    names: KTable[str, str] = builder.table(customers, Consumed(_TEXT, _TEXT))
+    table = rows.left_join(
+        names,
+        lambda order: order.split(":")[0],
+        lambda order, name: f"{order}/{name or '-'}",
+        materialized=Materialized("named", _TEXT, _TEXT),
+    )
+    table.to_stream().to(named, Produced(_TEXT, _TEXT))
+    return builder.build()
+
+
 _PROGRAMS: dict[str, Callable[..., Topology]] = {
     "count_per_key": count_per_key,
+    "joins": joins,
     "outer_join": outer_join,
     "window_finals": window_finals,
     "word_count": word_count,

@@ -236,6 +236,9 @@ def _task_samples(task: StreamTask) -> Iterator[Sample]:
     group = "stream-task-metrics"
     yield counter(group, "process", task.processed_records, **tags)
     yield counter(group, "dropped-records", task.context.dropped_records, **tags)
+    if (lateness := task.context.lateness.figures(task.context.clock.now_ms())) is not None:
+        yield gauge(group, "record-lateness-avg", lateness.average, **tags)
+        yield gauge(group, "record-lateness-max", lateness.highest, **tags)
     yield gauge(group, "active-buffer-count", task.buffered_records, **tags)
     yield gauge(group, "input-buffer-bytes-total", task.buffered_bytes, **tags)
     yield gauge(group, "uncommitted-bytes", task.stores.uncommitted_bytes, **tags)

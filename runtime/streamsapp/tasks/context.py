@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from streamsapp.clock import Clock
 from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
+from streamsapp.tasks.lateness import Lateness
 from streamsapp.tasks.punctuation import PunctuationQueue
 
 #: Results that wait for a window to close are looked for at most once in so many milliseconds of wall-clock time, as in
@@ -27,6 +28,7 @@ class TaskContext:
         "counts",
         "dropped_records",
         "emit_interval_ms",
+        "lateness",
         "message",
         "observed_topics",
         "processor_metadata",
@@ -45,6 +47,7 @@ class TaskContext:
         self.clock = clock
         self.emit_interval_ms = emit_interval_ms
         self.dropped_records = 0
+        self.lateness = Lateness()
         #: The counters of single nodes, by node and metric.
         self.counts: dict[tuple[str, str], Tally] = {}
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.

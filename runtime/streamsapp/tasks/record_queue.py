@@ -103,7 +103,7 @@ class RecordQueue:
         """
         # The one loop that every record goes through: what can be decided before it, is.
         buffer, context, push = self._buffer, self._context, self._push
-        take, stream_time_due = buffer.popleft, context.stream_time_punctuation
+        take, stream_time_due, late = buffer.popleft, context.stream_time_punctuation, context.lateness.observe
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
         trusted = self._extractor is fail_on_invalid_timestamp
         partition_time = self.partition_time
@@ -144,8 +144,10 @@ class RecordQueue:
                 context.message = message
                 if timestamp > partition_time:
                     partition_time = timestamp
-                    if timestamp > context.stream_time:
-                        context.stream_time = timestamp
+                if timestamp > context.stream_time:
+                    context.stream_time = timestamp
+                elif timestamp < context.stream_time:
+                    late(context.stream_time - timestamp)
                 push(key, value, timestamp, message.headers())
                 done = message
                 # Also where time stands still: the record may have scheduled something that is due at once.

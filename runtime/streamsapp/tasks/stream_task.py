@@ -255,8 +255,11 @@ class StreamTask:
     def process(self, control: ProcessingControl, limit: int) -> int:
         """Process up to ``limit`` buffered records; returns how many were taken."""
         self.touched = True
+        lateness = self.context.lateness
+        lateness.begin_batch(self.context.clock.now_ms())
         taken = self._group.run(control, limit)
         self.processed_records += taken
+        lateness.count(taken)
         return taken
 
     def punctuate(self) -> None:

@@ -18,7 +18,7 @@ from streamsapp import (
 )
 from streamsapp.dsl.ktable import KTable
 from streamsapp.errors import TopicError, TopologyError
-from streamsapp.testing import TopologyTestDriver
+from streamsapp.testing import TestInputTopic, TopologyTestDriver
 from streamsapp.topology.partitioning import partition_counts
 
 TEXT = Serdes.string()
@@ -140,3 +140,27 @@ def test_a_stream_joined_with_a_table_sends_what_kafka_streams_documents(join: s
         for at, (name, value) in enumerate(records):
             inputs[name].pipe_input("key", value, at)
         assert [record.value for record in out.read_records()] == results
+
+
+def test_what_joins_and_versioned_tables_leave_out_is_counted() -> None:
+    builder = StreamsBuilder()
+    versions: KTable[str, str] = builder.table("table", READ, Materialized("versions", versioned=50))
+    other: KTable[str, str] = builder.table("other", READ)
+    stream = builder.stream("stream", READ)
+    stream.join(versions, _both, Joined(grace=5)).to("out")
+    versions.join(other, _both).to_stream().to("by-key")
+    versions.join(other, lambda row: row, _both).to_stream().to("by-foreign-key")
+    with TopologyTestDriver(builder.build()) as driver:
+        rows, records = (driver.create_input_topic(name, TEXT, TEXT) for name in ("table", "stream"))
+
+        def dropped(pipe: TestInputTopic, key: str | None, value: str | None, timestamp: int) -> int:
+            before = driver._task.context.dropped_records
+            pipe.pipe_input(key, value, timestamp)
+            return driver._task.context.dropped_records - before
+
+        assert dropped(rows, "a", "new", 100) == 0
+        assert dropped(rows, "a", "older than the history", 49) == 1
+        assert dropped(rows, "a", "late for both joins of tables", 60) == 2
+        assert dropped(records, None, "without key", 100) == 1
+        assert dropped(records, "a", None, 100) == 1
+        assert dropped(records, "a", "waits", 100) == 0
