@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+import sizes
 from sizes import ATTRIBUTES, FILE, FUNCTION, LARGE_CLASSES, PARAMETERS, Size, sizes_of
 
 
@@ -64,6 +65,21 @@ def test_a_class_that_is_known_to_be_large_may_not_become_larger() -> None:
     )
 
     assert (at_limit.too_large, above.too_large) == (False, True)
+
+
+def test_every_class_that_is_known_to_be_large_still_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = set(LARGE_CLASSES)
+    monkeypatch.setattr(sizes, "LARGE_CLASSES", {})
+
+    found = [
+        size.where.split()[-1]
+        for room in ("runtime", "operator", "spark")
+        for path in (sizes.ROOT / room).rglob("*.py")
+        for size in sizes_of(path.read_text("utf-8"), str(path.relative_to(sizes.ROOT)))
+        if size.too_large
+    ]
+
+    assert known == set(found)
 
 
 def test_classes_of_tests_are_not_counted() -> None:
