@@ -112,8 +112,13 @@ def decide(
     by deciding for more and more of them, first for those whose topology most of them have. What the assignor raises
     comes through if it cannot decide for anybody.
     """
+
+    def decide_for(some: Mapping[str, MemberSubscription]) -> Decision:
+        decided = plan(some, assignor, settings)
+        return Decision(answers(members, some, decided, dead), decided.follow_up)
+
     try:
-        return _decide(members, subscriptions, assignor, settings, dead)
+        return decide_for(subscriptions)
     except Exception as error:
         log.exception("nothing can be decided for all %d members of the group; trying without some", len(subscriptions))
         failure = error
@@ -121,25 +126,14 @@ def decide(
     fit: dict[str, MemberSubscription] = {}
     for member in sorted(subscriptions, key=lambda name: (-alike[id(subscriptions[name].tasks)], name)):
         try:
-            _decide(members, {**fit, member: subscriptions[member]}, assignor, settings, dead)
+            decide_for({**fit, member: subscriptions[member]})
         except Exception as error:
             log.error("nothing can be decided with member %s (%s): it gets no task", member, error)
         else:
             fit[member] = subscriptions[member]
     if not fit:
         raise failure
-    return _decide(members, fit, assignor, settings, dead)
-
-
-def _decide(
-    members: Collection[str],
-    subscriptions: Mapping[str, MemberSubscription],
-    assignor: TaskAssignor,
-    settings: AssignorSettings,
-    dead: Collection[str],
-) -> Decision:
-    decided = plan(subscriptions, assignor, settings)
-    return Decision(answers(members, subscriptions, decided, dead), decided.follow_up)
+    return decide_for(fit)
 
 
 def plan(subscriptions: Mapping[str, MemberSubscription], assignor: TaskAssignor, settings: AssignorSettings) -> Plan:
