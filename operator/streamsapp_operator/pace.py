@@ -64,7 +64,7 @@ class Pace:
             self._total += cost
 
 
-class RateLimit:
+class WriteLimit:
     """Admits so many writes a second that are not urgent, for all applications together."""
 
     def __init__(self, per_second: float) -> None:

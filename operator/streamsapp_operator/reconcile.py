@@ -20,9 +20,9 @@ from streamsapp_operator.model.actions import Action, ApplyChildren, Evict
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, ObservedState, Trouble
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
-from streamsapp_operator.observe import Observation, Observer, PodAsker
+from streamsapp_operator.observe import AppObservation, Observer, PodAsker
 from streamsapp_operator.observe.observer import ObjectReader
-from streamsapp_operator.pace import RateLimit
+from streamsapp_operator.pace import WriteLimit
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.pod_tokens import tokens
@@ -62,7 +62,7 @@ class OperatorContext:
     groups: ConsumerGroups = field(default_factory=ConsumerGroups)
     #: What the watches told; ``None``: everything is read from the API server each time.
     cache: Cache | None = None
-    figure_writes: RateLimit = field(default_factory=lambda: RateLimit(FIGURE_WRITES_PER_SECOND))
+    figure_writes: WriteLimit = field(default_factory=lambda: WriteLimit(FIGURE_WRITES_PER_SECOND))
 
     @property
     def reader(self) -> ObjectReader:
@@ -139,14 +139,14 @@ class AppReconciler:
 
     def _plan(
         self, spec: ReadSpec, known: tuple[str, str], job: str | None, before: AppStatus, *, fresh: bool
-    ) -> tuple[Observation, ReconcilePlan]:
+    ) -> tuple[AppObservation, ReconcilePlan]:
         observation = self._with_rejection(self._observer.observe(spec, known, job, fresh=fresh), spec)
         app = f"{spec.owner.namespace}/{spec.owner.name}"
         rivals = self._tools.groups.rivals(app, spec.application_id, spec.bootstrap_servers)
         observation = replace(observation, observed=replace(observation.observed, trouble=self.trouble, rivals=rivals))
         return observation, self._tools.plan(spec.wanted, observation.observed, before, self._tools.clock.now())
 
-    def _with_rejection(self, observation: Observation, spec: ReadSpec) -> Observation:
+    def _with_rejection(self, observation: AppObservation, spec: ReadSpec) -> AppObservation:
         """Adds a check that failed for a check pod that the API server does not take."""
         revision = "" if spec.revision is None else spec.revision.id
         said = self._runner.rejected.get(revision)

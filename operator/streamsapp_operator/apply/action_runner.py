@@ -32,7 +32,7 @@ from streamsapp_operator.model.actions import (
     StartBootstrap,
     StartCheck,
 )
-from streamsapp_operator.observe.observer import Observation, is_owned
+from streamsapp_operator.observe.observer import AppObservation, is_owned
 from streamsapp_operator.spec_reader import ReadSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -48,7 +48,7 @@ class ActionContext:
     spec: ReadSpec
     #: The application as it was read.
     document: Object
-    observation: Observation
+    observation: AppObservation
     subject: Subject
     tokens: Sequence[str]
 
@@ -217,7 +217,7 @@ class ActionRunner:
             )
         return found
 
-    def _delete_revisions(self, owner: Owner, keep: frozenset[str], observation: Observation) -> None:
+    def _delete_revisions(self, owner: Owner, keep: frozenset[str], observation: AppObservation) -> None:
         for key, child in list(observation.children.items()):
             revision = label(child, REVISION_LABEL)
             if not key.startswith(f"{CONFIG_MAP.name}/") or revision is None or revision in keep:

@@ -44,7 +44,7 @@ class Refused(ApiError):
 
 
 class Rejected(ApiError):
-    """What was sent cannot be taken, now or later."""
+    """The API server cannot take the document, now or later."""
 
 
 class InternalError(ApiError):

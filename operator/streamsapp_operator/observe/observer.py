@@ -59,7 +59,7 @@ class ObjectReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class AppObservation:
     """The observed state, and the children as documents."""
 
     observed: ObservedState
@@ -80,7 +80,7 @@ class Observer:
 
     def observe(
         self, spec: ReadSpec, tokens: Sequence[str], job: str | None = None, *, fresh: bool = False
-    ) -> Observation:
+    ) -> AppObservation:
         """Returns an observation. ``job`` is that of a bootstrap, if there may be one; ``fresh`` reads the deciding
         objects from the API server. Raises ``ApiError``: half an observation is none."""
         at, owner = self._clock.now(), spec.owner
@@ -103,7 +103,7 @@ class Observer:
             flow=self._rates.flow(pods, settled=total is not None),
             bootstrap=None if job is None else self._bootstrap(spec, job),
         )
-        return Observation(observed, children)
+        return AppObservation(observed, children)
 
     def _bootstrap(self, spec: ReadSpec, name: str) -> BootstrapSeen | None:
         owner = spec.owner

@@ -90,7 +90,7 @@ class StatusReport(_Fields, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class PodAnswer:
-    """What a pod answered, by its own clock; or why it did not."""
+    """The answer of a pod, by its own clock; or why there is none."""
 
     report: StatusReport | None = None
     #: The answer as it came, for ``-o json``.

@@ -29,7 +29,7 @@ from streamsapp_operator.model.actions import (
 )
 from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.model.observed_state import ChildrenSeen, ObservedState
-from streamsapp_operator.observe import Observation
+from streamsapp_operator.observe import AppObservation
 from streamsapp_operator.spec_reader import read_spec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -81,7 +81,7 @@ class Stage:
 
     def act(self, *actions: Action) -> list[str]:
         observed = ObservedState(at=self.clock.at, children=self.seen, pods=())
-        seen = Observation(observed, self.children)
+        seen = AppObservation(observed, self.children)
         case = ActionContext(self.asked, self.document, seen, Subject("app", "ns", "u"), ("today", "yesterday"))
         self.api.written()
         self.actor.act(actions, case, lambda action: self.done.append(type(action).__name__))

@@ -18,7 +18,7 @@ from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from streamsapp_operator.loop import Key
 from streamsapp_operator.model.actions import ApplyChildren, Evict, SetBudget
 from streamsapp_operator.model.status import AppStatus, RolloutStatus, Tasks
-from streamsapp_operator.pace import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, RateLimit, motion
+from streamsapp_operator.pace import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, WriteLimit, motion
 from streamsapp_operator.reconcile import takes_pods
 from streamsapp_operator.shared_informers import make_cache, waking
 from streamsapp_operator.steady_clock import SteadyClock
@@ -227,7 +227,7 @@ def test_few_applications_at_rest_are_looked_at_every_second_and_many_more_seldo
 
 
 def test_writes_that_are_not_urgent_are_so_many_a_second() -> None:
-    spare = RateLimit(5.0)
+    spare = WriteLimit(5.0)
     admitted = sum(spare.admits(100.0 + tick / 100) for tick in range(1000))
     assert 50 <= admitted <= 56
 
