@@ -34,7 +34,7 @@ from streamsapp_spark.worker_reports import Address, Listener
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command; returns its exit code."""
+    """Runs the command, and returns its exit code."""
     return _Audit(options).run()
 
 
@@ -114,7 +114,7 @@ class _Audit(Command):
 
 
 def _messages(frame: DataFrame) -> Iterator[Message]:
-    """One partition's at a time, however many there are."""
+    """Yields the messages of one partition at a time, however many partitions there are."""
     for row in frame.filter(f"reader = {NOBODY}").select("value").toLocalIterator():
         yield decoded(bytes(row["value"]))
 

@@ -28,7 +28,7 @@ _STOP = "stop the application, whose last snapshots are taken then, and audit it
 
 @dataclass(frozen=True)
 class AuditFacts:
-    """What the cluster and the object store say of an application."""
+    """The facts that the cluster and the object store tell of an application."""
 
     config: StreamsConfig
     objects: ObjectStore
@@ -81,7 +81,7 @@ class AuditPlanner:
         return self._plan
 
     def _comparable(self, number: int) -> list[TaskId]:
-        """The tasks of a sub-topology that have a snapshot to which everything they read can be replayed."""
+        """Returns the tasks of a sub-topology that have a snapshot to which everything they read can be replayed."""
         found = [task_id for task_id in self._stages.tasks(number) if self._find_snapshot(task_id)]
         sound = [task_id for task_id in found if not self._refused(self._objections(task_id, upstream=False))]
         writers = [each for above in sorted(self._stages.above(number)) for each in self._stages.tasks(above)]
@@ -109,7 +109,7 @@ class AuditPlanner:
         return task_id in self._snapshots
 
     def _has_read_nothing(self, task_id: TaskId) -> bool:
-        """Whether a task still stands where it began. The beginning of a repartition topic moves as it is read."""
+        """Says whether a task still stands where it began. The beginning of a repartition topic moves as it is read."""
         at = self._positions(task_id)
         return all(
             at.get(each) == self._start(each)
@@ -135,11 +135,12 @@ class AuditPlanner:
                 )
 
     def _start(self, partition: TopicPartition) -> int:
-        """The offset from which on a partition is replayed: where its bootstrap began, else its first record."""
+        """Returns the offset from which on a partition is replayed: where its bootstrap began, else its first
+        record."""
         return self._starts.get(partition, self._known.bounds.lows[partition])
 
     def _positions(self, task_id: TaskId) -> dict[TopicPartition, int]:
-        """How far a task has read each of its inputs; one of which nothing tells is left out."""
+        """Returns how far a task has read each of its inputs; one of which nothing tells is left out."""
         if task_id not in self._known_positions:
             self._known_positions[task_id] = self._find_positions(task_id)
         return self._known_positions[task_id]
@@ -157,7 +158,7 @@ class AuditPlanner:
         return {each: known[each] for each in inputs if each in known} | {each: self._start(each) for each in empty}
 
     def _has_more(self, partition: TopicPartition, position: int) -> bool:
-        """Whether there is a record at or after a position; control records are none."""
+        """Says whether there is a record at or after a position; control records are none."""
         low, high = self._known.bounds.lows[partition], self._known.bounds.highs[partition]
         return any(True for _ in from_kafka(HistoryRange(*partition, max(low, position), high), self._known.config))
 

@@ -1,4 +1,4 @@
-"""The result of an audit: what tasks tell, judged, printed and added up. Used on the driver's main thread."""
+"""Judges, prints and adds up the results that tasks of an audit tell. Used on the driver's main thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamsapp_spark.stages import Stages
 
 
 class AuditReport:
-    """What was compared, what differs, and what could not be compared."""
+    """The stores that were compared, the differences, and the tasks that could not be compared."""
 
     def __init__(self, plan: AuditPlan, stages: Stages, *, as_json: bool) -> None:
         self._plan = plan
@@ -29,22 +29,22 @@ class AuditReport:
 
     @property
     def is_good(self) -> bool:
-        """Everything was compared, and nothing differs."""
+        """Says whether everything was compared, and nothing differs."""
         return not (self._plan.faults or self._differences)
 
     def failed_above(self, number: int) -> list[TaskId]:
-        """Tasks that failed and whose records a sub-topology would need."""
+        """Returns the tasks that failed and whose records a sub-topology would need."""
         return sorted(each for each in self._failed if each.subtopology in self._stages.above(number))
 
     def skip(self, number: int) -> None:
-        """A sub-topology whose input is not complete, as tasks before it failed, is not compared."""
+        """Skips a sub-topology whose input is not complete, as tasks before it failed."""
         writers = ", ".join(map(str, self.failed_above(number)))
         for task_id in sorted(each for each in self._plan.tasks if each.subtopology == number):
             if str(task_id) in self._plan.snapshots:
                 self._plan.faults.append(f"task {task_id}: it reads what task {writers} writes")
 
     def take(self, message: Message) -> None:
-        """What a task tells, in its order."""
+        """Takes a task's messages, in its order."""
         match message:
             case Failed():
                 self._failed.add(TaskId.parse(message.task))
@@ -58,7 +58,8 @@ class AuditReport:
                     self._print(message)
 
     def _offsets_in(self, task: str) -> list[str]:
-        """The repartition topics whose offsets may be in the state of a task: by its code, or that of those before."""
+        """Returns the repartition topics whose offsets may be in the state of a task: by its code, or that of those
+        before."""
         task_id = TaskId.parse(task)
         above = self._stages.above(task_id.subtopology)
         found = (topics for each, topics in self._observed.items() if each == task_id or each.subtopology in above)
@@ -91,7 +92,7 @@ class AuditReport:
         )
 
     def conclude(self, application_id: str) -> None:
-        """The summary."""
+        """Prints the summary."""
         plan = self._plan
         if self._json:
             counts = {"tasks": len(self._tasks), "keys": self._keys, "differences": self._differences}

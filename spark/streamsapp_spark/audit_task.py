@@ -68,8 +68,9 @@ class Failed(Struct, frozen=True, tag="failed"):
 
 
 class OffsetsUsed(Struct, frozen=True, tag="observed"):
-    """A task whose code asks for the offsets of repartition topics, told before its differences: an offset there is
-    the network's doing, so the replay has others, and what is made of them differs without being wrong."""
+    """Says that a task's code asks for the offsets of repartition topics, before its differences are told: an offset
+    there is the network's doing, so the replay has others, and values that are made of them differ without being
+    wrong."""
 
     task: str
     topics: list[str]
@@ -82,12 +83,12 @@ _decoder = msgspec.json.Decoder(Message)
 
 
 def auditing(work: AuditWork) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
-    """The function for ``mapInArrow``."""
+    """Returns the function for ``mapInArrow``."""
     return partial(run_task, _audit, work)
 
 
 def decoded(message: bytes) -> Message:
-    """The message in a row for the driver."""
+    """Returns the message in a row for the driver."""
     found: Message = _decoder.decode(message)
     return found
 
@@ -150,7 +151,7 @@ def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snaps
 
 
 def audited_stores(stores: Iterable[StoreBuilder], only: str | None) -> list[StoreBuilder]:
-    """Those of a task that snapshots hold and a changelog continues."""
+    """Returns the stores of a task that snapshots hold and a changelog continues."""
     return [
         each
         for each in stores

@@ -1,4 +1,4 @@
-"""``streamsapp bootstrap``: topic history into snapshots, from which instances start.
+"""``streamsapp bootstrap``: makes snapshots of topic history, from which instances start.
 
 Runs on the driver's main thread, called by the command line. The driver fixes the offsets, writes them down, has Spark
 replay one sub-topology after the other, and says that it is done when every task is. Whatever ends it in between, the
@@ -56,13 +56,13 @@ _INTERRUPTED = (
 
 
 def run(options: argparse.Namespace) -> int:
-    """The command; returns its exit code."""
+    """Runs the command, and returns its exit code."""
     return _Bootstrap(options).run()
 
 
 @dataclass(frozen=True)
 class _Begun:
-    """What is to be replayed."""
+    """The bootstrap that was begun, with the history to replay."""
 
     bootstrap: BootstrapState
     begun: BootstrapBegun
@@ -143,7 +143,7 @@ class _Bootstrap(Command):
         return _Begun(bootstrap, begun, self._internal(layout))
 
     def _refuse_change(self, begun: BootstrapBegun, layout: ApplicationLayout) -> None:
-        """What is gone on with must be what was begun."""
+        """Refuses a change of the application: the same command must go on with what was begun."""
         since = f"began at {begun.begun_at}"
         differs = "begin anew with `streamsapp reset`, then `streamsapp bootstrap`"
         if self._group.committed():
@@ -162,14 +162,14 @@ class _Bootstrap(Command):
         return _Begun(bootstrap, begun, self._internal(layout))
 
     def _inputs(self, layout: ApplicationLayout) -> set[TopicPartition]:
-        """What users' topics have: of tasks and of global stores."""
+        """Returns the history of users' topics: of tasks and of global stores."""
         inputs = {each for plan in layout.plans.values() for each in plan.inputs}
         shared = {each.topic for each in self._topology.global_stores()}
         inputs |= {TopicPartition(topic, number) for topic in shared for number in range(layout.sources[topic])}
         return {each for each in inputs if each.topic not in layout.repartition_topics}
 
     def _internal(self, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
-        """Repartition topics: what is in there is nobody's, and where readers go on is their end."""
+        """Returns the ends of repartition topics: the records in there are nobody's, and readers go on at their end."""
         inputs = {each for plan in layout.plans.values() for each in plan.inputs}
         bounds = PartitionOffsets(self._config, {each for each in inputs if each.topic in layout.repartition_topics})
         return tuple(HistoryRange(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
@@ -232,7 +232,8 @@ class _Bootstrap(Command):
         return 0
 
     def _commit(self, done: BootstrapDone) -> None:
-        """The group's offsets, too: an instance that cannot reach the object store must not read history again."""
+        """Commits the group's offsets, too: an instance that cannot reach the object store must not read history
+        again."""
         offsets = {
             TopicPartition(each.topic, each.partition): (each.offset, each.metadata)
             for task in done.tasks
@@ -248,7 +249,8 @@ class _Bootstrap(Command):
 
 
 def _replay_all(stages: Stages, frames: StageFrames, needed: list[int], progress: SparkProgress) -> None:
-    """One action for all that nobody reads, and one for each that several read, which is kept."""
+    """Runs one Spark action for all sub-topologies that nobody reads, and one for each that several read, which is
+    kept."""
     last = []
     for number in needed:
         frame = frames.make(number)
@@ -265,6 +267,6 @@ def _fingerprints(layout: ApplicationLayout) -> dict[str, str]:
 
 
 def _records(layout: ApplicationLayout, begun: BootstrapBegun, tasks: Mapping[str, int]) -> dict[str, int]:
-    """How many records of history each task has, as far as that is known before."""
+    """Returns how many records of history each task has, as far as that is known before."""
     spans = {each.of: each.until - each.start for each in begun.ranges}
     return {task: sum(spans.get(each, 0) for each in layout.plans[TaskId.parse(task)].inputs) for task in tasks}

@@ -30,14 +30,14 @@ _RESULTS = 20_000
 
 @dataclass(frozen=True)
 class BootstrapWork(Work):
-    """Which bootstrap it is, and whether the results of history are written."""
+    """The bootstrap that a task belongs to, and whether the results of history are written."""
 
     number: int = 0
     emit: bool = False
 
 
 def bootstrapping(work: BootstrapWork) -> Callable[[Iterable[pa.RecordBatch]], Batches]:
-    """The function for ``mapInArrow``."""
+    """Returns the function for ``mapInArrow``."""
     return partial(run_task, _bootstrap, work)
 
 
@@ -67,7 +67,8 @@ def _bootstrap(work: BootstrapWork, run: TaskRun, rows: InputRows) -> Batches:
 def _written(
     work: BootstrapWork, run: TaskRun, replay: Replay, rows: InputRows
 ) -> Generator[pa.RecordBatch, None, dict[TopicPartition, int]]:
-    """Replay, and write changelogs and results. Returns the ends of repartition partitions that were moved on."""
+    """Replays the task, and writes changelogs and results. Returns the ends of repartition partitions that were moved
+    on."""
     internal = run.app.layout.repartition_topics
     results: list[OutputRecord] = []
     output = KafkaOutput(run.plan, run.config)

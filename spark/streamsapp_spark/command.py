@@ -1,6 +1,5 @@
-"""The start of a command that uses Spark: everything it reads before anything is touched. Runs on the driver's main
-thread.
-"""
+"""Starts a command that uses Spark: it reads everything before anything is touched. Runs on the driver's main
+thread."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ class Command:
     """One call of a command. From its beginning Java starts in the background."""
 
     def __init__(self, options: argparse.Namespace, name: str, without_remote_state: str) -> None:
-        """``without_remote_state`` says what is wrong with a manifest that has none; raises ``ManifestError``."""
+        """Takes in ``without_remote_state`` the fault of a manifest that has none; raises ``ManifestError``."""
         self._options = options
         self._app, self._topology = read_app(options.file)
         self._config = to_config(self._app, code=user_code(self._app, options.file.parent))

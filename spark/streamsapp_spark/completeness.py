@@ -32,7 +32,7 @@ _MOST_GAPS = 1_000_000
 
 
 class MissingOffsets(NamedTuple):
-    """Offsets without a row: from ``start`` up to, and without, ``end``."""
+    """A range of offsets without a row: from ``start`` up to, and without, ``end``."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class Completeness:
     accepts_gaps: bool
 
     def ranges(self, bounds: PartitionOffsets) -> tuple[HistoryRange, ...]:
-        """The offsets that the files have of every partition; ``ManifestError`` names everything that is wrong."""
+        """Returns the offsets that the files have of every partition; ``ManifestError`` names every fault."""
         counts, faults = self._counts(bounds.highs)
         ranges = []
         for partition in sorted(bounds.highs):
@@ -106,7 +106,7 @@ class Completeness:
     # ---- judging -----------------------------------------------------------------------------------------------
 
     def _missing(self, partition: TopicPartition, low: int, high: int) -> Iterator[str]:
-        """A partition without rows; one in which there never was a record has none."""
+        """Returns the missing offsets of a partition without rows; one in which there never was a record has none."""
         if high and not self.accepts_gaps:
             yield (
                 f"the files have nothing of {partition}, which ends at offset {high} in Kafka: add its files, or, if "
@@ -132,7 +132,7 @@ class Completeness:
             log.warning("%s begins at offset %d: what was before it is not part of the state", partition, count.low)
 
     def _judged(self, partition: TopicPartition, gaps: Sequence[MissingOffsets], low: int) -> Iterator[str]:
-        """Gaps that hold records in Kafka, and those of which Kafka knows nothing any more."""
+        """Returns gaps that hold records in Kafka, and those of which Kafka knows nothing any more."""
         unknown = [MissingOffsets(gap.start, min(gap.end, low)) for gap in gaps if gap.start < low]
         if unknown:
             yield (
@@ -150,7 +150,7 @@ class Completeness:
             )
 
     def _in_kafka(self, partition: TopicPartition, gaps: Sequence[MissingOffsets]) -> list[MissingOffsets]:
-        """The offsets in gaps at which Kafka has a record, as many as a message names and one more."""
+        """Returns the offsets in gaps at which Kafka has a record, as many as a message names and one more."""
         found: list[MissingOffsets] = []
         if not gaps:
             return found
@@ -177,7 +177,7 @@ class Completeness:
         return ", ".join(str(row["offset"]) for row in counted.limit(_NAMED).collect())
 
     def _gaps(self, partition: TopicPartition, start: int) -> list[MissingOffsets]:
-        """The offsets from ``start`` on that have no row before one that has, in order."""
+        """Yields the offsets from ``start`` on that have no row before one that has, in order."""
         before = functions.lag("offset", 1, start - 1).over(Window.orderBy("offset"))
         offsets = self._of(partition).select("offset").withColumn("before", before).filter("offset - before > 1")
         rows = offsets.orderBy("offset").limit(_MOST_GAPS + 1).collect()

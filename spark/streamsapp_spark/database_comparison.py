@@ -1,4 +1,4 @@
-"""Two databases of one task, entry by entry: what history gives, and what a snapshot has.
+"""Compares two databases of one task entry by entry: one made of history, and one from a snapshot.
 
 Used in Spark's Python workers. Both are walked in the order of their keys' bytes, so nothing is kept in memory.
 """
@@ -18,7 +18,7 @@ Entries = Iterator[tuple[bytes, bytes]]
 
 
 class Difference(NamedTuple):
-    """One key, with what each side has in bytes; ``None`` where it has nothing."""
+    """A key with the bytes that each side has; ``None`` if a side has none."""
 
     key: bytes
     expected: bytes | None
@@ -52,7 +52,7 @@ class Comparison:
 
 
 class EntryText:
-    """What a store's bytes are for people."""
+    """Turns a store's bytes into text for people."""
 
     def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig) -> None:
         self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
@@ -87,7 +87,7 @@ class _At(NamedTuple):
 
 
 def _or_bytes(decode: Callable[[bytes], Any], data: bytes) -> str:
-    """What was altered may be anything."""
+    """Returns the text of bytes, or the bytes themselves: an altered entry may be anything."""
     try:
         return repr(decode(data))
     except Exception:

@@ -1,4 +1,4 @@
-"""``spark.read.format("streamsapp")``: the newest snapshots of a store as a table, one Spark partition per task.
+"""``spark.read.format("streamsapp")``: reads the newest snapshots of a store as a table, one Spark partition per task.
 
     spark.read.format("streamsapp").option("manifest", "app.yaml").option("store", "counts").load()
 
@@ -54,7 +54,7 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 class StreamsAppDataSource(DataSource):
-    """What Spark makes of the options."""
+    """The data source that Spark makes of the options."""
 
     @classmethod
     def name(cls) -> str:
@@ -100,26 +100,26 @@ class _Table:
 
 @dataclass
 class SnapshotPartition(InputPartition):
-    """One task's snapshot."""
+    """The Spark partition of one task's snapshot."""
 
     task: str
     number: int
 
 
 class SnapshotReader(DataSourceReader):
-    """Plans on the driver, reads in workers."""
+    """Reads snapshots: it plans on the driver, and reads in workers."""
 
     def __init__(self, table: _Table) -> None:
         self._table = table
 
     def partitions(self) -> Sequence[SnapshotPartition]:
-        """One per task; ``StreamsError`` names a task whose snapshot is missing or bad."""
+        """Returns one partition per task; ``StreamsError`` names a task whose snapshot is missing or bad."""
         app = application(self._table.job)
         chains = [app.chain(task_id) for task_id in tasks_with(app, self._table.store)]
         return [SnapshotPartition(str(chain.task_id), newest(chain).number) for chain in chains]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """Yields the rows of one task."""
         assert isinstance(partition, SnapshotPartition)
         app, task_id = application(self._table.job), TaskId.parse(partition.task)
         directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-read-{task_id}-"))
@@ -159,7 +159,7 @@ def _batches(
 
 
 def _column(values: list[Any], kind: str) -> list[Any]:
-    """Values as Spark takes them, by the name of their serde."""
+    """Returns a function that turns values into those that Spark takes, by the name of their serde."""
     if kind in _TYPES:
         return values
     show = _as_json if kind == "json" else str
@@ -178,7 +178,7 @@ def _option(options: dict[str, str], name: str) -> str:
 
 
 def _job(path: str) -> ReplayJob:
-    """What workers need; the broker tells how many tasks there have to be."""
+    """Returns the job that workers need; the broker tells how many tasks there have to be."""
     app = load(Path(path))
     config = to_config(app, code=user_code(app, Path(path).parent))
     if config.remote_state is None:

@@ -29,7 +29,7 @@ log = client_log(__name__)
 
 
 class PartitionOffsets:
-    """Where partitions begin and end now."""
+    """The offsets at which partitions begin and end now."""
 
     def __init__(self, config: StreamsConfig, partitions: Collection[TopicPartition]) -> None:
         self._isolation = IsolationLevel.READ_COMMITTED if config.exactly_once else IsolationLevel.READ_UNCOMMITTED
@@ -56,7 +56,7 @@ class PartitionOffsets:
 
 
 def ranges(bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
-    """What is history of each partition; everything in ``until`` that does not fit is told."""
+    """Returns the history of each partition; everything in ``until`` that does not fit is told."""
     wanted = {} if until == LATEST else _wanted(until, bounds.highs)
     made = []
     for partition, high in sorted(bounds.highs.items()):
@@ -72,8 +72,8 @@ def ranges(bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
 
 
 def refuse_other(fixed: Collection[HistoryRange], until: str, since: str) -> None:
-    """The offsets of a bootstrap that was begun are fixed; ``ManifestError`` if ``until`` asks for others. ``since``
-    says when they were. The end, as of whenever it was looked up, is what was fixed."""
+    """Refuses other offsets than those of a bootstrap that was begun, which are fixed; raises ``ManifestError`` if
+    ``until`` asks for others. ``since`` says when they were fixed. An end means the offsets that were fixed then."""
     if until == LATEST:
         return
     wanted = _wanted(until, {each.of: each.until for each in fixed})

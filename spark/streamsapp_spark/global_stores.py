@@ -1,5 +1,5 @@
-"""Global stores for a task that is replayed: filled from all of their topics' history before it begins, as by an
-instance that starts now.
+"""Fills global stores for a task that is replayed: from all of their topics' history before the task begins, as an
+instance does that starts now.
 
 Used in Spark's Python workers.
 """
@@ -24,7 +24,7 @@ from streamsapp_spark.task_inputs import from_kafka
 def global_stores(
     app: Application, ranges: Mapping[TopicPartition, HistoryRange], directory: Path, config: StreamsConfig
 ) -> Iterator[dict[str, KeyValueStoreImpl]]:
-    """The stores as tasks read them; none where the topology has none."""
+    """Returns the stores as tasks read them; none if the topology has none."""
     stores = app.topology.global_stores()
     if not stores:
         yield {}

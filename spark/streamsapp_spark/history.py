@@ -1,5 +1,5 @@
-"""The places of the history of source topics: in Kafka, where the tasks read it themselves, or in Parquet files, from
-which Spark brings it to them. Runs on the driver.
+"""Finds the history of source topics: in Kafka, where the tasks read it themselves, or in Parquet files, from which
+Spark brings it to them. Runs on the driver.
 
 Parquet files have the columns of Spark's Kafka connector: ``topic``, ``partition``, ``offset``, ``key``, ``value``,
 ``timestamp`` (a time, or milliseconds) and perhaps ``headers``.
@@ -37,11 +37,11 @@ class History(Protocol):
     name: str
 
     def ranges(self, bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
-        """What of each partition there is, up to where the application goes on in Kafka."""
+        """Returns the part of each partition that there is, up to where the application goes on in Kafka."""
         ...
 
     def records(self, part: int, work: Work) -> DataFrame | None:
-        """The rows that a sub-topology's tasks read; ``None`` where they read Kafka themselves."""
+        """Returns the rows that a sub-topology's tasks read; ``None`` if they read Kafka themselves."""
         ...
 
 
@@ -54,7 +54,7 @@ def check_source(source: str, *, accepts_gaps: bool) -> None:
 
 
 class KafkaHistory:
-    """The topics themselves."""
+    """Takes history from the topics themselves."""
 
     name = KAFKA
 
@@ -62,14 +62,15 @@ class KafkaHistory:
         return ranges(bounds, until)
 
     def records(self, part: int, work: Work) -> None:
-        """They read Kafka themselves."""
+        """Returns ``None``: the tasks read Kafka themselves."""
 
 
 class ParquetHistory:
-    """Files that the topics were written to, perhaps long ago."""
+    """Takes history from files that the topics were written to, perhaps long ago."""
 
     def __init__(self, spark: SparkSession, source: str, config: StreamsConfig, *, accepts_gaps: bool) -> None:
-        """``source`` is the path after ``parquet:``; ``accepts_gaps`` that offsets without a row are right."""
+        """Takes ``source``, the path after ``parquet:``, and ``accepts_gaps``, which says that offsets without a row
+        are right."""
         self.name = source
         self._config = config
         self._accepts_gaps = accepts_gaps
@@ -83,7 +84,7 @@ class ParquetHistory:
             raise ManifestError([f"--from: {path} lacks the columns {', '.join(sorted(missing))}"])
 
     def ranges(self, bounds: PartitionOffsets, until: str) -> tuple[HistoryRange, ...]:
-        """The offsets that the files have. Kafka has to go on from there, without a gap."""
+        """Returns the offsets that the files have. Kafka has to go on from there, without a gap."""
         if until != LATEST:
             raise ManifestError(["--until: the end of the files decides; leave it out with --from parquet:"])
         return Completeness(self._table, self._config, self._accepts_gaps).ranges(bounds)
@@ -122,7 +123,7 @@ class ParquetHistory:
 
 
 def _pack_headers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs in Spark's Python workers."""
+    """Packs headers. Runs in Spark's Python workers."""
     for batch in batches:
         packed = [
             None if not headers else msgspec.msgpack.encode([(each["key"], each["value"]) for each in headers])

@@ -1,4 +1,4 @@
-"""Spark's Java process: whether there is a Java that Spark can use, and starting it beside the driver's own work.
+"""Checks that there is a Java that Spark can use, and starts Spark's Java process beside the driver's own work.
 
 Called on the driver's main thread; the process is started, and its output read, on threads of their own. That output
 goes to the error output: the standard output is for the command's results.
@@ -54,7 +54,7 @@ def check_java() -> None:
 
 
 def _java() -> tuple[str | None, str]:
-    """Java where Spark looks for it, and where that was."""
+    """Returns Java where Spark looks for it, and the place."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return shutil.which("java", path=str(Path(home, "bin"))), f"JAVA_HOME, {home}, has no bin/java"
@@ -62,8 +62,8 @@ def _java() -> tuple[str | None, str]:
 
 
 class JavaProcess:
-    """The process. It is started while the driver finds out what there is to do, and ends with the driver, which does
-    not exit before the process has started, used or not."""
+    """Holds the process. It is started while the driver finds out what there is to do, and ends with the driver, which
+    does not exit before the process has started, used or not."""
 
     def __init__(self, conf: SparkConf) -> None:
         self.conf = conf
@@ -74,11 +74,12 @@ class JavaProcess:
         threading.Thread(target=self._start, name="java").start()
 
     def gateway(self) -> Any:
-        """The connection to the process; raises ``StreamsError`` with the process's own words if it has ended."""
+        """Returns the connection to the process; raises ``StreamsError`` with the process's own words if it has
+        ended."""
         return self._gateway.result()
 
     def show_output(self) -> None:
-        """From here on show the output of the process; user code in workers prints there, too."""
+        """Shows the output of the process from here on; user code in workers prints there, too."""
         with self._lock:
             self._kept = None
 
@@ -113,7 +114,7 @@ class JavaProcess:
 
 
 def cause_in(text: str) -> str:
-    """The line of what Java or Spark wrote that says why: the error of a Python worker if there is one."""
+    """Returns the line of Java's or Spark's output that says why: the error of a Python worker if there is one."""
     _, _, traced = text.partition(_TRACEBACK)
     raised = _PYTHON_ERROR.search(traced)
     if raised is not None:

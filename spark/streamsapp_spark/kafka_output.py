@@ -40,7 +40,7 @@ class KafkaOutput:
         self.written = 0
 
     def commit(self, writes: FrozenEpoch | None, results: Sequence[OutputRecord]) -> None:
-        """Results, and the last value per key, in one transaction."""
+        """Commits results, and the last value per key, in one transaction."""
         self._send(results)
         for store, changes in writes.changelogs() if writes is not None else ():
             changelog = self._plan.changelogs.get(store)
@@ -50,7 +50,7 @@ class KafkaOutput:
         self._end_transaction()
 
     def fill(self, partition: TopicPartition, count: int) -> None:
-        """Write so many records without content, if any, to a partition from which they are deleted then."""
+        """Writes so many records without content, if any, to a partition from which they are deleted then."""
         now = SystemClock().now_ms()
         filler = (partition.topic, None, None, partition.partition, None, None, now, None)
         for start in range(0, count, _TRANSACTION):
@@ -59,7 +59,7 @@ class KafkaOutput:
             self._end_transaction()
 
     def close(self) -> None:
-        """What was not committed is aborted."""
+        """Closes the producer; records that were not committed are aborted."""
         self._producer.abort()
         self._producer.close()
 
@@ -86,7 +86,7 @@ class KafkaOutput:
 
 
 class _NoGroup:
-    """Nothing was consumed in a group."""
+    """Stands for a consumer group in which nothing was consumed."""
 
     def commit(self, offsets: object) -> None:
         """Never called: there are no offsets."""

@@ -19,7 +19,7 @@ _SECONDS = 5.0
 
 
 def is_local(master: str) -> bool:
-    """Whether Spark runs on this machine."""
+    """Says whether Spark runs on this machine."""
     return _LOCAL.fullmatch(master) is not None
 
 

@@ -15,7 +15,8 @@ _MASK = 0xFFFFFFFF
 
 
 def repartition_keys(number: int) -> list[int]:
-    """For each of ``number`` Spark partitions an integer whose row ``repartition(number, column)`` puts there."""
+    """Returns for each of ``number`` Spark partitions an integer whose row ``repartition(number, column)`` puts
+    there."""
     found: dict[int, int] = {}
     for candidate in count():
         found.setdefault(_hash(candidate) % number, candidate)
@@ -25,7 +26,7 @@ def repartition_keys(number: int) -> list[int]:
 
 
 def _hash(value: int) -> int:
-    """Spark's ``hash`` of an ``int``: Murmur3 with seed 42; as Java's ``Math.floorMod`` sees it."""
+    """Returns Spark's ``hash`` of an ``int``: Murmur3 with seed 42; as Java's ``Math.floorMod`` sees it."""
     mixed = _rotate((value & _MASK) * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
     code = (_rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
     code ^= 4
@@ -40,8 +41,8 @@ def _rotate(value: int, by: int) -> int:
 
 
 def partition_of(record: OutputRecord, partitions: int, sequence: int) -> int:
-    """The partition of a record: the one that was chosen, or that of its key. Without a key the producer would choose
-    at random; here it is each one's turn, so that a task that is run again gives the same."""
+    """Returns the partition of a record: the one that was chosen, or that of its key. Without a key the producer would
+    choose at random; here it is each one's turn, so that a task that is run again gives the same."""
     if record[3] >= 0:
         return record[3]
     return sequence % partitions if record[2] is None else partition_for(record[2], partitions)

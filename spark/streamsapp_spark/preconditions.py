@@ -1,4 +1,4 @@
-"""The preconditions of a bootstrap: nobody runs the application, and it has no state of its own yet.
+"""Checks the preconditions of a bootstrap: nobody runs the application, and it has no state of its own yet.
 
 Runs on the driver, before anything is written and once more after a bootstrap is begun: instances look for one when
 they have joined their group, so one of both sees the other.
@@ -20,7 +20,7 @@ INSTEAD = "stop every instance and run `streamsapp reset` to make the state anew
 
 
 def refuse_running(group: GroupAdmin, application_id: str) -> None:
-    """Its group has members."""
+    """Raises ``ManifestError`` if the application's group has members."""
     reason = group.activity()
     if reason is not None:
         raise ManifestError([f"{application_id} is running: {reason}; {INSTEAD}"])
@@ -29,7 +29,8 @@ def refuse_running(group: GroupAdmin, application_id: str) -> None:
 def refuse_used(
     group: GroupAdmin, application_id: str, objects: ObjectStore, internal: Mapping[TopicPartition, int]
 ) -> None:
-    """It has state already. ``internal`` has the records of its internal topics."""
+    """Raises ``ManifestError`` if the application has state already. ``internal`` has the records of its internal
+    topics."""
     if group.committed():
         raise ManifestError([f"{application_id} has run before: it has committed offsets; {INSTEAD}"])
     for partition, records in sorted(internal.items()):
@@ -43,6 +44,6 @@ def refuse_used(
 
 
 def has_gone_on(group: GroupAdmin, done: BootstrapDone) -> bool:
-    """Whether the application has run since its bootstrap."""
+    """Says whether the application has run since its bootstrap."""
     adopted = {TopicPartition(each.topic, each.partition): each.offset for task in done.tasks for each in task.inputs}
     return any(adopted.get(partition) != offset for partition, offset in group.committed().items())

@@ -22,7 +22,7 @@ _RATE_SECONDS = 10.0
 
 
 class SparkProgress:
-    """The tasks of one command."""
+    """Shows the progress of one command's tasks."""
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class SparkProgress:
         stream: TextIO | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """``totals`` has the records of each task as far as they are known, ``stages`` the stage that it is in."""
+        """Takes in ``totals`` the records of each task as far as they are known, in ``stages`` the stage that it is
+        in."""
         self._totals = dict(totals)
         self._stages = dict(stages)
         self._stream = stream or sys.stderr
@@ -57,7 +58,7 @@ class SparkProgress:
             self._stream.write("\r\x1b[K")
 
     def heard(self, report: dict[str, Any]) -> None:
-        """A worker's report."""
+        """Takes a worker's report."""
         task = str(report["task"])
         with self._lock:
             self._records[task] = int(report["records"])
@@ -75,7 +76,7 @@ class SparkProgress:
             self.on_hopeless.set()
 
     def error(self, otherwise: str) -> StreamsError:
-        """What to tell of a job that failed."""
+        """Returns the message about a job that failed."""
         return StreamsError(self.hopeless or self.failure or otherwise)
 
     @property
@@ -83,7 +84,7 @@ class SparkProgress:
         return self._clock.monotonic() - self._began
 
     def line(self) -> str:
-        """Where it stands."""
+        """Returns the line that shows the progress."""
         with self._lock:
             records, done = sum(self._records.values()), len(self._done)
             known = sum(min(count, self._totals.get(task, 0)) for task, count in self._records.items())

@@ -1,4 +1,4 @@
-"""The part of a sub-topology that history needs: what leads to results that nobody will see is left out.
+"""Cuts a sub-topology to the part that history needs: nodes that lead to results which nobody will see are left out.
 
 Used in Spark's Python workers, before a task is made. A sink's name stays, as processors forward to it by name;
 operators above that find nobody below them save what they would make.
@@ -14,15 +14,15 @@ from streamsapp.topology.nodes import Node, ProcessorNode, SinkNode, SubTopology
 
 
 class _PrunedSink(Operator):
-    """In place of a sink."""
+    """Takes the place of a sink."""
 
     def bind(self, context: NodeContext) -> Push:
         return nowhere
 
 
 def without_external_sinks(part: SubTopology, is_read: Callable[[str], bool]) -> SubTopology:
-    """The same without the sinks that write to topics that are not read; the topic names are undecorated. Sinks that
-    choose their topic per record stay."""
+    """Returns the same without the sinks that write to topics that are not read; the topic names are undecorated. Sinks
+    that choose their topic per record stay."""
     return replace(part, nodes=tuple(_pruned(node, is_read) for node in part.nodes))
 
 

@@ -1,4 +1,4 @@
-"""Offsets of a repartition topic after history: they go on where those of history ended.
+"""Moves the offsets of a repartition topic on after history, so that they continue those of history.
 
 Used in Spark's Python workers, by a bootstrap. What sub-topologies send to each other in history is not written to the
 repartition topic; the replay numbers it from 0. Live, the topic would begin at 0 again, and code that keeps the offset
@@ -26,8 +26,8 @@ _TIMEOUT = 60.0
 def moved_on(
     ends: Mapping[TopicPartition, int], output: KafkaOutput, config: StreamsConfig
 ) -> dict[TopicPartition, int]:
-    """``ends`` has how many records of each partition history had. Returns where the partitions end now: not before.
-    Raises ``StateStoreError`` if the broker does not do it."""
+    """Moves partitions on. ``ends`` has how many records of each partition history had. Returns the ends of the
+    partitions now, which are not before. Raises ``StateStoreError`` if the broker does not do it."""
     if not ends:
         return {}
     admin = TopicAdmin(client_properties.admin(config))

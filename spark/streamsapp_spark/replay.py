@@ -1,4 +1,4 @@
-"""One task over the history of its inputs: the runtime's own task code, with all of the input at hand.
+"""Replays one task over the history of its inputs: the runtime's own task code, with all of the input at hand.
 
 Used in Spark's Python workers, on one thread; knows neither Spark nor Kafka. Records are taken as the runtime takes
 them: in offset order per partition, and among partitions the one whose next record is the earliest. What the task sends
@@ -21,7 +21,7 @@ from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
-from streamsapp_spark.task_inputs import Feed
+from streamsapp_spark.task_inputs import InputBatches
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
 #: held back for a commit must be sent at the same places each time.
@@ -32,7 +32,7 @@ UNCOMMITTED_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Advance:
-    """What a task did since the last one."""
+    """The work of a task since the last advance."""
 
     records: int
     #: In the order in which they were sent.
@@ -42,7 +42,7 @@ class Advance:
 
 
 class Replay:
-    """One task. Use as a context manager; ``run`` once."""
+    """Replays one task. Use it as a context manager, and call ``run`` once."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Replay:
         self._task = TaskAssembly(config, resources, SystemClock(), global_stores or {}).started(plan, directory)
         self.stores = self._task.stores
         self._control = ProcessingControl()
-        self._feeds: dict[TopicPartition, Feed] = {}
+        self._inputs: dict[TopicPartition, InputBatches] = {}
         self._since_step = self._since_commit = 0
 
     def __enter__(self) -> Replay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for feed in self._feeds.values():
-            close = getattr(feed, "close", None)
+        for batches in self._inputs.values():
+            close = getattr(batches, "close", None)
             if close is not None:
                 close()
         try:
@@ -72,11 +72,11 @@ class Replay:
         finally:
             self.stores.close()
 
-    def run(self, feeds: Mapping[TopicPartition, Feed]) -> Iterator[Advance]:
-        """Process everything; partitions that are not in ``feeds`` have nothing. Each advance has to be taken before
-        the next: its writes are applied then."""
-        self._feeds = dict(feeds)
-        for partition in self._task.queues.keys() - self._feeds.keys():
+    def run(self, inputs: Mapping[TopicPartition, InputBatches]) -> Iterator[Advance]:
+        """Processes everything; partitions that are not in ``inputs`` have no records. Each advance has to be taken
+        before the next: its writes are applied then."""
+        self._inputs = dict(inputs)
+        for partition in self._task.queues.keys() - self._inputs.keys():
             self._task.reached_end(partition)
         while self._fill():
             taken = self._task.process(self._control, STEP - self._since_step)
@@ -90,14 +90,15 @@ class Replay:
         yield from self._commit(0)
 
     def positions(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, ConsumedOffset]:
-        """Where the task stands: at the ends of its inputs, at the times that it has seen there."""
+        """Returns the position of the task: at the ends of its inputs, at the times that it has seen there."""
         return {
             partition: ConsumedOffset(ends[partition], queue.partition_time, self._task.context.processor_metadata)
             for partition, queue in self._task.queues.items()
         }
 
     def observed(self, topics: Collection[str]) -> dict[TopicPartition, int]:
-        """The input partitions of these topics whose records' offsets user code has asked for, with their ends."""
+        """Returns the input partitions of these topics whose records' offsets user code has asked for, with their
+        ends."""
         seen = self._task.context.observed_topics.intersection(topics)
         return {
             partition: queue.position
@@ -106,12 +107,12 @@ class Replay:
         }
 
     def _fill(self) -> bool:
-        """Have a record of each input that has any, and say whether there is one at all."""
+        """Fetches a record of each input that has any, and says whether there is one at all."""
         for partition, queue in self._task.queues.items():
-            while not queue and partition in self._feeds:
-                records = next(self._feeds[partition], None)
+            while not queue and partition in self._inputs:
+                records = next(self._inputs[partition], None)
                 if records is None:
-                    del self._feeds[partition]
+                    del self._inputs[partition]
                     self._task.reached_end(partition)
                 else:
                     self._task.add_records(partition, records)

@@ -1,6 +1,7 @@
 """The job that every Spark task is given, and the application it is about: topology, configuration, tasks.
 
-A ``ReplayJob`` is pickled by the driver; ``application`` builds the rest once per Python worker.
+A ``ReplayJob`` is pickled by the driver; ``application`` builds the rest once per Python worker, and is pure after
+that.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from streamsapp_spark.worker_reports import Address
 
 @dataclass(frozen=True)
 class ReplayJob:
-    """Plain data, the same for all tasks."""
+    """The job as plain data, the same for all tasks."""
 
     #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
     manifest: bytes
@@ -47,7 +48,7 @@ class ReplayJob:
 
 @dataclass(frozen=True)
 class Application:
-    """What a job is about."""
+    """The application that a job is about."""
 
     topology: Topology
     config: StreamsConfig
@@ -61,22 +62,22 @@ class Application:
         return self.config.remote_state
 
     def config_of(self, task_id: TaskId, role: str) -> StreamsConfig:
-        """With clients that are told apart."""
+        """Returns the configuration of a task, with clients that can be told apart."""
         return replace(self.config, client_id=f"{self.config.application_id}-{role}-{task_id}")
 
     def chain(self, task_id: TaskId) -> ManifestChain:
-        """A task's snapshots."""
+        """Returns the chain of a task's snapshots."""
         return ManifestChain(self.objects, self.config.application_id, task_id)
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, TaskId]:
-        """The task that reads each input partition."""
+        """Returns the task that reads each input partition."""
         return {each: task_id for task_id, plan in self.layout.plans.items() for each in plan.inputs}
 
 
 @lru_cache(maxsize=1)
 def application(job: ReplayJob) -> Application:
-    """Built once per process. User code is imported here."""
+    """Builds the application once per process. User code is imported here."""
     app = decode(msgspec.json.decode(job.manifest))
     topology = load_topology(app, Path(job.folder))
     config = to_config(app, code=user_code(app, Path(job.folder)))

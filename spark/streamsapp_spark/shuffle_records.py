@@ -1,4 +1,5 @@
-"""Records of internal topics on their way from one stage to the next: many in a row, and in their reader's order again.
+"""Packs the records of internal topics for their way from one stage to the next: many in a row, and in their reader's
+order again.
 
 Used in Spark's Python workers. A row of Spark's costs as much as processing a record does, so one carries many. Each
 writer's rows come in its own order, each under the time of its first record: what comes before the next row's is known
@@ -69,7 +70,7 @@ _time = attrgetter("time")
 
 
 def pack(records: list[PackedRecord]) -> bytes:
-    """What a row carries."""
+    """Packs records into a row."""
     return _encode(records)
 
 
@@ -82,7 +83,8 @@ class Packed(NamedTuple):
 
 
 def in_order(rows: Iterable[Packed], of: TopicPartition) -> Iterator[Sequence[StageRecord]]:
-    """The records of one partition by time, writer and the writer's own order. The rows come by time and writer."""
+    """Yields the records of one partition by time, writer and the writer's own order. The rows come by time and
+    writer."""
     waiting: dict[int, list[StageRecord]] = {}
     gathered = offset = 0
     for row in rows:
@@ -98,7 +100,7 @@ def in_order(rows: Iterable[Packed], of: TopicPartition) -> Iterator[Sequence[St
 
 
 def _before(row: Packed, waiting: dict[int, list[StageRecord]]) -> list[StageRecord]:
-    """Take what comes before a row, in order."""
+    """Takes the records that come before a row, in order."""
     ready = []
     for writer in sorted(waiting):
         records = waiting[writer]
@@ -112,7 +114,7 @@ def _before(row: Packed, waiting: dict[int, list[StageRecord]]) -> list[StageRec
 
 
 def _sorted(by_writer: Iterable[list[StageRecord]]) -> list[StageRecord]:
-    """The writers' records, given by writer, by time; sorting leaves those of one time in their order."""
+    """Returns the writers' records, given by writer, by time; sorting leaves those of one time in their order."""
     records = [record for of_writer in by_writer for record in of_writer]
     records.sort(key=_time)
     return records

@@ -1,7 +1,7 @@
-"""A task's newest snapshot on this machine, whole and verified. Used on the driver and in Spark's Python workers.
+"""Brings a task's newest snapshot to this machine, whole and verified. Used on the driver and in Spark's Python
+workers.
 
-Unlike an instance, which passes a bad snapshot over and begins with the one before, whoever reads or audits wants to
-hear of it.
+An instance passes a bad snapshot over and begins with the one before; a reader or an audit wants to hear of it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _DOWNLOADS = 8
 
 
 class NoSnapshotError(StreamsError):
-    """A task has no snapshot, or not yet."""
+    """Raised if a task has no snapshot, or not yet."""
 
 
 def newest(chain: ManifestChain) -> Snapshot:
-    """Raises ``NoSnapshotError`` where there is none, ``StreamsError`` where it cannot be used; both name the task."""
+    """Returns the newest snapshot. Raises ``NoSnapshotError`` if there is none, ``StreamsError`` if it cannot be used;
+    both name the task."""
     numbers = chain.numbers()
     if not numbers:
         raise NoSnapshotError(f"task {chain.task_id} has no snapshot")
@@ -37,7 +38,7 @@ def newest(chain: ManifestChain) -> Snapshot:
 
 
 def numbered(chain: ManifestChain, number: int) -> Snapshot:
-    """The same of a certain one."""
+    """Returns the snapshot of this number; raises as :func:`newest` does."""
     try:
         snapshot = chain.read(number)
     except SnapshotInvalidError as error:
@@ -50,7 +51,7 @@ def numbered(chain: ManifestChain, number: int) -> Snapshot:
 
 
 def bring(chain: ManifestChain, snapshot: Snapshot, directory: Path) -> None:
-    """Leave its database in ``directory``, where a task's stores find it."""
+    """Leaves its database in ``directory``, where a task's stores find it."""
     target = directory / DATABASE
     target.mkdir(parents=True)
 
@@ -71,7 +72,7 @@ def bring(chain: ManifestChain, snapshot: Snapshot, directory: Path) -> None:
 
 @contextmanager
 def database_of(app: Application, families: list[str], directory: Path) -> Iterator[TaskDatabase]:
-    """The database in ``directory`` as bytes."""
+    """Returns the database in ``directory`` as bytes."""
     database = TaskDatabase(directory / DATABASE, families, app.resources)
     try:
         yield database
@@ -80,7 +81,7 @@ def database_of(app: Application, families: list[str], directory: Path) -> Itera
 
 
 def tasks_with(app: Application, store: str) -> list[TaskId]:
-    """The tasks that have a part of a store."""
+    """Returns the tasks that have a part of a store."""
     return sorted(
         task_id
         for task_id, plan in app.layout.plans.items()

@@ -1,4 +1,4 @@
-"""The replay of an application as data frames: one per sub-topology, each made of what those before it yield.
+"""Makes data frames of the replay of an application: one per sub-topology, each made of the rows of those before it.
 
 Runs on the driver.
 """
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class StageFrames:
-    """What the tasks of each sub-topology yield."""
+    """The rows that the tasks of each sub-topology yield."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class StageFrames:
         self._made: dict[int, DataFrame] = {}
 
     def make(self, number: int) -> DataFrame:
-        """The frame of a sub-topology, after those that it reads from."""
+        """Makes the frame of a sub-topology, after those that it reads from."""
         tasks = self._stages.tasks(number)
         rows = [
             task_row(task_id, repartition_key)
@@ -62,12 +62,12 @@ class StageFrames:
         return frame
 
     def keep(self, number: int) -> DataFrame:
-        """Have a frame computed once and kept on executors' disks, instead of once for each that reads it."""
+        """Keeps a frame on executors' disks, so that it is computed once instead of once for each that reads it."""
         return self._made[number].persist(StorageLevel.DISK_ONLY)
 
 
 def compute(frame: DataFrame, progress: SparkProgress) -> None:
-    """Compute a frame; what its tasks do is what it is computed for."""
+    """Computes a frame, for the work of its tasks."""
     try:
         frame.count()
     except Exception as error:
@@ -76,7 +76,7 @@ def compute(frame: DataFrame, progress: SparkProgress) -> None:
 
 
 def spark_partitions_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]:
-    """Where the reader of each input partition is: its Spark partition, and its sub-topology."""
+    """Returns the Spark partition and the sub-topology of each input partition's reader."""
     found: dict[TopicPartition, tuple[int, int]] = {}
     for number in stages.in_order:
         tasks = stages.tasks(number)
@@ -87,7 +87,7 @@ def spark_partitions_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]
 
 @contextmanager
 def cancelled_when_hopeless(spark: SparkSession, progress: SparkProgress) -> Iterator[None]:
-    """Nobody waits for tries that would end the same."""
+    """Cancels the job when a task fails in a way that trying again would not mend."""
     over = threading.Event()
 
     def watch() -> None:

@@ -60,25 +60,25 @@ Row = tuple[Any, ...]
 
 
 def task_row(task_id: TaskId, repartition_key: int) -> Row:
-    """The row that comes first where the task is."""
+    """Returns the row that comes first where the task is."""
     return (repartition_key, task_id.subtopology, _TASK, task_id.partition, _EARLIEST, 0, 0, None, None, 0, None)
 
 
 def message_batch(messages: Sequence[bytes]) -> pa.RecordBatch:
-    """Rows for the driver."""
+    """Returns rows for the driver."""
     rows: list[Row] = [(0, NOBODY, _TASK, 0, 0, 0, 0, None, message, 0, None) for message in messages]
     return batch_of(rows)
 
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Rows as Spark takes them, at least one."""
+    """Returns rows as Spark takes them, at least one."""
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 class _Bucket(list[PackedRecord]):
-    """What waits to be packed for one partition."""
+    """The records that wait to be packed for one partition."""
 
     __slots__ = ("partition",)
 
@@ -105,19 +105,20 @@ class _Topic:
 
 
 class OutputRows:
-    """What one task writes to internal topics, as rows."""
+    """The rows that one task writes to internal topics."""
 
     def __init__(
         self, task_id: TaskId, partitions: dict[str, int], destinations: dict[TopicPartition, tuple[int, int]]
     ) -> None:
-        """``partitions`` has how many each internal topic has, ``destinations`` where each leads and its reader."""
+        """Takes in ``partitions`` how many each internal topic has, in ``destinations`` the Spark partition and the
+        reader of each."""
         self._writer = task_id.partition + (task_id.subtopology << 20)
         self._topics = {name: _Topic(name, number) for name, number in partitions.items()}
         self._destinations = destinations
         self._sequence = self._rows = 0
 
     def batches(self, records: Sequence[OutputRecord]) -> list[pa.RecordBatch]:
-        """The rows that are full with these records; those of other topics are passed over."""
+        """Yields the rows that are full with these records; those of other topics are passed over."""
         rows: list[Row] = []
         topics, sequence = self._topics, self._sequence
         for record in records:
@@ -138,7 +139,7 @@ class OutputRows:
         return [batch_of(rows)] if rows else []
 
     def rest(self) -> list[pa.RecordBatch]:
-        """What is not full, at the end."""
+        """Yields the rows that are not full, at the end."""
         rows = [self._row(bucket) for topic in self._topics.values() for bucket in topic.buckets if bucket]
         return [batch_of(rows)] if rows else []
 
@@ -163,7 +164,7 @@ class InputRows:
         self._at = 0
 
     def task(self) -> TaskId | None:
-        """The task; ``None`` where there are no rows."""
+        """Returns the task; ``None`` if there are no rows."""
         batch = self._current()
         if batch is None:
             return None
@@ -173,14 +174,14 @@ class InputRows:
         return task_id
 
     def partition(self) -> TopicPartition | None:
-        """Whose records come next; ``None`` at the end."""
+        """Returns the partition whose records come next; ``None`` at the end."""
         batch = self._current()
         if batch is None:
             return None
         return TopicPartition(batch.column("topic")[self._at].as_py(), batch.column("partition")[self._at].as_py())
 
     def records(self, of: TopicPartition) -> Iterator[Sequence[InputRecord]]:
-        """The records of the partition that comes next."""
+        """Yields the records of the partition that comes next."""
         batch = self._current()
         assert batch is not None
         return (
@@ -209,7 +210,7 @@ class InputRows:
                 yield Packed(time, writer, packed)
 
     def _current(self) -> pa.RecordBatch | None:
-        """The batch with the next row."""
+        """Returns the batch with the next row."""
         if self._batch is None or self._at >= self._batch.num_rows:
             self._batch, self._at = next(self._batches, None), 0
         return self._batch
@@ -220,7 +221,7 @@ _SOURCE_COLUMNS = ("topic", "partition", "sequence", "key", "value", "timestamp"
 
 
 def _records(batch: pa.RecordBatch, of: TopicPartition) -> Iterator[RawRecord]:
-    """The records of a partition that a batch begins with."""
+    """Yields the records of a partition that a batch begins with."""
     columns = [batch.column(name).to_pylist() for name in _SOURCE_COLUMNS]
     for topic, partition, sequence, key, value, timestamp, headers in zip(*columns, strict=True):
         if (topic, partition) != of:

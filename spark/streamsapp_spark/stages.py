@@ -26,12 +26,12 @@ class Stages:
         return {plan.sub_topology.id: plan.sub_topology for plan in self.layout.plans.values()}
 
     def tasks(self, part: int) -> list[TaskId]:
-        """The tasks of a sub-topology, in order."""
+        """Returns the tasks of a sub-topology, in order."""
         return sorted(task_id for task_id in self.layout.plans if task_id.subtopology == part)
 
     @cached_property
     def upstream(self) -> dict[int, frozenset[int]]:
-        """The sub-topologies that write what each one reads."""
+        """Returns the sub-topologies that write the topics that each one reads."""
         writers: dict[str, set[int]] = {}
         for number, part in self.parts.items():
             for topic in part.repartition_sinks:
@@ -42,17 +42,17 @@ class Stages:
         }
 
     def above(self, part: int) -> frozenset[int]:
-        """All sub-topologies that a sub-topology gets records from, directly or through others."""
+        """Returns all sub-topologies that a sub-topology gets records from, directly or through others."""
         direct = self.upstream[part]
         return direct.union(*(self.above(each) for each in direct))
 
     def downstream(self, part: int) -> list[int]:
-        """Those that read what this one writes."""
+        """Returns the sub-topologies that read what this one writes."""
         return [number for number, writers in self.upstream.items() if part in writers]
 
     @cached_property
     def in_order(self) -> list[int]:
-        """Writers before readers; ``TopologyError`` where records go in circles."""
+        """Returns the sub-topologies, writers before readers; raises ``TopologyError`` if records go in circles."""
         ordered: list[int] = []
         while len(ordered) < len(self.parts):
             ready = [each for each in self.parts if each not in ordered and self.upstream[each] <= set(ordered)]
@@ -66,7 +66,8 @@ class Stages:
         return ordered
 
     def needed(self, finished: Collection[TaskId]) -> list[int]:
-        """What is to be replayed, writers before readers: where tasks are not finished, and what those read."""
+        """Returns the sub-topologies to replay, writers before readers: those with tasks that are not finished, and
+        those they read."""
         wanted: set[int] = set()
         for number in reversed(self.in_order):
             unfinished = not set(self.tasks(number)) <= set(finished)
@@ -75,7 +76,8 @@ class Stages:
         return [number for number in self.in_order if number in wanted]
 
     def refuse_feedback(self) -> None:
-        """A topic of the user's that the application both writes and reads has no history yet of what it will write."""
+        """Raises if the application both writes and reads a topic of the user's, which has no history yet of records
+        that it will write."""
         read = {topic for part in self.parts.values() for node in part.sources for topic in node.topics}
         internal = {topic.name for part in self.parts.values() for topic in part.repartition_sources}
         written = {

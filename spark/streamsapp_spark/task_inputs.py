@@ -1,5 +1,5 @@
-"""The inputs of one task, each an iterator of batches in offset order: ranges of Kafka's partitions, and rows of the
-stage before.
+"""Reads the inputs of one task, each an iterator of batches in offset order: ranges of Kafka's partitions, and rows of
+the stage before.
 
 Used in Spark's Python workers, on one thread.
 """
@@ -19,7 +19,7 @@ from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp_spark.stage_rows import InputRows
 
 #: A partition's records, some at a time.
-Feed: TypeAlias = Iterator[Sequence[InputRecord]]
+InputBatches: TypeAlias = Iterator[Sequence[InputRecord]]
 
 #: Records taken from the client at a time: few enough to stay in the processor's cache until they are processed.
 BATCH = 1_000
@@ -30,8 +30,8 @@ _WAIT = 0.5
 _AHEAD_KBYTES = 16_384
 
 
-def from_kafka(of: HistoryRange, config: StreamsConfig) -> Feed:
-    """The records of a range. Offsets without a record (control records, compacted ones) are passed over."""
+def from_kafka(of: HistoryRange, config: StreamsConfig) -> InputBatches:
+    """Yields the records of a range. Offsets without a record (control records, compacted ones) are passed over."""
     position = of.start
     if position >= of.until:
         return
@@ -60,22 +60,22 @@ def from_kafka(of: HistoryRange, config: StreamsConfig) -> Feed:
         consumer.close()
 
 
-def from_rows(rows: InputRows, inputs: int) -> dict[TopicPartition, Feed]:
-    """The records of every partition in there, of ``inputs`` at most. They come one partition after the other and are
-    wanted side by side, so where there are several they are put on disk meanwhile."""
-    feeds: dict[TopicPartition, Feed] = {}
+def from_rows(rows: InputRows, inputs: int) -> dict[TopicPartition, InputBatches]:
+    """Returns the records of every partition in there, of ``inputs`` at most. They come one partition after the other
+    and are wanted side by side, so if there are several they are put on disk meanwhile."""
+    batches: dict[TopicPartition, InputBatches] = {}
     while (partition := rows.partition()) is not None:
         if inputs == 1:
             return {partition: rows.records(partition)}
         spool = _Spool()
         for records in rows.records(partition):
             spool.add(records)
-        feeds[partition] = spool.read()
-    return feeds
+        batches[partition] = spool.read()
+    return batches
 
 
 class _Spool:
-    """Batches in a file without a name."""
+    """Keeps batches in a file without a name."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="streamsapp-rows-")  # noqa: SIM115 - it outlives the call
@@ -83,7 +83,7 @@ class _Spool:
     def add(self, records: Sequence[InputRecord]) -> None:
         pickle.dump(records, self._file, pickle.HIGHEST_PROTOCOL)
 
-    def read(self) -> Feed:
+    def read(self) -> InputBatches:
         self._file.seek(0)
         with self._file:
             while True:

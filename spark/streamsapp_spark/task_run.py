@@ -1,4 +1,4 @@
-"""One stream task over its ranges, in a Spark task: what bootstrap and audit have in common.
+"""Runs one stream task over its ranges in a Spark task: the part that bootstrap and audit have in common.
 
 Runs in Spark's Python workers. What the task writes to internal topics is yielded for the next stage, the same every
 time it is run.
@@ -28,7 +28,7 @@ from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.replay_job import Application, ReplayJob, application
 from streamsapp_spark.stage_rows import InputRows, OutputRows
-from streamsapp_spark.task_inputs import Feed, from_kafka, from_rows
+from streamsapp_spark.task_inputs import InputBatches, from_kafka, from_rows
 from streamsapp_spark.worker_reports import Reporter
 
 Batches = Iterator[pa.RecordBatch]
@@ -42,7 +42,7 @@ HOPELESS = (UserInputError, DeserializationError, SerializationError, Processing
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be replayed, for every task."""
+    """The history to replay, for every task."""
 
     job: ReplayJob
     #: Of source topics, and of internal ones: of those nothing is read, and readers go on at their ends.
@@ -60,7 +60,7 @@ Act = Callable[[W, "TaskRun", InputRows], Batches]
 
 
 def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """The function for ``mapInArrow``, once the first two are given."""
+    """Runs a task: the function for ``mapInArrow``, once the first two arguments are given."""
     rows = InputRows(batches)
     task_id = rows.task()
     if task_id is None:
@@ -81,7 +81,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
 
 
 def is_last_try() -> bool:
-    """Whether Spark gives the job up if the task fails now."""
+    """Says whether Spark gives the job up if the task fails now."""
     context = TaskContext.get()
     return context is not None and context.attemptNumber() >= TRIES - 1
 
@@ -101,11 +101,12 @@ class TaskRun:
         self.records = self.outputs = 0
 
     def global_stores(self) -> AbstractContextManager[dict[str, KeyValueStoreImpl]]:
-        """The stores that every task may read, filled."""
+        """Returns the stores that every task may read, filled."""
         return global_stores(self.app, self.ranges, self.directory, self.config)
 
     def replay(self, shared: dict[str, KeyValueStoreImpl], *, results: bool = False) -> Replay:
-        """The task with empty stores; without ``results`` it sends what the next stage reads, and nothing else."""
+        """Returns the task with empty stores; without ``results`` it sends the records that the next stage reads, and
+        no others."""
         plan, internal = self.plan, self.app.layout.repartition_topics
         if not results:
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
@@ -113,7 +114,7 @@ class TaskRun:
         return Replay(plan, self.config, self.directory, self.app.resources, shared)
 
     def advances(self, replay: Replay, rows: InputRows) -> Iterator[tuple[Advance, Batches]]:
-        """Everything the task does, and the rows of it for the next stage."""
+        """Yields the work of the task, and the rows of it for the next stage."""
         internal = self.app.layout.repartition_topics
         partitions = {topic: self.plan.partition_count(topic) for topic in internal}
         out = OutputRows(self.plan.id, partitions, self._work.destinations)
@@ -125,7 +126,7 @@ class TaskRun:
             yield advance, iter(out.batches(advance.outputs) if writes_internal else [])
         yield Advance(0, ()), iter(out.rest())
 
-    def _feeds(self, rows: InputRows) -> dict[TopicPartition, Feed]:
+    def _feeds(self, rows: InputRows) -> dict[TopicPartition, InputBatches]:
         internal = self.app.layout.repartition_topics
         from_stage = {each for each in self.plan.inputs if self._work.rows_only or each.topic in internal}
         from_topics = {

@@ -1,6 +1,6 @@
-"""Reports of progress from Spark's Python workers to the driver: a line of JSON now and then over a connection of their
-own. What the driver does not hear changes nothing but what it shows. Who does not know the driver's word is not heard.
-"""
+"""Sends reports of progress from Spark's Python workers to the driver: a line of JSON now and then over a connection of
+their own. A report that the driver does not hear changes nothing but the progress it shows. A sender that does not know
+the driver's password is not heard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from streamsapp.record import TaskId
 
-#: Host, port, and the word by which the driver knows its workers.
+#: Host, port, and the password by which the driver knows its workers.
 Address: TypeAlias = tuple[str, int, str]
 
 _EVERY = 0.5
@@ -24,10 +24,10 @@ _TIMEOUT = 5.0
 
 
 class Reporter:
-    """A worker's side: what one task does."""
+    """The worker's side: it reports the work of one task."""
 
     def __init__(self, to: Address, task_id: TaskId) -> None:
-        host, port, self._word = to
+        host, port, self._password = to
         self._task = str(task_id)
         self._records = 0
         self._next = 0.0
@@ -37,7 +37,7 @@ class Reporter:
         self._tell(state="running")
 
     def processed(self, records: int) -> None:
-        """So many more."""
+        """Counts records that were processed."""
         self._records += records
         now = time.monotonic()
         if now >= self._next:
@@ -48,7 +48,7 @@ class Reporter:
         self._tell(state="done")
 
     def failed(self, error: str, *, hopeless: bool) -> None:
-        """``hopeless``: trying again would end the same."""
+        """Reports a failure; ``hopeless`` says that trying again would end the same."""
         self._tell(state="failed", error=error, hopeless=hopeless)
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Reporter:
     def _tell(self, **what: Any) -> None:
         if self._socket is None:
             return
-        line = json.dumps({"word": self._word, "task": self._task, "records": self._records, **what}) + "\n"
+        line = json.dumps({"password": self._password, "task": self._task, "records": self._records, **what}) + "\n"
         try:
             self._socket.sendall(line.encode())
         except OSError:
@@ -69,17 +69,17 @@ class Listener:
     """The driver's side, on threads of its own."""
 
     def __init__(self, host: str, heard: Callable[[dict[str, Any]], None]) -> None:
-        """``host`` is this machine's name among the workers."""
+        """Takes in ``host`` this machine's name among the workers."""
         self._heard = heard
         self._host = host
-        self._word = secrets.token_hex(16)
+        self._password = secrets.token_hex(16)
         self._server = socket.create_server(("127.0.0.1" if host == "127.0.0.1" else "", 0))
         threading.Thread(target=self._accept, name="reports", daemon=True).start()
 
     @property
     def address(self) -> Address:
-        """What workers need to know."""
-        return self._host, self._server.getsockname()[1], self._word
+        """Returns the address and the password that workers need."""
+        return self._host, self._server.getsockname()[1], self._password
 
     def __enter__(self) -> Listener:
         return self
@@ -99,6 +99,6 @@ class Listener:
         with suppress(OSError, ValueError), connection, connection.makefile() as lines:
             for line in lines:
                 report = json.loads(line)
-                if report.pop("word", None) != self._word:
+                if report.pop("password", None) != self._password:
                     return
                 self._heard(report)

@@ -81,12 +81,12 @@ class Staged:
         out = OutputRows(task_id, {topic: plan.partition_count(topic) for topic in internal}, destinations)
         rows = InputRows(self._shuffled(task_id, destinations))
         assert rows.task() == task_id
-        feeds = from_rows(rows, sum(each.topic in internal for each in plan.inputs))
+        inputs = from_rows(rows, sum(each.topic in internal for each in plan.inputs))
         for each in plan.inputs:
             if each in self.records:
-                feeds[each] = iter([self.records[each]] if self.records[each] else [])
+                inputs[each] = iter([self.records[each]] if self.records[each] else [])
         with Replay(plan, self.config, self.directory / str(task_id), self.resources, shared) as replay:
-            for advance in replay.run(feeds):
+            for advance in replay.run(inputs):
                 self._rows += out.batches(advance.outputs)
                 for record in advance.outputs:
                     if record[0] not in internal:
