@@ -15,21 +15,21 @@ unexport PYTHONDONTWRITEBYTECODE
 	python setup setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
-	@echo 'make demo    word count on a real Kafka broker over real input, verified'
-	@echo 'make demo-bootstrap  the same beginning with history: Spark, Kafka and an object store, verified and audited'
-	@echo 'make unit    what a contributor runs on save: in seconds, without a broker and without Java'
-	@echo 'make test    all checks, and every promise once: on a real broker, object store and Kubernetes'
-	@echo 'make test-long  what takes long, and more random programs: PART=3/24 for one part of it, SEED=7, LOAD=2 busy loops'
-	@echo 'make oracle  random programs against Kafka Streams itself, those that differ made small; PROGRAMS=1000 SEED=7'
-	@echo 'make check   format, lint, types, import contracts, sizes'
-	@echo 'make bench   side by side with Kafka Streams and Quix Streams; ONLY=W3 for one workload'
-	@echo 'make soak    seeded faults on real instances and a real broker; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
-	@echo 'make soak-cluster  rolling restarts with faults on a real Kubernetes, as root; RUNS=20 SEED=1'
-	@echo 'make bench-rolling what rolling restarts cost there, with the gate and without; ONLY=wordcount'
-	@echo 'make cluster-up    a real Kubernetes on this machine with the images, Kafka and S3; export $$(make cluster-up)'
-	@echo 'make cluster-down  stops it and forgets what was in it'
-	@echo 'make lock    resolves the dependencies anew into requirements.lock and those of the images (needs uv)'
-	@echo 'make clean   removes what the targets made in this tree (downloads stay in the cache)'
+	@echo 'make demo           counts words on a real Kafka broker over real input, and verifies every count'
+	@echo 'make demo-bootstrap does the same beginning with history (Spark, Kafka, an object store), and audits it'
+	@echo 'make unit           runs the tests to run on every save: under a minute, without a broker and without Java'
+	@echo 'make test           runs all checks, and tests every promise once on a real broker, object store and Kubernetes'
+	@echo 'make test-long      runs the tests that take long; PART=3/24 takes one part of them, SEED=7 other seeds, LOAD=2 busy loops'
+	@echo 'make oracle         compares random programs with Kafka Streams itself; PROGRAMS=1000 SEED=7'
+	@echo 'make check          checks format, lint, types, import contracts and sizes'
+	@echo 'make bench          measures beside Kafka Streams and Quix Streams; ONLY=W3 takes one workload'
+	@echo 'make soak           breaks real instances on a real broker, by seed; RUNS=50 SEED=1 GUARANTEE=both REMOTE=1'
+	@echo 'make soak-cluster   restarts pods under faults on a real Kubernetes, as root; RUNS=20 SEED=1'
+	@echo 'make bench-rolling  measures rolling restarts there, with the gate and without; ONLY=wordcount takes one workload'
+	@echo 'make cluster-up     starts a real Kubernetes on this machine, with Kafka and S3; export $$(make cluster-up)'
+	@echo 'make cluster-down   stops it and forgets everything in it'
+	@echo 'make lock           resolves the dependencies into requirements.lock and those of the images anew (needs uv)'
+	@echo 'make clean          removes everything that the targets made in this tree (downloads stay in the cache)'
 
 demo: setup-demo
 	@$(RUN)/python tools/demo.py

@@ -19,7 +19,7 @@ from streamsapp.topology.nodes import SinkNode, SourceNode
 
 @dataclass(frozen=True)
 class TopicRecords:
-    """How the records of a topic are written and read."""
+    """The serdes and the partitioner with which the records of a topic are written and read."""
 
     key: AnySerde
     value: AnySerde
@@ -28,8 +28,8 @@ class TopicRecords:
 
 
 def records_of(topology: Topology, config: StreamsConfig, topic: str) -> TopicRecords | None:
-    """What the application writes there, else what it reads, else what a store of its logs; ``None`` if it is none of
-    its topics."""
+    """Returns how the application writes the topic, else how it reads it, else how a store logs to it; ``None`` if it
+    is none of its topics."""
     found = next(_candidates(topology, config, topic), None)
     if found is None:
         return None

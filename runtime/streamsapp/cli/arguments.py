@@ -36,21 +36,21 @@ def add_manifest(parser: argparse.ArgumentParser, *, required: bool = True) -> N
 def add_instance_options(parser: argparse.ArgumentParser, *, http_port: int) -> None:
     """Adds the options by which ``run`` and ``local`` override the manifest."""
     parser.add_argument(
-        "--state-dir", type=Path, metavar="DIR", help="where state stores live; default: a folder for temporary files"
+        "--state-dir", type=Path, metavar="DIR", help="the folder of the state stores; default: a temporary one"
     )
     parser.add_argument(
         "--http-port",
         type=int,
         default=http_port,
         metavar="PORT",
-        help=f"port of /healthz, /readyz, /metrics and /status; default: {http_port}, 0: any free one",
+        help=f"the port of /healthz, /readyz, /metrics and /status; default: {http_port}; 0 takes any free one",
     )
     parser.add_argument(
         "--shutdown-timeout",
         type=float,
         default=25.0,
         metavar="SECONDS",
-        help="how long a signal leaves for the last commit; default: 25",
+        help="the seconds that the instance has for its last commit after a signal; default: 25",
     )
 
 

@@ -1,4 +1,4 @@
-"""``streamsapp audit``: is what snapshots hold what the topics give? With Spark."""
+"""``streamsapp audit``: compares snapshots with what the topics give, with Spark. Runs on the main thread."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "audit",
         "recompute state from the topics and compare it with the snapshots",
-        "Runs the application's own code over its source topics, up to where each snapshot stands, and tells every\n"
-        "key for which a snapshot has something else. Writes nothing. Exit code 1 if there is any, or if tasks could\n"
-        "not be compared. Behind a repartition topic the application has to stand still meanwhile.",
+        "The command runs the application's own code over its source topics, up to where each snapshot stands, and\n"
+        "tells every key for which a snapshot has something else. It writes nothing. It exits with 1 if there is such\n"
+        "a key, or if tasks could not be compared. Behind a repartition topic the application must stand still\n"
+        "meanwhile.",
         "  streamsapp audit -f app.yaml\n  streamsapp audit -f app.yaml --store counts -o json",
     )
     add_manifest(parser)
     parser.add_argument("--store", metavar="NAME", help="only this store")
     parser.add_argument(
-        "-o", "--output", choices=["text", "json"], default="text", help="json: one object per line; default: text"
+        "-o",
+        "--output",
+        choices=["text", "json"],
+        default="text",
+        help="json writes one object per line; default: text",
     )
     add_spark_options(parser)
     parser.set_defaults(run=in_spark_package("audit", "run"))

@@ -1,4 +1,5 @@
-"""``streamsapp bootstrap``: builds every task's state from topic history into remote state, with Spark."""
+"""``streamsapp bootstrap``: builds every task's state from topic history into remote state, with Spark. Runs on the
+main thread."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "bootstrap",
         "build the state from the history of the topics, in parallel, before the application starts",
-        "Runs the application's own code over the history of its source topics, one Spark task per stream task, and\n"
-        "publishes snapshots; instances begin with them and go on where history ends. What was interrupted goes on\n"
-        "when it is called again. Refused for an application that runs or has run.",
+        "The command runs the application's own code over the history of its source topics, one Spark task per stream\n"
+        "task, and publishes snapshots: instances begin with them and go on where history ends. A bootstrap that was\n"
+        "interrupted goes on when it is called again. An application that runs or has run is refused.",
         "  streamsapp bootstrap -f app.yaml\n"
         "  streamsapp bootstrap -f app.yaml --until offsets.json --master 'local[4]'\n"
         "  streamsapp bootstrap -f app.yaml --from parquet:/archive/orders",
@@ -44,7 +45,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         dest="source",
         default="kafka",
         metavar="kafka|parquet:PATH",
-        help="where the history of the source topics is; default: kafka",
+        help="the place of the source topics' history; default: kafka",
     )
     parser.add_argument(
         "--accept-missing-offsets",
@@ -56,7 +57,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--emit",
         action="store_true",
-        help="write the results of history, too, at least once; without it output topics get what comes afterwards",
+        help="also write the results of history, at least once; without it output topics have later results only",
     )
     add_spark_options(parser)
     # The operator's: where it reads why a Job failed.

@@ -1,8 +1,7 @@
-"""``streamsapp check``: what the operator runs in a pod of its own before it touches any pod of an application.
+"""``streamsapp check``: checks an application in a pod of its own before the operator touches any of the others.
 
-Everything that can be found wrong without a broker, in the image, with the limits and the secrets of the application's
-pods. The report is small enough for a termination message, from which the operator reads it. Not for people: they have
-``validate``.
+Runs on the main thread. It finds every fault that needs no broker, in the image, with the limits and the secrets of the
+application's pods. The report is small enough for a termination message, from which the operator reads it.
 """
 
 from __future__ import annotations
@@ -27,10 +26,15 @@ from streamsapp.topology.nodes import SourceNode
 MAX_BYTES = 4096
 _MAX_FAULT = 600
 
+_DESCRIPTION = (
+    "The operator runs this command in a pod of its own before it touches any pod of an application. "
+    "People use validate."
+)
+
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     # Without a line in the list of commands: nobody but the operator calls it.
-    parser = commands.add_parser("check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = commands.add_parser("check", description=_DESCRIPTION)
     add_manifest(parser)
     parser.add_argument("--report", type=Path, required=True, metavar="FILE", help="where the report goes")
     parser.set_defaults(run=check)

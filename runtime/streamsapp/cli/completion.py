@@ -12,7 +12,7 @@ from streamsapp.cli.arguments import new_command
 
 @dataclass(frozen=True)
 class Completed:
-    """What can follow a command."""
+    """The words that can follow a command."""
 
     name: str
     summary: str

@@ -28,7 +28,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "consume",
         "print the records of a topic as lines of JSON",
-        "Ends where the topic ended when it began, unless --follow. It is in no consumer group and commits nothing;\n"
+        "It ends where the topic ended when it began, unless --follow. It joins no group and commits nothing;\n"
         "records of transactions that were not committed are left out. Bytes that the serde does not read are printed\n"
         "as base64, with the reason.",
         "  streamsapp consume totals -f app.yaml\n"
@@ -46,9 +46,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="beginning (default), latest (follows), an offset, --from=-N for the last N of each partition, or a time "
         "in ISO 8601",
     )
-    parser.add_argument("--partition", type=int, metavar="N", help="this one only")
+    parser.add_argument("--partition", type=int, metavar="N", help="read this partition only")
     parser.add_argument("--max", type=int, metavar="N", help="end after so many records")
-    parser.add_argument("--follow", action="store_true", help="go on with records that come, until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="go on with new records until Ctrl-C")
     parser.set_defaults(run=consume)
 
 

@@ -1,4 +1,5 @@
-"""``streamsapp describe``: the topology as Kafka Streams writes it, as a diagram, or as data."""
+"""``streamsapp describe``: shows the topology as Kafka Streams writes it, as a diagram, or as data. Runs on the main
+thread."""
 
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "describe",
         "print the topology",
-        "Nothing is started and no broker is asked. The text is byte for byte that of Kafka Streams.",
+        "The command starts nothing and asks no broker. The text is byte for byte that of Kafka Streams.",
         "  streamsapp describe -f app.yaml\n"
         "  streamsapp describe wordcount:topology --format mermaid\n"
         "  streamsapp describe -f app.yaml --format json | jq .",
     )
     add_manifest(parser, required=False)
-    parser.add_argument("entrypoint", nargs="?", metavar="module:attribute", help="instead of a manifest")
+    parser.add_argument(
+        "entrypoint", nargs="?", metavar="module:attribute", help="a topology in Python, instead of a manifest"
+    )
     parser.add_argument("--format", choices=tuple(_WRITERS), default="text", help="default: text")
     parser.set_defaults(run=describe)
 

@@ -41,9 +41,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = new_command(
         commands,
         "topics",
-        "the topics of an application",
-        "What it reads, writes and owns, with the serdes of keys and values. RECORDS: from the first offset to the\n"
-        "last. LAG: how many of them the application has not committed yet.",
+        "show the topics of an application",
+        "It shows the topics that the application reads, writes and owns, with the serdes of keys and values.\n"
+        "RECORDS counts from the first offset to the last, LAG those that the application has not committed yet.",
         "  streamsapp topics -f app.yaml\n  streamsapp topics -f app.yaml -o json | jq '.[] | select(.lag > 0)'",
     )
     add_cluster_options(parser, manifest_required=True)

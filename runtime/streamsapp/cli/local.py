@@ -46,7 +46,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "local",
         "run the whole application on this machine",
-        "Starts a real Apache Kafka unless the manifest names one, creates the topics that are missing, and runs the\n"
+        "The command starts a real Apache Kafka unless the manifest names one, creates missing topics, and runs the\n"
         "application. Snapshots of its stores go to a folder unless the manifest names an object store. Topics, state\n"
         "and snapshots are kept: the next `local` goes on where this one stopped, unless --fresh forgets them.",
         "  streamsapp local -f app.yaml\n  streamsapp local -f app.yaml --fresh\n"
@@ -54,20 +54,33 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     add_manifest(parser)
     parser.add_argument(
-        "--replicas", type=int, default=1, metavar="N", help="instances, each a process of its own; default: 1"
+        "--replicas",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the number of instances, each a process of its own; default: 1",
     )
     parser.add_argument("--embedded", action="store_true", help="start a broker, and keep snapshots "
                         "in a folder, although the manifest names others")  # fmt: skip
     parser.add_argument(
-        "--broker-port", type=int, metavar="PORT", help="of the broker; default: a free one, the same one every time"
+        "--broker-port",
+        type=int,
+        metavar="PORT",
+        help="the port of the broker; default: a free one, the same one every time",
     )
     parser.add_argument(
         "--fresh",
         action="store_true",
-        help="forget topics, state and snapshots of earlier times; what a broker or an object store holds that the "
+        help="forget topics, state and snapshots of earlier runs; everything in a broker or an object store that the "
         "manifest names stays (`streamsapp reset`)",
     )
-    parser.add_argument("--partitions", type=int, default=4, metavar="N", help="of topics it creates; default: 4")
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        default=4,
+        metavar="N",
+        help="the number of partitions of the topics that it creates; default: 4",
+    )
     add_data_dir(
         parser,
         "where topics, state and snapshots are kept, by one `local` at a time; default: .streamsapp/<application id> "

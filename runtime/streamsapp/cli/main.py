@@ -59,14 +59,14 @@ _COMMANDS: tuple[Command, ...] = (
 )
 
 _EXAMPLES = """\
-a first round:
-  streamsapp new hello                   a project to begin with
-  streamsapp validate -f app.yaml        is the manifest right, and does its topology build?
-  streamsapp describe -f app.yaml        the topology as Kafka Streams writes it
-  streamsapp local -f app.yaml           run everything here, with a broker of its own
-  streamsapp run -f app.yaml             run one instance, as a pod does
+to begin with:
+  streamsapp new hello                   writes a project to begin with
+  streamsapp validate -f app.yaml        checks the manifest, and builds its topology
+  streamsapp describe -f app.yaml        prints the topology as Kafka Streams writes it
+  streamsapp local -f app.yaml           runs everything here, with a broker of its own
+  streamsapp run -f app.yaml             runs one instance, as a pod does
 
-exit codes: 0 done, 1 failed at run time, 2 the input is wrong
+exit codes: 0 means done, 1 that something failed at run time, 2 that the input is wrong
 """
 
 
@@ -102,16 +102,24 @@ def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="streamsapp",
-        description="Stateful stream processing on Kafka, compatible with Kafka Streams.",
+        description="streamsapp runs stateful stream processing applications on Kafka, compatible with Kafka Streams.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--version", action=PrintVersion, nargs=0, help="print the versions of streamsapp and of what runs beneath"
     )
-    parser.add_argument("--log-level", choices=LEVELS, default="info", help="default: info")
     parser.add_argument(
-        "--log-format", choices=FORMATS, default="auto", help="auto: readable on a terminal, JSON lines elsewhere"
+        "--log-level",
+        choices=LEVELS,
+        default="info",
+        help="the least level of the lines that are logged; default: info",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default="auto",
+        help="auto writes readable text on a terminal, and JSON lines elsewhere",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add_command in _COMMANDS:

@@ -34,10 +34,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "new",
         "write a project to begin with",
-        f"A folder with a manifest, a topology, a test of it that passes, and the commands to go on with:\n{about}",
+        f"It writes a folder with a manifest, a topology, and a test of it that passes. The templates are:\n{about}",
         "  streamsapp new hello\n  streamsapp new clicks --template windows",
     )
-    parser.add_argument("name", metavar="NAME", help="of the application, and of the folder")
+    parser.add_argument("name", metavar="NAME", help="the name of the application, and of the folder")
     parser.add_argument(
         "--template", choices=tuple(TEMPLATES), default="word-count", metavar="NAME", help="default: word-count"
     )

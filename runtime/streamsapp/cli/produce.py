@@ -50,7 +50,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  streamsapp produce orders records.jsonl --bootstrap-servers kafka:9092 --value-serde json",
     )
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("input", nargs="?", type=Path, metavar="FILE", help="of lines; default: standard input")
+    parser.add_argument("input", nargs="?", type=Path, metavar="FILE", help="a file of lines; default: standard input")
     add_cluster_options(parser)
     add_serde_options(parser)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")

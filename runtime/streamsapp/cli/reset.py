@@ -1,4 +1,5 @@
-"""``streamsapp reset``: makes an application start over. Reads the cluster, shows the plan, carries it out."""
+"""``streamsapp reset``: makes an application start over. It reads the cluster, shows the plan and carries it out, on
+the main thread."""
 
 from __future__ import annotations
 
@@ -29,24 +30,35 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "reset",
         "make an application start over",
-        "Stop every instance first. Deletes the application's snapshots in remote state, its internal topics and the\n"
-        "local state, and sets the committed offsets of its input topics. Output topics keep what was written; delete\n"
-        "them yourself if need be.",
+        "Stop every instance first. The command deletes the application's snapshots in remote state, its internal\n"
+        "topics and the local state, and sets the committed offsets of its input topics. Output topics keep their\n"
+        "records; delete them yourself if need be.",
         "  streamsapp reset -f app.yaml --dry-run\n  streamsapp reset -f app.yaml --to-datetime 2026-01-31T00:00:00Z",
     )
     add_manifest(parser)
     parser.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="instead of spec.kafka.bootstrapServers")
-    parser.add_argument("--state-dir", type=Path, metavar="DIR", help="as given to `run`")
-    add_data_dir(parser, "as given to `local`: deletes the snapshots there, instead of those in spec.remoteState")
+    parser.add_argument("--state-dir", type=Path, metavar="DIR", help="the folder that was given to `run`")
+    add_data_dir(
+        parser, "the folder that was given to `local`: its snapshots are deleted, instead of those in spec.remoteState"
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the plan, change nothing")
-    parser.add_argument("--internal-topics", default="", metavar="A,B", help="delete these as well: left behind by an "
-                        "earlier version of the topology")  # fmt: skip
+    parser.add_argument(
+        "--internal-topics",
+        default="",
+        metavar="A,B",
+        help="delete these topics as well, which an earlier version of the topology left behind",
+    )
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--to-earliest", action="store_true", help="read input topics from their start (default)")
-    where.add_argument("--to-latest", action="store_true", help="skip what is in the input topics")
-    where.add_argument("--to-offset", type=int, metavar="N", help="the same offset in every partition")
-    where.add_argument("--to-datetime", type=_datetime, metavar="TIME", help="ISO 8601; without a zone: UTC")
-    where.add_argument("--shift-by", type=int, metavar="N", help="records forward, or back if negative")
+    where.add_argument("--to-latest", action="store_true", help="skip all records that are in the input topics")
+    where.add_argument("--to-offset", type=int, metavar="N", help="read every partition from this offset")
+    where.add_argument(
+        "--to-datetime",
+        type=_datetime,
+        metavar="TIME",
+        help="read from the first record of this time on (ISO 8601; UTC unless it has a zone)",
+    )
+    where.add_argument("--shift-by", type=int, metavar="N", help="move so many records forward, or back if negative")
     parser.set_defaults(run=reset)
 
 

@@ -43,9 +43,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "run",
         "run one pod of an application",
-        "Runs until SIGTERM or Ctrl-C, which hands the work over, commits and closes; a second signal leaves at once.\n"
-        "Instances of one application share its work. With spec.processing.instances above 1 this starts as many\n"
-        "processes behind one port; auto starts one for each whole core of the CPU limit.",
+        "The pod runs until SIGTERM or Ctrl-C: then it hands its work over, commits and closes. A second signal ends\n"
+        "it at once. Instances of one application share its work. With spec.processing.instances above 1 the command\n"
+        "starts as many processes behind one port; auto starts one for each whole core of the CPU limit.",
         "  streamsapp run -f app.yaml\n  streamsapp run -f app.yaml --bootstrap-servers localhost:9092 --http-port 0",
     )
     add_manifest(parser)
@@ -53,7 +53,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--application-server",
         metavar="HOST:PORT",
-        help="where others reach this port; default: this host's address and --http-port",
+        help="the address at which others reach this port; default: this host's address and --http-port",
     )
     add_instance_options(parser, http_port=8080)
     add_member_options(parser)

@@ -1,4 +1,4 @@
-"""``streamsapp snapshots list|show|verify``: what remote state holds of an application.
+"""``streamsapp snapshots list|show|verify``: shows what remote state holds of an application.
 
 Runs on the main thread, reads the object store and nothing else: neither Kafka nor the application's code is needed.
 """
@@ -41,18 +41,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "snapshots",
         "show what remote state holds, and whether it is sound",
-        "Reads the object store of spec.remoteState, or without one the folder of `streamsapp local`; may run beside\n"
-        "the application.",
+        "The command reads the object store of spec.remoteState, or without one the folder of `streamsapp local`. It\n"
+        "may run beside the application.",
         "  streamsapp snapshots list -f app.yaml\n"
         "  streamsapp snapshots show -f app.yaml --task 0_3\n"
         "  streamsapp snapshots verify -f app.yaml --all",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    _add_action(actions, "list", "the newest snapshot of each task", list_snapshots)
-    show = _add_action(actions, "show", "what the newest snapshot of each task holds", show_snapshots)
+    _add_action(actions, "list", "show the newest snapshot of each task in one line", list_snapshots)
+    show = _add_action(actions, "show", "show everything that the newest snapshot of each task holds", show_snapshots)
     show.add_argument("--number", type=int, metavar="N", help="this snapshot instead of the newest; needs --task")
     verify = _add_action(actions, "verify", "read and hash every file of the newest snapshots again", verify_snapshots)
-    verify.add_argument("--all", action="store_true", help="of older snapshots too")
+    verify.add_argument("--all", action="store_true", help="also read the files of older snapshots")
 
 
 def _add_action(
@@ -63,8 +63,8 @@ def _add_action(
 ) -> argparse.ArgumentParser:
     parser = actions.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
     add_manifest(parser)
-    add_data_dir(parser, "as given to `local`, instead of spec.remoteState")
-    parser.add_argument("--task", type=_task_id, metavar="TASK", help="only this one, such as 0_3")
+    add_data_dir(parser, "the folder that was given to `local`, instead of spec.remoteState")
+    parser.add_argument("--task", type=_task_id, metavar="TASK", help="only this task, such as 0_3")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
     parser.set_defaults(run=run)
     return parser

@@ -17,14 +17,14 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
         "--master",
         default="local[*]",
         metavar="URL",
-        help="where Spark runs: local[*] (default), local[N], spark://..., k8s://...",
+        help="the address of Spark: local[*] (default), local[N], spark://..., k8s://...",
     )
     parser.add_argument(
         "--conf",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of Spark's; may be given several times",
+        help="a setting of Spark's; the option may be given several times",
     )
 
 

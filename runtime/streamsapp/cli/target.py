@@ -42,13 +42,13 @@ def add_cluster_options(parser: argparse.ArgumentParser, *, manifest_required: b
         action="store_true",
         help="the broker of `streamsapp local --embedded`, whatever the manifest names",
     )
-    add_data_dir(parser, "as given to `local`")
+    add_data_dir(parser, "the folder that was given to `local`")
     parser.add_argument(
         "--property",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="of the Kafka client, such as security.protocol=SSL; may be repeated",
+        help="a property of the Kafka client, such as security.protocol=SSL; may be repeated",
     )
 
 
@@ -58,7 +58,7 @@ def add_serde_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{side}-serde",
             metavar="NAME",
-            help=f"of the {side}s: {', '.join(SERDE.built_in)}, or module:attribute; "
+            help=f"the serde of the {side}s: {', '.join(SERDE.built_in)}, or module:attribute; "
             "default: the application's with -f, string without",
         )
 
@@ -102,7 +102,7 @@ class Target:
 
 
 def target_of(options: argparse.Namespace) -> Target:
-    """What the options mean."""
+    """Returns the cluster that the options name."""
     properties = dict(map(_property, options.property))
     if options.file is not None:
         return _target_of_app(options, properties)
@@ -118,7 +118,7 @@ def target_of(options: argparse.Namespace) -> Target:
 
 
 def partitions_of(topic: str, existing: dict[str, int]) -> int:
-    """How many a topic has; a ``UserInputError`` where there is none of that name."""
+    """Returns the number of partitions of a topic; raises ``UserInputError`` if there is none of that name."""
     if topic not in existing:
         known = sorted(name for name in existing if not name.startswith("__"))
         raise UserInputError(f"{topic}: there is no such topic{did_you_mean(topic, known, 'topics')}")

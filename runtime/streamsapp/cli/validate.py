@@ -1,4 +1,4 @@
-"""``streamsapp validate``: is the manifest right, and does its topology build?"""
+"""``streamsapp validate``: checks that the manifest is right, and that its topology builds. Runs on the main thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         commands,
         "validate",
         "check a manifest and its topology",
-        "Prints one line per fault, each with the path of its field, and exits with 2; nothing is started.",
+        "The command prints one line per fault, each with the path of its field, and exits with 2. It starts nothing.",
         "  streamsapp validate -f app.yaml",
     )
     add_manifest(parser)

@@ -148,4 +148,4 @@ def test_people_are_not_shown_the_command(capsys: pytest.CaptureFixture[str]) ->
     assert "check a manifest" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["check", "--help"])
-    assert "Not for people" in capsys.readouterr().out
+    assert "People use validate." in capsys.readouterr().out
