@@ -76,7 +76,7 @@ class Record:
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record being processed was read (KIP-478)."""
+    """The topic, partition and offset at which the record being processed was read (KIP-478)."""
 
     topic: str
     partition: int

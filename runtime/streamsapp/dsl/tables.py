@@ -63,8 +63,8 @@ class TableSupplier(ABC):
 
     @property
     def versioned(self) -> bool:
-        """Whether operators below leave out changes that come after later ones, as those of versioned tables (KIP-914):
-        the table keeps versions, or is derived of one that does, and keeps nothing itself."""
+        """Says whether operators below leave out changes that come after later ones, as those of versioned tables
+        (KIP-914): the table keeps versions, or is derived from one that does and keeps nothing itself."""
         return self.history_ms is not None
 
 

@@ -40,7 +40,7 @@ class GroupAdmin:
         self._sleep = sleep
 
     def activity(self) -> str | None:
-        """Why the application seems to run, or ``None``."""
+        """Returns why the application seems to run, or ``None``."""
         self._connect()
         members = self._members()
         if members:

@@ -83,7 +83,7 @@ class TopicAdmin:
         return {name: len(topic.partitions) for name, topic in metadata.topics.items() if topic.error is None}
 
     def why_missing(self, topic: str) -> str:
-        """Why a topic cannot be seen, as a sentence that says what to do."""
+        """Returns why a topic cannot be seen, as a sentence that says what to do."""
         try:
             error = self._requests.ask(lambda: self._admin.list_topics(topic, timeout=TIMEOUT)).topics[topic].error
         except KafkaException as failure:

@@ -1,7 +1,7 @@
 """Finds the topology of a manifest: one named ``module:attribute`` in the user's code, or one that is declared.
 
-Called by the command line and by the Spark part. User code runs here: what it raises is told with the user's own line,
-without our frames.
+Called on the main thread, by the command line and by the Spark part. User code runs here: its errors are told with the
+user's own line, without our frames.
 """
 
 from __future__ import annotations

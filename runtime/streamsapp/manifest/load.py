@@ -1,4 +1,4 @@
-"""Reads a manifest: YAML text to a ``StreamsApp``, or a ``ManifestError`` that lists every fault.
+"""Reads a manifest: YAML text to a ``StreamsApp``, or a ``ManifestError`` that lists every fault. Pure.
 
 Called by the command line (a file) and by the operator (an object of the API server).
 """

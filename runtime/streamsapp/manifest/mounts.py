@@ -1,5 +1,5 @@
-"""The mount points of the secrets and files that a manifest refers to. The operator mounts them there, and the
-command line reads them.
+"""The mount points of the secrets and files that a manifest refers to. The operator mounts them there, and the command
+line reads them, on its main thread.
 
 A Kafka secret is a folder of files. A file named like a client property (``sasl.password``) holds its value; files
 with the usual names of certificates are pointed at. Remote state's secret holds ``AWS_ACCESS_KEY_ID`` and

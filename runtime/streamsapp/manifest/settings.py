@@ -1,4 +1,4 @@
-"""Maps fields of the manifest to fields of ``StreamsConfig``, and says why some have none.
+"""Maps fields of the manifest to fields of ``StreamsConfig``, and says why some have none. Pure.
 
 Called by ``to_config``, before the runtime starts. A test holds both tables against ``StreamsConfig``: each of its
 fields is in one of them.

@@ -1,4 +1,4 @@
-"""Reads the application's bearer tokens as they are mounted: a line each, the newest first.
+"""Reads the application's bearer tokens as they are mounted: a line each, the newest first. Called on any thread.
 
 Read by the HTTP server for every request it guards, and by whoever asks another instance. The file is read each time:
 whoever rotates tokens replaces it in place, and not in all pods at once, so the one before is good until it is gone.

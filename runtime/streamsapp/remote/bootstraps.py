@@ -1,5 +1,5 @@
 """The records of bootstraps in remote state, whose state was computed from history, for all tasks of an application at
-once.
+once. Plain data, and the chain that holds it.
 
 Written by ``streamsapp bootstrap``, read by instances before they believe in a snapshot. A bootstrap is *begun* with
 offsets that are fixed from then on, and *done* when every task's snapshot is there: in between nothing may start, for

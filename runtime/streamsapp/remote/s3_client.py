@@ -1,4 +1,5 @@
-"""Makes the boto3 client of an S3 object store, as ``RemoteStateConfig`` asks for it.
+"""Makes the boto3 client of an S3 object store, as ``RemoteStateConfig`` asks for it; the client is used on many
+threads.
 
 Called once per store. Credentials of a mounted secret are read at every request, so that rotating them needs nothing.
 """

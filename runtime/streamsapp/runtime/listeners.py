@@ -35,7 +35,7 @@ class StateRestoreListener(Protocol):
 
 
 class SuspendReason(Enum):
-    """Why a standby task's store is no longer updated (KIP-988)."""
+    """The reason why a standby task's store is no longer updated (KIP-988)."""
 
     #: The task becomes active on this instance.
     PROMOTED = "promoted"

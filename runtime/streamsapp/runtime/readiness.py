@@ -34,7 +34,7 @@ class Readiness:
 
     @property
     def complaint(self) -> str | None:
-        """Why the instance is not ready."""
+        """Returns why the instance is not ready."""
         awaited = self._awaited
         if awaited is None:
             return _OUTSIDE

@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 
 class PlainForm(NamedTuple):
-    """How values are written by hand and shown, as what JSON can say. For commands, never per record of a task."""
+    """The form in which values are written by hand and shown, as JSON can say it. Commands use it, never a task per
+    record."""
 
     #: Gives the value, or raises ``ValueError`` or ``TypeError``.
     read: Callable[[Any], Any]

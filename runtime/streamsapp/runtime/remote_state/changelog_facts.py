@@ -44,8 +44,8 @@ class ChangelogFacts:
     highs: Mapping[TopicPartition, int]
 
     def objection(self, snapshot: Snapshot, task: StreamTask) -> str | None:
-        """Why a task cannot go on from a snapshot, if it cannot. Stores that one of both does not know do not matter:
-        they are dropped, or restored from their changelog."""
+        """Returns why a task cannot go on from a snapshot, if it cannot. Stores that one of both does not know do not
+        matter: they are dropped, or restored from their changelog."""
         known = {name: point for name, point in snapshot.stores.items() if name in task.plan.all_changelogs}
         if not any(point.family == task.stores.families.get(name) for name, point in known.items()):
             return f"it has none of the task's stores {', '.join(task.stores.families)}"

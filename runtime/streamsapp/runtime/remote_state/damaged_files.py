@@ -39,7 +39,7 @@ class DamagedFiles:
             self._contents.setdefault(task_id, set()).update(found)
 
     def objection(self, snapshot: Snapshot) -> str | None:
-        """Why a snapshot is not to be used, if so."""
+        """Returns why a snapshot is not to be used, if so."""
         with self._lock:
             damaged = self._contents.get(snapshot.task_id, set()) & {file.content for file in snapshot.files}
         return f"its file {min(damaged)[0]} is damaged, a task that used it found out" if damaged else None
