@@ -40,7 +40,8 @@ def decoder(kind: type[T], form: Literal["json", "msgpack"]) -> Callable[[bytes]
 
 
 def described(kind: type) -> inspect.Type:
-    """What a structure consists of, for whoever checks a document himself; looks at the structure as readers do."""
+    """Returns the parts of a structure, for callers that check a document themselves; looks at the structure as readers
+    do."""
     with _lock:
         return _described(kind)
 

@@ -91,7 +91,7 @@ def _resolved(path: str, role: Role, reference: Reference, code: Code) -> Any:
 
 
 def _made_of(make: Callable[[Any], Any], of: Any, path: str) -> Any:
-    """What is made of the user's code; what cannot be made is told with a path."""
+    """Returns what is made of the user's code; code that cannot be used is told with a path."""
     try:
         return make(of)
     except TopologyError as error:

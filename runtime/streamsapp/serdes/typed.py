@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class ProtobufMessage(Protocol):
-    """What is asked of a message; its library is the user's."""
+    """The methods that a message must have; its library is the user's."""
 
     def SerializeToString(self, *, deterministic: bool = ...) -> bytes: ...  # noqa: N802 - its name
     def ParseFromString(self, serialized: bytes, /) -> Any: ...  # noqa: N802
