@@ -25,9 +25,9 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.lists import list_serde
 from streamsapp.serdes.sides import sides_serde
 from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.join_window import JoinWindowType
 from streamsapp.state.outer_join import OUTER_JOIN
 from streamsapp.state.store_type import StoreType
-from streamsapp.state.window import JoinWindowType
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.state.entries import storing
+from streamsapp.state.recent import Recent
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers, StoreParts
 
@@ -63,6 +64,12 @@ class SegmentedFacade(SerdeFacade):
     def __init__(self, parts: StoreParts, segments: Segments) -> None:
         super().__init__(parts)
         self._segments = segments
+        self._recent: Recent | None = None
+
+    def keep_recent(self) -> None:
+        """Holds the newest entries in memory, for an operator that asks for the neighbours of every record. Whoever
+        calls this has the only facade through which the store is written."""
+        self._recent = Recent(self._segments, self._layers.room)
 
     @property
     def stream_time(self) -> int:

@@ -42,7 +42,12 @@ class ManagedStore:
         self.builder = builder
         self.format = kind.format(value_serde)
         self.layout = kind.layout()
-        self.layers = WriteBack(self.format, resources, keeps_timestamps=kind.keeps_timestamps)
+        self.layers = WriteBack(
+            self.format,
+            resources,
+            keeps_timestamps=kind.keeps_timestamps,
+            unwritten_from=self.layout.unwritten_from,
+        )
         self._parts = StoreParts(
             builder.name, key_serde, value_serde, self.format, self.layout, self.layers, context_timestamp
         )

@@ -41,6 +41,10 @@ class ReadOnlyLayers:
     def count(self) -> int:
         return self._engine().count()
 
+    def room(self) -> int:
+        """Returns 0: there is no cache."""
+        return 0
+
     def append(self, key: bytes, entry: Entry) -> NoReturn:
         self._refuse(key, *entry)
 

@@ -32,8 +32,14 @@ class Segments:
         self._time_of = time_of
         #: The highest time that was written or restored, in milliseconds.
         self.stream_time = NO_TIME
+        #: The time before which entries do not exist any more.
+        self.expired_before = 0
+        #: The time before which nothing is left, or nothing will be left after the next commit.
+        self.deleted_before = 0
         #: Numbers entries of one key and time; never lower than the number of those that were appended.
         self.appended = 0
+        #: How often the store began anew, with what was committed or restored.
+        self.begun = 0
         #: The first segment that was alive when expired ones were last taken to be deleted.
         self._deleted_to = 0
 
@@ -47,24 +53,14 @@ class Segments:
         """Says whether entries lie in the order of their time."""
         return self._interval == 1
 
-    @property
-    def expired_before(self) -> int:
-        """The time before which entries do not exist any more."""
-        return self.expired_at(self.stream_time)
-
     def expired_at(self, stream_time: int) -> int:
-        """Returns the same at another stream time."""
+        """Returns the time before which entries do not exist any more at another stream time."""
         return max(0, stream_time - self._retention + 1)
-
-    @property
-    def deleted_before(self) -> int:
-        """The time before which nothing is left, or nothing will be left after the next commit."""
-        return self.expired_before // self._interval * self._interval
 
     def observe(self, timestamp: int) -> bool:
         """Notes that something is written at this time; returns whether it lives."""
         if timestamp > self.stream_time:
-            self.stream_time = timestamp
+            self._advance(timestamp)
         return timestamp >= self.expired_before
 
     def physical(self, key: bytes, timestamp: int) -> bytes:
@@ -91,7 +87,7 @@ class Segments:
         """Returns the entries of records, without those that have expired by the newest of them (KAFKA-13499)."""
         time_of = self._time_of
         timed = [(time_of(key), key, record) for record in records if (key := record.key()) is not None]
-        self.stream_time = max(self.stream_time, max((each[0] for each in timed), default=NO_TIME))
+        self._advance(max(self.stream_time, max((each[0] for each in timed), default=NO_TIME)))
         if records:
             self.appended = max(self.appended, records[-1].offset() + 1)
         expired_before, physical, value = self.expired_before, self.physical, format.restored
@@ -100,6 +96,9 @@ class Segments:
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
         size = _SEGMENT.size
         return ((key[size:], entry) for key, entry in writes.items())
+
+    def unwritten_from(self) -> bytes:
+        return _SEGMENT.pack(self.stream_time // self._interval + 1)
 
     def take_expired(self) -> Sequence[Range]:
         live = self.expired_before // self._interval
@@ -113,5 +112,12 @@ class Segments:
         return _FACTS.pack(self.stream_time, self.appended)
 
     def stand_at(self, facts: bytes | None) -> None:
-        self.stream_time, self.appended = (NO_TIME, 0) if facts is None else _FACTS.unpack(facts)
+        stream_time, self.appended = (NO_TIME, 0) if facts is None else _FACTS.unpack(facts)
+        self._advance(stream_time)
+        self.begun += 1
         self._deleted_to = 0
+
+    def _advance(self, stream_time: int) -> None:
+        self.stream_time = stream_time
+        self.expired_before = self.expired_at(stream_time)
+        self.deleted_before = self.expired_before // self._interval * self._interval

@@ -23,6 +23,7 @@ from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import Entry, EntryFormat, PlainFormat
 from streamsapp.state.epoch import Epoch
 from streamsapp.state.facade import SegmentedFacade, directed
+from streamsapp.state.recent import Item
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView
@@ -100,10 +101,22 @@ class SessionStoreImpl(SegmentedFacade):
         segments = self._segments
         if end_ms < segments.deleted_before:
             return
+        if self._recent is not None:
+            if stored is None:
+                self._recent.remove(key, end_ms, start_ms)
+            else:
+                self._recent.put(key, end_ms, start_ms, stored)
         logical = session_key(key, start_ms, end_ms)
         self._write(segments.physical(logical, end_ms), stored, timestamp)
         if isinstance(segments, IndexedSegments):
             self._write(segments.by_time(logical, end_ms), stored, timestamp)
+
+    def near(self, key: bytes, from_end_ms: int) -> Iterable[Item]:
+        """Returns ``(end, start, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""
+        first = max(from_end_ms, self._readable_from)
+        if self._recent is not None and self._recent.has(first):
+            return self._recent.between(key, first, MAX_TIMESTAMP)
+        return [(end, start, stored) for start, end, stored in self.scan(key, first)]
 
     def scan(self, key: bytes, from_end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, int, Any]]:
         """Iterates over ``(start, end, stored)`` of a key's sessions that end at ``from_end_ms`` or later, by end."""

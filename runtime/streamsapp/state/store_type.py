@@ -52,6 +52,10 @@ class Layers(Protocol):
 
     def count(self) -> int: ...
 
+    def room(self) -> int:
+        """Returns how many entries fit into the store's share of the read cache."""
+        ...
+
 
 class Layout(Protocol):
     """Translates the keys of one store of one task: physical keys order its entries, those of the changelog are Kafka
@@ -67,6 +71,10 @@ class Layout(Protocol):
 
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
         """Yields the entries by the key that the changelog has for them."""
+        ...
+
+    def unwritten_from(self) -> bytes:
+        """Returns a physical key from which on nothing was ever written; ``b""`` if there is none known."""
         ...
 
     def take_expired(self) -> Sequence[Range]:
@@ -166,6 +174,9 @@ class PlainLayout:
 
     def changelog(self, writes: Epoch) -> Iterable[tuple[bytes, Entry]]:
         return writes.items()
+
+    def unwritten_from(self) -> bytes:
+        return b""
 
     def take_expired(self) -> Sequence[Range]:
         return ()

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.entries import (
     Entry,
     EntryFormat,
-    HeadersLoggedFormat,
-    LoggedEntry,
     PlainFormat,
     TimestampedFormat,
     checked_timestamp,
@@ -89,11 +86,6 @@ class WindowStoreImpl(SegmentedFacade):
         # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
-
-    def append(self, key: bytes, stored: Any, start_ms: int, headers: Headers | None) -> None:
-        """Appends to a window, with the headers of the record. Only stores that retain duplicates have it."""
-        entry = (stored, start_ms) if headers is None else LoggedEntry.of(stored, start_ms, headers)
-        self._append(self._appended_key(key, stored, start_ms), entry)
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """Iterates over ``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both
@@ -276,18 +268,3 @@ class WindowType:
         start = _start_of(physical)
         key = Segments.logical(physical)[: -_SUFFIX.size]
         return key, start, min(start + self.window_size_ms, MAX_TIMESTAMP)
-
-
-@dataclass(frozen=True)
-class JoinWindowType(WindowType):
-    """The type of stores of one side of a join of two streams. Keys are never written again, so the changelog is not
-    compacted."""
-
-    retain_duplicates: bool = True
-
-    @property
-    def changelog_settings(self) -> Mapping[str, str]:
-        return {**super().changelog_settings, "cleanup.policy": "delete"}
-
-    def format(self, value_serde: AnySerde) -> EntryFormat:
-        return HeadersLoggedFormat(value_serde)

@@ -36,24 +36,45 @@ _SAMPLED_ENTRIES = 8
 class _ReadCache(dict[bytes, Entry]):
     """A dict that asks for keys it misses, so that a hot read is one lookup in C."""
 
-    __slots__ = ("_load",)
+    __slots__ = ("_complete_from", "_load", "_unwritten_from")
 
-    def __init__(self, load: Callable[[bytes], Entry]) -> None:
+    def __init__(self, load: Callable[[bytes], Entry], unwritten_from: Callable[[], bytes]) -> None:
         super().__init__()
         self._load = load
+        self._unwritten_from = unwritten_from
+        #: What is missing from this key on does not exist; ``None`` if this is not known since it was cleared.
+        self._complete_from: bytes | None = None
 
     def __missing__(self, key: bytes) -> Entry:
+        if self._complete_from is None:
+            entry = self._load(key)
+            self._complete_from = self._unwritten_from()
+            return entry
+        if self._complete_from and key >= self._complete_from:
+            return ABSENT
         return self._load(key)
+
+    def clear(self) -> None:
+        super().clear()
+        self._complete_from = None
 
 
 class WriteBack:
     """Holds the layers above one store's engine. ``read`` and ``write`` may be held on to: they stay valid for its
     life."""
 
-    def __init__(self, format: EntryFormat, resources: StateResources, *, keeps_timestamps: bool) -> None:
+    def __init__(
+        self,
+        format: EntryFormat,
+        resources: StateResources,
+        *,
+        keeps_timestamps: bool,
+        unwritten_from: Callable[[], bytes] = bytes,
+    ) -> None:
+        """Takes ``unwritten_from``, which tells the key from which on nothing was ever written, or ``b""``."""
         self._readable = format.readable
         self._resources = resources
-        self._live = _ReadCache(self._load)
+        self._live = _ReadCache(self._load, unwritten_from)
         self._dirty = Epoch()
         #: Number of the running epoch: cells that carry it may be changed in place.
         self.epoch = 0
@@ -218,6 +239,10 @@ class WriteBack:
     def entry_bytes(self) -> int:
         """Returns an estimate of the bytes that an entry occupies."""
         return self._entry_bytes
+
+    def room(self) -> int:
+        """Returns how many entries fit into this store's share of the read cache."""
+        return self._resources.read_cache_share // self._entry_bytes
 
     @property
     def cached_entries(self) -> int:

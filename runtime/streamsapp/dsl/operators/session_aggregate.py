@@ -27,7 +27,8 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
     def _add(self, context: NodeContext, store: SessionStoreImpl, update: Update) -> Push:
         initializer, fold, merger = self._aggregation
         assert merger is not None
-        key_bytes_of, scan, write = store.key_bytes, store.scan, store.write
+        store.keep_recent()
+        key_bytes_of, near, write = store.key_bytes, store.near, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         gap_ms, open_ms = self._windows.gap_ms, self._windows.gap_ms + self._windows.grace_ms
@@ -46,7 +47,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
             try:
                 key_bytes = key_bytes_of(key)
                 new = initializer()
-                for other_start, other_end, stored in scan(key_bytes, timestamp - gap_ms):
+                for other_end, other_start, stored in near(key_bytes, timestamp - gap_ms):
                     if other_start > timestamp + gap_ms:
                         break  # sessions of a key do not overlap: later ones start later
                     other = from_stored(stored)

@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.unjoined import Outer, Unjoined
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.window import WindowStoreImpl
+from streamsapp.state.join_window import JoinWindowStore
 
 #: ``(key, value of this side, value of the other side)``
 Joiner: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -41,7 +41,8 @@ class KeepForJoin(Operator):
     store: str
 
     def bind(self, context: NodeContext) -> Push:
-        window: WindowStoreImpl = context.store(self.store)
+        window: JoinWindowStore = context.store(self.store)
+        window.keep_recent()
         key_bytes_of, to_stored, append = window.key_bytes, window.to_stored, window.append
         forward, on_error = context.forward, context.on_error
 
@@ -69,8 +70,8 @@ class InnerJoinSide(Operator):
     other: str
 
     def bind(self, context: NodeContext) -> Push:
-        window: WindowStoreImpl = context.store(self.other)
-        key_bytes_of, scan, from_stored = window.key_bytes, window.scan, window.from_stored
+        window: JoinWindowStore = context.store(self.other)
+        key_bytes_of, near, from_stored = window.key_bytes, window.near, window.from_stored
         joiner, range_of = self.joiner, self.reach.range
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
 
@@ -83,7 +84,7 @@ class InnerJoinSide(Operator):
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            for other_at, (stored, _) in scan(key_bytes, *range_of(timestamp)):
+            for other_at, _, stored in near(key_bytes, *range_of(timestamp)):
                 try:
                     joined = joiner(key, value, from_stored(stored))
                 except Exception as error:
@@ -106,8 +107,8 @@ class OuterJoinSide(Operator):
     is_left: bool
 
     def bind(self, context: NodeContext) -> Push:
-        window: WindowStoreImpl = context.store(self.other)
-        key_bytes_of, scan, from_stored = window.key_bytes, window.scan, window.from_stored
+        window: JoinWindowStore = context.store(self.other)
+        key_bytes_of, near, from_stored = window.key_bytes, window.near, window.from_stored
         joiner, range_of, is_left = self.joiner, self.reach.range, self.is_left
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
         unjoined = Unjoined(context, self.outer, self._joined, self.reach.after_ms, window.stream_time)
@@ -140,7 +141,7 @@ class OuterJoinSide(Operator):
                 on_error(error, key, value, timestamp, headers)
                 return
             is_alone = True
-            for other_at, (stored, _) in scan(key_bytes, first, last):
+            for other_at, _, stored in near(key_bytes, first, last):
                 is_alone = False
                 if partners_wait:
                     found(other_at, not is_left, key_bytes, timestamp)
@@ -179,7 +180,7 @@ class SelfJoin(Operator):
     outer: tuple[bool, bool]
 
     def bind(self, context: NodeContext) -> Push:
-        window: WindowStoreImpl = context.store(self.store)
+        window: JoinWindowStore = context.store(self.store)
         key_bytes_of, stream_time = window.key_bytes, window.stream_time
         joiner, windows, outer = self.joiner, self.windows, self.outer
         results = self._results(window)
@@ -217,16 +218,16 @@ class SelfJoin(Operator):
 
         return push
 
-    def _results(self, window: WindowStoreImpl) -> Callable[[Any, bytes, Any, int, bool], Iterator[tuple[Any, int]]]:
-        joiner, scan, from_stored = self.joiner, window.scan, window.from_stored
+    def _results(self, window: JoinWindowStore) -> Callable[[Any, bytes, Any, int, bool], Iterator[tuple[Any, int]]]:
+        joiner, near, from_stored = self.joiner, window.near, window.from_stored
         before, after = self.windows.before_ms, self.windows.after_ms
         right_range, left_range = Reach(before, after).range, Reach(after, before).range
 
         def results(key: Any, key_bytes: bytes, value: Any, at: int, itself: bool) -> Iterator[tuple[Any, int]]:
             own = joiner(key, value, value) if itself else None
-            for other_at, (stored, _) in scan(key_bytes, *right_range(at)):
+            for other_at, _, stored in near(key_bytes, *right_range(at)):
                 yield joiner(key, value, from_stored(stored)), max(at, other_at)
-            for other_at, (stored, _) in scan(key_bytes, *left_range(at)):
+            for other_at, _, stored in near(key_bytes, *left_range(at)):
                 if itself and other_at > at:
                     itself = False
                     yield own, at

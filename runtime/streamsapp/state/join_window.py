@@ -1,0 +1,57 @@
+"""The stores of joins of two streams: each has the records of one side, by key and time, and is asked by the other side
+for those that are near to its own.
+
+Made with the task; called on the processing thread that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from streamsapp.record import Headers
+from streamsapp.serdes.api import AnySerde
+from streamsapp.state.entries import EntryFormat, HeadersLoggedFormat, LoggedEntry
+from streamsapp.state.recent import Item
+from streamsapp.state.segments import Segments
+from streamsapp.state.store_type import StoreParts
+from streamsapp.state.window import WindowStoreImpl, WindowType
+
+
+class JoinWindowStore(WindowStoreImpl):
+    """Keeps records by key and time. A record is appended without a read, and near ones are found in memory."""
+
+    def append(self, key: bytes, stored: Any, timestamp: int, headers: Headers | None) -> None:
+        """Keeps a record, with its headers for the changelog."""
+        if self._recent is not None and stored is not None:
+            self._recent.put(key, timestamp, self._segments.appended + 1, stored)
+        entry = (stored, timestamp) if headers is None else LoggedEntry.of(stored, timestamp, headers)
+        self._append(self._appended_key(key, stored, timestamp), entry)
+
+    def near(self, key: bytes, from_ms: int, to_ms: int) -> Iterable[Item]:
+        """Returns the records of a key between, both inclusive: ``(time, number, stored)`` in the order of time, and of
+        one time in the order in which they were appended."""
+        first = max(from_ms, self._segments.expired_before)
+        if self._recent is not None and self._recent.has(first):
+            return self._recent.between(key, first, to_ms)
+        return ((start, 0, stored) for start, (stored, _) in self.scan(key, first, to_ms))
+
+
+@dataclass(frozen=True)
+class JoinWindowType(WindowType):
+    """The type of stores of one side of a join of two streams. Keys are never written again, so the changelog is not
+    compacted."""
+
+    retain_duplicates: bool = True
+
+    @property
+    def changelog_settings(self) -> Mapping[str, str]:
+        return {**super().changelog_settings, "cleanup.policy": "delete"}
+
+    def format(self, value_serde: AnySerde) -> EntryFormat:
+        return HeadersLoggedFormat(value_serde)
+
+    def facade(self, parts: StoreParts) -> JoinWindowStore:
+        assert isinstance(parts.layout, Segments)
+        return JoinWindowStore(parts, parts.layout, self)

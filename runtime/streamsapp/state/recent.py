@@ -1,0 +1,102 @@
+"""The newest entries of a store with a retention, by key: operators that ask for the neighbours of every record find
+them here without a look at the engine.
+
+Called on the processing thread that holds the task, by the facade that writes the store. The store has every entry,
+too; this is only a cache, and begins anew whenever the store was restored or reverted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from streamsapp.state.segments import Segments
+
+#: ``(time, number, stored)``; time and number tell the entries of a key apart.
+Item: TypeAlias = tuple[int, int, Any]
+
+#: Expired entries are looked for when there are twice as many as were left the last time, but no fewer than this.
+_LEAST = 1_000
+
+
+class Recent:
+    """Holds every entry of a store from some time on, which is as early as memory allows."""
+
+    def __init__(self, segments: Segments, room: Callable[[], int]) -> None:
+        """``room`` tells how many entries may be held."""
+        self._segments = segments
+        self._room = room
+        self._items: dict[bytes, list[Item]] = {}
+        self._count = 0
+        self._limit = 0
+        self._complete_from = 0
+        self._begun = -1
+
+    def has(self, from_ms: int) -> bool:
+        """Says whether every entry from this time on is here."""
+        if self._begun != self._segments.begun:
+            self._begin()
+        return from_ms >= self._complete_from
+
+    def between(self, key: bytes, from_ms: int, to_ms: int) -> list[Item]:
+        """Returns the entries of a key in order, both bounds inclusive; expired ones may be among them."""
+        items = self._items.get(key)
+        if items is None:
+            return []
+        first = 0 if items[0][0] >= from_ms else bisect_left(items, (from_ms,))
+        if items[-1][0] <= to_ms:
+            return items[first:]
+        return items[first : bisect_left(items, (to_ms + 1,))]
+
+    def put(self, key: bytes, time: int, number: int, stored: Any) -> None:
+        """Adds an entry, or puts it in the place of the one with this time and number. Until the store was asked for
+        recent entries, this has to come before the write that moves its time."""
+        if not self.has(time):
+            return
+        item = (time, number, stored)
+        items = self._items.setdefault(key, [])
+        at = len(items) if not items or items[-1] < item[:2] else bisect_left(items, item[:2])
+        if at < len(items) and items[at][:2] == item[:2]:
+            items[at] = item
+            return
+        items.insert(at, item)
+        self._count += 1
+        if self._count > self._limit:
+            self._make_room()
+
+    def remove(self, key: bytes, time: int, number: int) -> None:
+        """Forgets an entry that the store has no more."""
+        if not self.has(time) or (items := self._items.get(key)) is None:
+            return
+        at = bisect_left(items, (time, number))
+        if at == len(items) or items[at][:2] != (time, number):
+            return
+        del items[at]
+        self._count -= 1
+        if not items:
+            del self._items[key]
+
+    def _begin(self) -> None:
+        """The store has only what was committed: all of it is at or before its stream time."""
+        self._begun = self._segments.begun
+        self._items.clear()
+        self._count = self._limit = 0
+        self._complete_from = self._segments.stream_time + 1
+
+    def _make_room(self) -> None:
+        segments, room = self._segments, self._room()
+        self._forget_before(segments.expired_before)
+        while self._count > room:
+            earliest = max(self._complete_from, segments.expired_before)
+            self._complete_from = (earliest + segments.stream_time) // 2 + 1
+            self._forget_before(self._complete_from)
+        self._limit = min(max(2 * self._count, _LEAST), room)
+
+    def _forget_before(self, time: int) -> None:
+        kept: dict[bytes, list[Item]] = {}
+        for key, items in self._items.items():
+            if items[-1][0] >= time:
+                kept[key] = items if items[0][0] >= time else items[bisect_left(items, (time,)) :]
+        self._items = kept
+        self._count = sum(map(len, kept.values()))
