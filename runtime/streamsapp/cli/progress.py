@@ -1,6 +1,6 @@
 """Progress: one bar on a terminal, log lines elsewhere.
 
-``RestoreProgress`` is a ``StateRestoreListener``, called on the restoration thread; ``VerifyProgress`` is told by
+``RestoreBar`` is a ``StateRestoreListener``, called on the restoration thread; ``VerifyBar`` is told by
 ``streamsapp snapshots verify`` what was downloaded, on the threads that download.
 """
 
@@ -37,7 +37,7 @@ class _Changelog:
         return min(max(self.position - self.start, 0), self.total)
 
 
-class RestoreProgress:
+class RestoreBar:
     """Shows how far restoring has come. Offsets are counted, not records: compacted ones are passed over."""
 
     def __init__(self, stream: TextIO | None = None, clock: Clock | None = None) -> None:
@@ -116,7 +116,7 @@ class RestoreProgress:
         self._finished = self._records = 0
 
 
-class VerifyProgress:
+class VerifyBar:
     """Shows how much of the snapshots has been read, on a terminal only: what was found is told at the end anyway."""
 
     def __init__(self, total: int, stream: TextIO | None = None, clock: Clock | None = None) -> None:
@@ -128,7 +128,7 @@ class VerifyProgress:
         self._done = 0
         self._shown = float("-inf")
 
-    def __enter__(self) -> VerifyProgress:
+    def __enter__(self) -> VerifyBar:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -22,7 +22,7 @@ from streamsapp.cli.pod import (
     own_address,
     run_pod,
 )
-from streamsapp.cli.progress import RestoreProgress
+from streamsapp.cli.progress import RestoreBar
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
@@ -109,7 +109,7 @@ def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, 
 
     log.debug("%r", config)
     runtime = StreamsRuntime(topology, config)
-    runtime.set_global_state_restore_listener(RestoreProgress())
+    runtime.set_global_state_restore_listener(RestoreBar())
     drain = Drain(runtime.drain, shutdown_timeout)
     gone = threading.Event()
 

@@ -18,7 +18,7 @@ from streamsapp.cli.arguments import (
     snapshots_of,
 )
 from streamsapp.cli.local_folder import LocalFolder
-from streamsapp.cli.progress import VerifyProgress
+from streamsapp.cli.progress import VerifyBar
 from streamsapp.cli.snapshots_text import as_data, in_detail, summary, table
 from streamsapp.clock import SystemClock
 from streamsapp.errors import ManifestError, StreamsError
@@ -103,7 +103,7 @@ def verify_snapshots(options: argparse.Namespace) -> int:
     chains, where = _open(options)
     verifications = [read_manifests(chain, every=options.all) for chain in chains]
     total = sum(file.size for verification in verifications for file in verification.files)
-    with VerifyProgress(total) as progress:
+    with VerifyBar(total) as progress:
         verify_files(verifications, progress)
     faults = [fault for verification in verifications for fault in verification.faults]
     if options.output == "json":

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from streamsapp.cli.progress import RestoreProgress, VerifyProgress
+from streamsapp.cli.progress import RestoreBar, VerifyBar
 from streamsapp.record import TopicPartition
 
 FIRST, SECOND = TopicPartition("app-s-changelog", 0), TopicPartition("app-s-changelog", 1)
@@ -32,7 +32,7 @@ class Clock:
 
 def test_a_terminal_shows_one_bar_over_all_partitions_and_clears_it_at_the_end() -> None:
     screen, clock = Terminal(), Clock()
-    progress = RestoreProgress(screen, clock)
+    progress = RestoreBar(screen, clock)
     progress.on_restore_start(FIRST, "s", 0, 100)
     progress.on_restore_start(SECOND, "s", 100, 200)
     clock.seconds = 1.0
@@ -48,7 +48,7 @@ def test_a_terminal_shows_one_bar_over_all_partitions_and_clears_it_at_the_end()
 
 def test_a_terminal_is_not_redrawn_for_every_batch() -> None:
     screen, clock = Terminal(), Clock()
-    progress = RestoreProgress(screen, clock)
+    progress = RestoreBar(screen, clock)
     progress.on_restore_start(FIRST, "s", 0, 1000)
     for batch in range(100):
         clock.seconds += 0.01
@@ -59,7 +59,7 @@ def test_a_terminal_is_not_redrawn_for_every_batch() -> None:
 def test_elsewhere_start_and_end_are_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     out, clock = io.StringIO(), Clock()
-    progress = RestoreProgress(out, clock)
+    progress = RestoreBar(out, clock)
     progress.on_restore_start(FIRST, "s", 5, 105)
     clock.seconds = 1.0
     progress.on_batch_restored(FIRST, "s", 54, 50)
@@ -77,7 +77,7 @@ def test_elsewhere_start_and_end_are_log_lines(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_task_that_moves_away_no_longer_counts() -> None:
-    progress = RestoreProgress(Terminal(), Clock())
+    progress = RestoreBar(Terminal(), Clock())
     progress.on_restore_start(FIRST, "s", 0, 100)
     progress.on_restore_start(SECOND, "s", 0, 300)
     progress.on_batch_restored(FIRST, "s", 49, 50)
@@ -86,14 +86,14 @@ def test_a_task_that_moves_away_no_longer_counts() -> None:
 
 
 def test_an_empty_changelog_is_restored_at_once() -> None:
-    progress = RestoreProgress(Terminal(), Clock())
+    progress = RestoreBar(Terminal(), Clock())
     progress.on_restore_start(FIRST, "s", 0, 0)
     assert "100%" in progress.text()
 
 
 def test_verifying_shows_the_share_that_was_read_and_clears_it_at_the_end() -> None:
     screen, clock = Terminal(), Clock()
-    with VerifyProgress(2_000, screen, clock) as progress:
+    with VerifyBar(2_000, screen, clock) as progress:
         progress(500)
         clock.seconds = 0.05
         progress(500)
@@ -108,7 +108,7 @@ def test_verifying_shows_the_share_that_was_read_and_clears_it_at_the_end() -> N
 
 def test_verifying_draws_nothing_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
-    with VerifyProgress(100, stream, Clock()) as progress:
+    with VerifyBar(100, stream, Clock()) as progress:
         progress(100)
 
     assert stream.getvalue() == ""
