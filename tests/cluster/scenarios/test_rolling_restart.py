@@ -28,6 +28,7 @@ def test_a_rolling_restart_replaces_every_pod_one_at_a_time_and_counts_every_wor
     wordcount.load.check()
 
 
+@pytest.mark.long
 def test_a_pod_whose_standby_does_not_answer_is_not_restarted_until_it_does(wordcount: Running) -> None:
     before = wordcount.app.uids()
     asleep, followed = _pod_that_follows(wordcount)

@@ -46,8 +46,8 @@ def shares(pod: RunningPod) -> list[int]:
 
 
 def test_one_port_answers_for_both(kafka: Kafka, words: str, pod: RunningPod) -> None:
-    status = pod.ask("/status")[1]
-    assert (status["state"], len(status["instances"])) == ("RUNNING", 2)
+    eventually(lambda: pod.ask("/status")[1]["state"] == "RUNNING", "both run")
+    assert len(pod.ask("/status")[1]["instances"]) == 2
     whole = pod.ask("/state/counts")[1]
     assert [each["key"] for each in whole["entries"]] == sorted(KEYS)
     assert (whole["partitions"], whole["elsewhere"]) == ([0, 1, 2, 3], {})
