@@ -37,8 +37,10 @@ WORDCOUNT, SNAPSHOTS = "wordcount", "wordcount-snapshots"
 class World:
     """One namespace of the cluster. Entering it makes it anew, leaving it removes it with all that is in it."""
 
-    def __init__(self, layout: Layout, namespace: str) -> None:
+    def __init__(self, layout: Layout, namespace: str, *, commit_interval_ms: int = 0) -> None:
+        """Applications commit at this interval; 0: as they do without a setting, which keeps brokers busy."""
         self.namespace = namespace
+        self._processing = {"commitIntervalMs": commit_interval_ms} if commit_interval_ms else {}
         self.layout = layout
         self.kubectl = Kubectl(self.layout.kubeconfig, self.layout.programs)
         self.services = HostServices(self.layout)
@@ -70,7 +72,7 @@ class World:
         can run side by side."""
         path = ROOT / "examples" / example / "streamsapp.yaml"
         document: Any = parse_yaml(path.read_text("utf-8"))
-        document["spec"] |= spec
+        document["spec"] |= {"processing": document["spec"].get("processing", {}) | self._processing, **spec}
         document["spec"]["rollout"] = {"soakSeconds": 2, **document["spec"].get("rollout", {})}
         if topics:
             code = document["spec"]["code"]["files"]

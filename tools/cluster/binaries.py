@@ -28,13 +28,6 @@ from streamsapp.local.jars import cache_dir
 
 _MODULES = Path(__file__).resolve().parent / "modules"
 _PROGRESS_SECONDS = 10.0
-#: The compiler collects its garbage seldom: it needs a gigabyte or two more, and a fifth less time.
-_ENVIRONMENT = {
-    "CGO_ENABLED": "0",
-    "GOTOOLCHAIN": "auto",
-    "GOFLAGS": "-mod=readonly -buildvcs=false",
-    "GOGC": "400",
-}
 
 
 class _Source(NamedTuple):
@@ -130,7 +123,7 @@ def _build(source: _Source, names: Sequence[str]) -> None:
         with subprocess.Popen(
             [*command, "-o", output, *targets],
             cwd=_MODULES / source.folder,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **versitygw.GO, "GOFLAGS": "-mod=readonly -buildvcs=false"},
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

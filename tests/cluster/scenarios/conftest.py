@@ -16,7 +16,7 @@ from cluster_world import SNAPSHOTS, WORDCOUNT, Running, World
 @pytest.fixture(scope="session")
 def world(cluster: Layout) -> Iterator[World]:
     """A namespace that enforces the restricted Pod Security Standard, with the operator in it."""
-    with World(cluster, "scenarios") as made:
+    with World(cluster, "scenarios", commit_interval_ms=500) as made:
         made.install()
         yield made
 
