@@ -21,7 +21,7 @@ def run(arrival: Callable[[int], float], seconds: int = HOUR, **more: object) ->
     return SimulatedLoad(BOUNDS, arrival, **more).run(seconds)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.seeds(1)
 @pytest.mark.parametrize("rate", [0, 79, 81, 400, 790])
 @pytest.mark.parametrize("replicas", [1, 5])
 def test_a_steady_load_comes_to_one_number_of_pods_that_is_enough(rate: float, replicas: int, seed: int) -> None:
