@@ -116,7 +116,7 @@ def _build(source: _Source, names: Sequence[str]) -> None:
     targets = [package if package == _OURS else f"{source.module}{package}" for package in packages.values()]
     folder, title = path(next(iter(packages))).parent, f"{', '.join(packages)} {_version(source)}"
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["nice", "go", "build", "-v", "-trimpath", f"-ldflags={_link_flags(source)}"]
+    command = ["nice", "go", "build", "-v", "-trimpath", "-gcflags=all=-dwarf=false", f"-ldflags={_link_flags(source)}"]
     with tempfile.TemporaryDirectory(dir=folder, prefix="building-") as scratch:
         # Go names programs after their packages where it makes several, and some have other names.
         output = scratch if len(packages) > 1 else str(Path(scratch) / next(iter(packages)))
