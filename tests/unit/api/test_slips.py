@@ -101,7 +101,16 @@ RUNNING = [
     ),
     Slip(
         "stream().map(lambda key, value: value)  # here",
-        "(added at {here}), task 0_0, record in-0@0: map: the function must return a pair (key, value) (too many value",
+        "(added at {here}), task 0_0, record in-0@0: map: the function must return a pair (key, value) (it returned '",
+    ),
+    Slip(
+        "stream().map(lambda key, value: 'ab')  # here",
+        "(added at {here}), task 0_0, record in-0@0: map: the function must return a pair (key, value) (it returned "
+        "'ab')",
+    ),
+    Slip(
+        "stream().map(lambda key, value: [key, value, value])  # here",
+        "map: the function must return a pair (key, value) (too many values to unpack",
     ),
     Slip(
         "stream().map(lambda key, value: None)  # here",
@@ -109,7 +118,16 @@ RUNNING = [
     ),
     Slip(
         "stream().flat_map(lambda key, value: value)  # here",
-        "flat_map: the function must return pairs (key, value), in a list for example (not enough values to unpack",
+        "flat_map: the function must return pairs (key, value), in a list for example (it returned '",
+    ),
+    Slip(
+        "stream().flat_map(lambda key, value: {'ab': value})  # here",
+        "(added at {here}), task 0_0, record in-0@0: flat_map: the function must return pairs (key, value), in a list "
+        "for example (it returned 'ab')",
+    ),
+    Slip(
+        "builder.table('in', text).group_by(lambda key, value: 'ab').count()  # here",
+        "record in-0@0: group_by: the function must return a pair (key, value) (it returned 'ab')",
     ),
     Slip(
         "stream().flat_map_values(lambda value: value)  # here",

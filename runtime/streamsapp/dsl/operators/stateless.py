@@ -68,9 +68,10 @@ class Map(Operator):
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:
-                new_key, new_value = mapper(key, value)
+                pair = mapper(key, value)
+                new_key, new_value = pair if pair.__class__ is tuple else pair_of(pair)
             except Exception as error:
-                on_error(_no_pair(error, "map"), key, value, timestamp, headers)
+                on_error(no_pair(error, "map"), key, value, timestamp, headers)
                 return
             forward(new_key, new_value, timestamp, headers)
 
@@ -138,9 +139,13 @@ class FlatMap(Operator):
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             try:
                 # Taken in whole, so that a generator that raises half way has sent nothing.
-                pairs = [(new_key, new_value) for new_key, new_value in mapper(key, value)]
+                pairs = [
+                    (new_key, new_value)
+                    for pair in mapper(key, value)
+                    for new_key, new_value in (pair if pair.__class__ is tuple else pair_of(pair),)
+                ]
             except Exception as error:
-                on_error(_no_pair(error, "flat_map"), key, value, timestamp, headers)
+                on_error(no_pair(error, "flat_map"), key, value, timestamp, headers)
                 return
             for new_key, new_value in pairs:
                 forward(new_key, new_value, timestamp, headers)
@@ -148,12 +153,20 @@ class FlatMap(Operator):
         return push
 
 
-def _no_pair(error: Exception, operation: str) -> Exception:
+def pair_of(returned: Any) -> Any:
+    """Returns what a user's function returned as a pair; raises ``TypeError`` for what has no order of two parts, or
+    has parts that nobody means: two characters, two bytes, two keys."""
+    if isinstance(returned, (str, bytes, bytearray, dict, set, frozenset)):
+        raise TypeError(f"it returned {returned!r:.80}")
+    return returned
+
+
+def no_pair(error: Exception, operation: str) -> Exception:
     """Explains an error of unpacking if the mapper returned something that is no pair; errors that the mapper raised
     stay as they are."""
     if place_of_error(error) or not isinstance(error, (TypeError, ValueError)):
         return error
-    expected = "a pair (key, value)" if operation == "map" else "pairs (key, value), in a list for example"
+    expected = "pairs (key, value), in a list for example" if operation == "flat_map" else "a pair (key, value)"
     return TypeError(f"{operation}: the function must return {expected} ({error})").with_traceback(error.__traceback__)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.output import LateChange, Update
+from streamsapp.dsl.operators.stateless import no_pair, pair_of
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
@@ -32,7 +33,7 @@ class RegroupTable(Operator):
             pair = None if value is None else selector(key, value)
             if pair is None:
                 return None
-            group, grouped = pair
+            group, grouped = pair if pair.__class__ is tuple else pair_of(pair)
             return None if group is None or grouped is None else (group, grouped)
 
         def push(key: Any, change: Any, timestamp: int, headers: Headers | None) -> None:
@@ -45,7 +46,7 @@ class RegroupTable(Operator):
                 old = row(key, change[1])
                 stays = new is not None and old is not None and new[0] == old[0]
             except Exception as error:
-                on_error(error, key, change, timestamp, headers)
+                on_error(no_pair(error, "group_by"), key, change, timestamp, headers)
                 return
             if stays and new is not None and old is not None:
                 forward(new[0], (new[1], old[1]), timestamp, headers)
