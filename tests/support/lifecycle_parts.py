@@ -173,7 +173,7 @@ class Life:
             owned, self.tasks, self.collector, self.producer, restoration, exactly_once=settings.exactly_once
         )
         self.life = Lifecycle(
-            ApplicationTopics(through(), settings, cast(Any, self.admin)),
+            ApplicationTopics(through(), settings, cast(Any, self.admin), self.clock),
             self.group,
             owned,
             self.producer,

@@ -44,7 +44,8 @@ class TopicAdmin:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._servers = properties.get("bootstrap.servers")
-        self._last_error = "no answer"
+        #: What the client told last of brokers that are out of reach.
+        self.last_error = "no answer"
 
     def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
         """Return when a broker answers, or when ``given_up()``; ``StreamsError`` when none does for a long time."""
@@ -63,13 +64,13 @@ class TopicAdmin:
 
     def _unreachable(self) -> str:
         return (
-            f"no broker answers at {self._servers} ({self._last_error}): check bootstrap_servers, the network and the"
+            f"no broker answers at {self._servers} ({self.last_error}): check bootstrap_servers, the network and the"
             " security settings"
         )
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._last_error = error.str()
+            self.last_error = error.str()
 
     def partition_counts(self) -> dict[str, int]:
         """Every topic that this application may see, with its number of partitions."""

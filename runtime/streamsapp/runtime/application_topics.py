@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import MissingTopicError
 from streamsapp.kafka.topics import TopicAdmin
@@ -25,10 +26,14 @@ LOOK_UPS, LOOK_UP_PERIOD = 10, 0.2
 class ApplicationTopics:
     """Source, sink and internal topics."""
 
-    def __init__(self, topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> None:
+    def __init__(self, topology: Topology, config: StreamsConfig, admin: TopicAdmin, clock: Clock) -> None:
         self._topology = topology
         self._config = config
         self._admin = admin
+        self._clock = clock
+        #: Since when (monotonic seconds) the instance has waited for a broker in order to start, and the last error;
+        #: ``None`` while it does not. Read by ``status``.
+        self.outage: tuple[float, str] | None = None
         self._next_purge = 0.0
 
     @property
@@ -38,7 +43,14 @@ class ApplicationTopics:
 
     def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
         """Return when a broker answers, or when ``given_up()``."""
-        self._admin.wait_for_broker(given_up)
+        began = self._clock.monotonic()
+
+        def waits_in_vain() -> bool:
+            self.outage = began, self._admin.last_error
+            return given_up()
+
+        self._admin.wait_for_broker(waits_in_vain)
+        self.outage = None
 
     def look_up(self) -> ApplicationLayout:
         """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``."""

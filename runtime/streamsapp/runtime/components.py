@@ -132,7 +132,7 @@ class Components:
         config = context.config
         recovery = Recovery(self.owned, self.tasks, collector, producer, restoration, exactly_once=config.exactly_once)
         return Lifecycle(
-            ApplicationTopics(topology, config, context.admin),
+            ApplicationTopics(topology, config, context.admin, context.clock),
             GroupFollower(self.membership, global_thread, config, context.clock, restoration.reading.lag),
             self.owned,
             producer,

@@ -68,6 +68,11 @@ class Lifecycle:
         """The rule by which the instance has come back."""
         return self._group.readiness
 
+    @property
+    def outage(self) -> tuple[float, str] | None:
+        """Since when (monotonic seconds) no broker answers, in order to start or as a member, and the last error."""
+        return self._topics.outage or self._group.membership.outage
+
     # ---- running -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:

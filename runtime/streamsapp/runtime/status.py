@@ -51,7 +51,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
 def _outages(config: StreamsConfig, components: Components, clock: Clock) -> Iterator[dict[str, Any]]:
     """The systems that this instance depends on and cannot reach, since when, and with which error."""
     remote = components.stores.remote
-    found = [("kafka", config.bootstrap_servers, components.membership.outage)]
+    found = [("kafka", config.bootstrap_servers, components.life.outage)]
     if remote is not None and config.remote_state is not None:
         found.append(("remoteState", config.remote_state.url, remote.snapshots.outage))
     for name, address, outage in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -252,6 +253,20 @@ def test_a_processor_that_hangs_is_reported_with_its_record(
     assert "max_poll_interval_ms" in str(error)
     assert not instance.healthy()[0]
     assert instance.state is ClientState.ERROR
+
+
+def test_an_instance_that_starts_while_kafka_is_away_says_so(kafka: Kafka, instances: Instances) -> None:
+    _, _, topology = counting(kafka)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    instance = instances.start(topology, instances.config(bootstrap_servers=address))
+
+    eventually(lambda: instance.status()["outages"])
+
+    (outage,) = instance.status()["outages"]
+    assert (outage["name"], outage["address"]) == ("kafka", address)
+    assert "Connection refused" in outage["message"]
+    instance.close()
 
 
 #: Of 20 kB: five times as much as the small disk takes.

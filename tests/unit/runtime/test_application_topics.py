@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import cast
 
 import pytest
 
 from streamsapp import Consumed, Produced, Serdes, StreamsBuilder, StreamsConfig, Topology
+from streamsapp.clock import Clock
 from streamsapp.errors import TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime import application_topics
 from streamsapp.runtime.application_topics import ApplicationTopics
+from streamsapp.testing import MockClock
 
 
 class SlowBroker:
@@ -31,14 +35,43 @@ class SlowBroker:
             raise TopicError(self._refusal)
 
 
-def _topics(broker: SlowBroker) -> ApplicationTopics:
+def _topics(broker: SlowBroker, clock: Clock | None = None) -> ApplicationTopics:
     text = Serdes.string()
     builder = StreamsBuilder()
     builder.stream("in", Consumed(text, text)).to("out", Produced(text, text))
     topology: Topology = builder.build()
     return ApplicationTopics(
-        topology, StreamsConfig(application_id="app", bootstrap_servers="unused:9092"), cast(TopicAdmin, broker)
+        topology,
+        StreamsConfig(application_id="app", bootstrap_servers="unused:9092"),
+        cast(TopicAdmin, broker),
+        clock or MockClock(),
     )
+
+
+class AbsentBroker:
+    """Answers when it has been asked twice in vain."""
+
+    last_error = "connection refused"
+
+    def wait_for_broker(self, given_up: Callable[[], bool]) -> None:
+        assert not given_up()
+        assert not given_up()
+
+
+def test_who_waits_for_a_broker_says_so_until_one_answers() -> None:
+    seen: list[tuple[float, str] | None] = []
+    clock = MockClock(5_000)
+    topics = _topics(cast(SlowBroker, AbsentBroker()), clock)
+
+    def given_up() -> bool:
+        seen.append(topics.outage)
+        clock.advance(timedelta(seconds=2))
+        return False
+
+    topics.wait_for_broker(given_up)
+
+    assert seen == [(5.0, "connection refused")] * 2
+    assert topics.outage is None
 
 
 @pytest.fixture(autouse=True)

@@ -56,9 +56,9 @@ class Parts:
             corruptions=self.corruptions,
         )
         self.stores = SimpleNamespace(remote=None, restoration=restoration, global_thread=None)
-        self.membership = SimpleNamespace(safe_until=self.safe_until, outage=None)
+        self.membership = SimpleNamespace(safe_until=self.safe_until)
         ready = SimpleNamespace(complaint=None)
-        self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready)
+        self.life = SimpleNamespace(assignment=Assignment(frozenset(), generation=4), readiness=ready, outage=None)
         self.hangs = SimpleNamespace(longest=self.longest)
         self.polling = SimpleNamespace(name="app-polling")
         self.requests = SimpleNamespace(leaving=False)
@@ -98,7 +98,7 @@ def test_it_says_whether_it_is_ready_and_who_else_is_in_the_group() -> None:
 
 def test_what_cannot_be_reached_is_named_with_since_when_and_why() -> None:
     components = Parts()
-    components.membership.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
+    components.life.outage = (0.5, "no broker\nanswers " + "x" * 1_000)
     components.stores.remote = SimpleNamespace(snapshots=SimpleNamespace(outage=(1.0, "the bucket is away")))
     kafka, store = status.document(
         config(client_id="pod-1", remote_state=RemoteStateConfig(url="s3://bucket/prefix")),
