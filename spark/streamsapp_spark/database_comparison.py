@@ -13,6 +13,8 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.entries import NO_TIMESTAMP
+from streamsapp.state.versioned import VersionedType
+from streamsapp.state.versions import Version, VersionLayout
 
 Entries = Iterator[tuple[bytes, bytes]]
 
@@ -57,6 +59,7 @@ class EntryText:
     def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig) -> None:
         self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
         self._window_of = store.type.window_of
+        self._versioned = isinstance(store.type, VersionedType)
         value = (store.value_serde or config.default_value_serde).bind(topic, is_key=False)
         self._format = store.type.format(value)
 
@@ -68,12 +71,14 @@ class EntryText:
 
     def _key(self, physical: bytes) -> Any:
         if self._window_of is None:
-            return self._key_of(physical)
+            return self._key_of(VersionLayout.key_of(physical) if self._versioned else physical)
         key, start_ms, end_ms = self._window_of(physical)
         return Windowed(self._key_of(key), start_ms, end_ms)
 
     def _value(self, physical: bytes) -> Any:
         stored, timestamp = self._format.entry(physical)
+        if isinstance(stored, Version):
+            stored, timestamp = stored.value, stored.since
         value = self._format.from_stored(stored)
         return value if timestamp == NO_TIMESTAMP else _At(value, timestamp)
 

@@ -4,8 +4,9 @@
 
 Rows have ``key``, ``value``, ``timestamp`` (milliseconds; null where the store keeps none), ``task`` and ``offset``,
 the changelog offset that the task's snapshot stands at. In stores of windows and sessions ``window_start`` and
-``window_end`` (milliseconds) follow the key. Keys and values have the type of their serde; those without a
-type of Spark's are text: JSON of the JSON serde, of others what Python prints.
+``window_end`` (milliseconds) follow the key. Versioned stores give the latest version of each key,
+with ``valid_from`` in place of ``timestamp``. Keys and values have the type of their serde; those without a type of
+Spark's are text: JSON of the JSON serde, of others what Python prints.
 
 Planned on the driver, read in Spark's Python workers. Spark finds it by itself (``pyspark_streamsapp``).
 """
@@ -35,11 +36,13 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
 from streamsapp.state.session import SessionStoreImpl
+from streamsapp.state.versioned import VersionedRecord, VersionedStoreImpl, VersionedType
 from streamsapp.tasks.assembly import task_stores
 from streamsapp_spark.replay_job import Application, ReplayJob, application
 from streamsapp_spark.snapshots import bring, newest, numbered, tasks_with
 
 _BATCH = 10_000
+_TIMED = ValueAndTimestamp | VersionedRecord
 
 _TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -83,6 +86,8 @@ class _Table:
     value_kind: str
     #: Whether its keys have windows.
     windowed: bool
+    #: Whether it keeps versions.
+    versioned: bool
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,7 +96,7 @@ class _Table:
                 ("key", _TYPES.get(self.key_kind, pa.string())),
                 *([("window_start", pa.int64()), ("window_end", pa.int64())] if self.windowed else ()),
                 ("value", _TYPES.get(self.value_kind, pa.string())),
-                ("timestamp", pa.int64()),
+                ("valid_from" if self.versioned else "timestamp", pa.int64()),
                 ("task", pa.string()),
                 ("offset", pa.int64()),
             ]
@@ -132,25 +137,33 @@ class SnapshotReader(DataSourceReader):
             stores.open()
             try:
                 store = stores.stores[self._table.store]
-                entries = store.fetch_range(None, None) if isinstance(store, SessionStoreImpl) else store.all()
-                yield from _batches(entries, self._table, partition.task, None if point is None else point.offset)
+                yield from _batches(
+                    _entries(store), self._table, partition.task, None if point is None else point.offset
+                )
             finally:
                 stores.close()
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
 
+def _entries(store: Any) -> Iterator[tuple[Any, Any]]:
+    """Iterates over all that a store has, of a versioned one over the latest versions."""
+    if isinstance(store, SessionStoreImpl):
+        return store.fetch_range(None, None)
+    return store.latest_versions() if isinstance(store, VersionedStoreImpl) else iter(store.all())
+
+
 def _batches(
     entries: Iterator[tuple[Any, Any]], table: _Table, task: str, offset: int | None
 ) -> Iterator[pa.RecordBatch]:
     while chunk := list(islice(entries, _BATCH)):
-        values = [each.value if isinstance(each, ValueAndTimestamp) else each for _, each in chunk]
+        values = [each.value if isinstance(each, _TIMED) else each for _, each in chunk]
         keys = [key for key, _ in chunk]
         columns: list[list[Any]] = [
             _column([key.key for key in keys] if table.windowed else keys, table.key_kind),
             *([[key.start_ms for key in keys], [key.end_ms for key in keys]] if table.windowed else ()),
             _column(values, table.value_kind),
-            [each.timestamp if isinstance(each, ValueAndTimestamp) else None for _, each in chunk],
+            [each.timestamp if isinstance(each, _TIMED) else None for _, each in chunk],
             [task] * len(chunk),
             [offset] * len(chunk),
         ]
@@ -194,7 +207,8 @@ def _table(job: ReplayJob, store: str) -> _Table:
         builder.key_serde or app.config.default_key_serde,
         builder.value_serde or app.config.default_value_serde,
     )
-    return _Table(job, store, key.name, value.name, builder.type.window_of is not None)
+    versioned = isinstance(builder.type, VersionedType)
+    return _Table(job, store, key.name, value.name, builder.type.window_of is not None, versioned)
 
 
 def _builder(app: Application, store: str) -> StoreBuilder:

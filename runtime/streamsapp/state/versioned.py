@@ -6,7 +6,7 @@ Made with the task; called on the processing thread that holds it. Where version
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,12 @@ class VersionedStoreImpl(SerdeFacade):
         history only a version that is still the latest is known."""
         versions, key_bytes = self._versions, self._key(key)
         return self._record(versions.latest(key_bytes) if as_of is None else versions.as_of(key_bytes, as_of))
+
+    def latest_versions(self) -> Iterator[tuple[Any, VersionedRecord]]:
+        """Iterates over all keys that have a value now, in the order of their bytes, and their latest versions."""
+        for physical, (version, _) in self._layers.scan(LATEST, None, reverse=False):
+            key = self._deserialize_key(physical[len(LATEST) :])
+            yield key, VersionedRecord(self.from_stored(version.value), version.since)
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord | None:
         """Deletes a key from ``timestamp`` on; returns the version that was valid then."""

@@ -33,6 +33,7 @@ def topology():
     late.windowed_by(SessionWindows.of(15)).count(Materialized("sessions", key_serde=Serdes.string(), retention=1000))
     builder.table("{things}", Consumed(Serdes.integer(), Serdes.json()),
         Materialized("things", key_serde=Serdes.integer(), value_serde=Serdes.json()))
+    words.to_table(Materialized("versions", key_serde=Serdes.string(), value_serde=Serdes.string(), versioned=1000))
     return builder.build()
 """
 
@@ -91,7 +92,7 @@ def read(app: App, *stores: str) -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def tables(app: App) -> dict[str, list[str]]:
     """Reads all in one session."""
-    return read(app, "counts", "things", "windows", "sessions", "count")
+    return read(app, "counts", "things", "windows", "sessions", "versions", "count")
 
 
 def test_a_store_is_a_table_with_the_types_of_its_serdes(tables: dict[str, list[str]]) -> None:
@@ -120,6 +121,12 @@ def test_windows_and_sessions_are_tables_with_their_bounds(tables: dict[str, lis
         "row ['b', 0, 25, 1, 20",
         "row ['b', 20, 20, 1, None",
     ]
+
+
+def test_a_versioned_store_is_a_table_of_the_latest_versions(tables: dict[str, list[str]]) -> None:
+    schema, _, *rows = tables["versions"]
+    assert schema == "schema struct<key:string,value:string,valid_from:bigint,task:string,offset:bigint>"
+    assert [", ".join(row.split(", ")[:3]) for row in rows] == ["row ['a', 'x', 30", "row ['b', 'x', 20"]
 
 
 def test_a_snapshot_that_is_damaged_is_named(app: App) -> None:
