@@ -85,7 +85,7 @@ cluster-up cluster-down:
 # of the same versions.
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 lock:
-	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra dev --output-file requirements.lock pyproject.toml
+	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra registry --extra dev --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml

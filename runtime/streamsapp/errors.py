@@ -10,6 +10,7 @@
         │   └── MissingTopicError    a topic is not there, or not for this user
         ├── DeserializationError
         ├── SerializationError
+        ├── SchemaRegistryUnavailableError  no record is at fault, and none may be dropped for it
         ├── ProcessingError       user code raised; names node, task, topic, partition, offset
         │   └── ProcessorHangsError  user code does not return
         ├── BufferFullError       a suppression that must not emit early holds more than its bound
@@ -89,6 +90,11 @@ class DeserializationError(StreamsError):
 
 class SerializationError(StreamsError):
     """A key or value could not be turned into bytes."""
+
+
+class SchemaRegistryUnavailableError(StreamsError):
+    """A schema registry does not answer, or does not let this application in: no exception handler is asked, since no
+    record is at fault."""
 
 
 class ProcessingError(StreamsError):

@@ -18,6 +18,7 @@ from streamsapp.declared import functions
 from streamsapp.declared.faults import did_you_mean, shown
 from streamsapp.processor import timestamps
 from streamsapp.processor.handlers import BUILT_IN
+from streamsapp.serdes.registry import SchemaRegistry
 from streamsapp.serdes.serdes import Serdes
 
 #: ``module:attribute``, both perhaps with dots.
@@ -88,6 +89,9 @@ def names_code(reference: Reference) -> bool:
     return isinstance(reference, str) and ":" in reference
 
 
+#: The one that the environment names when a task begins.
+REGISTRY = SchemaRegistry()
+
 SERDE = Role(
     "a serde",
     built_in={
@@ -103,8 +107,17 @@ SERDE = Role(
         "json": Serdes.json(),
         "msgpack": Serdes.msgpack(),
         "void": Serdes.void(),
+        "avro": REGISTRY.avro(),
+        "jsonSchema": REGISTRY.json_schema(),
     },
-    made_of={"json": Serdes.json, "msgpack": Serdes.msgpack, "protobuf": Serdes.protobuf},
+    made_of={
+        "json": Serdes.json,
+        "msgpack": Serdes.msgpack,
+        "protobuf": Serdes.protobuf,
+        "avro": REGISTRY.avro,
+        "jsonSchema": REGISTRY.json_schema,
+        "protobufSchema": REGISTRY.protobuf,
+    },
 )
 #: Where the schema of manifests has a text only.
 SERDE_NAME = replace(SERDE, made_of={})

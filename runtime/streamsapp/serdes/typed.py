@@ -67,7 +67,7 @@ def protobuf_of(kind: type[M]) -> Serde[M]:
             raise ValueError(f"{len(data)} bytes are no {_name(kind)}: {error}") from error
         return message
 
-    return Serde(serialize, deserialize, name=name, plain=_protobuf_plain(kind))
+    return Serde(serialize, deserialize, name=name, plain=protobuf_plain(kind))
 
 
 def _pydantic(kind: Any, name: str) -> Serde[Any]:
@@ -133,8 +133,8 @@ def _plain(kind: Any) -> PlainForm:
     return PlainForm(lambda document: converted(document, kind), msgspec.to_builtins)
 
 
-def _protobuf_plain(kind: Any) -> PlainForm:
-    """Protobuf's own mapping to JSON."""
+def protobuf_plain(kind: Any) -> PlainForm:
+    """Returns Protobuf's own mapping to JSON."""
 
     def read(document: Any) -> Any:
         from google.protobuf import json_format  # the user's library; only commands come here

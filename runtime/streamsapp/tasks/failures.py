@@ -17,6 +17,7 @@ from streamsapp.errors import (
     FencedError,
     ProcessingError,
     ProductionError,
+    SchemaRegistryUnavailableError,
     SerializationError,
     StateStoreError,
     StreamsError,
@@ -32,7 +33,10 @@ from streamsapp.tasks.output import OutputRecord
 log = logging.getLogger(__name__)
 
 #: Already decided further down, or not the user code's doing: no handler may turn these into a dropped record.
-_DECIDED = (ProcessingError, ProductionError, SerializationError, FencedError, StateStoreError, TaskCorruptedError)
+_DECIDED = (
+    ProcessingError, ProductionError, SerializationError, SchemaRegistryUnavailableError, FencedError, StateStoreError,
+    TaskCorruptedError,
+)  # fmt: skip
 
 _NOT_TEXT = re.compile(r"descriptor 'encode' for 'str' objects doesn't apply to a '(\w+)' object")
 
@@ -60,6 +64,8 @@ class FailureHandling:
 
     def deserialization(self, node: str, message: InputRecord, error: Exception) -> None:
         """A key or value could not be read; returns when the record is to be skipped."""
+        if isinstance(error, SchemaRegistryUnavailableError):
+            raise error
         described = self._describe(node, message, message.timestamp()[1])
         failure = DeserializationError(
             f"cannot deserialise {self._name(described)}: {_told(error)}; declare the serdes that the topic was "
@@ -78,6 +84,8 @@ class FailureHandling:
 
     def serialization(self, node: str, topic: str, error: Exception, timestamp: int) -> None:
         """A sink could not turn a key or value into bytes; returns when the output is to be dropped."""
+        if isinstance(error, SchemaRegistryUnavailableError):
+            raise error
         described = self._describe(node, self._context.message, timestamp)
         failure = SerializationError(
             f"cannot serialise a record for topic {topic} at {self._name(described)}: {_told(error)}"

@@ -103,4 +103,4 @@ def test_the_table_has_every_operation_with_its_arguments(kind: Kind) -> None:
 )
 def test_the_page_names_all_that_is_built_in(role: Role) -> None:
     named = set(re.findall(r"`\{?(\w+)", PAGE.partition("## Built in")[2]))
-    assert {*role.built_in, *role.made_from} <= named
+    assert {*role.built_in, *role.made_from, *role.made_of} <= named
