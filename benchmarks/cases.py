@@ -1,4 +1,4 @@
-"""What is measured: every pair of workload and system, in every variant.
+"""Lists the measured cases: every pair of workload and system, in every variant.
 
 Read by ``run.py`` and ``report.py``.
 """

@@ -1,4 +1,4 @@
-"""How each system's program is started, and what it needs first: compiled classes, a virtual environment.
+"""Starts each system's program, after making the parts it needs: compiled classes, a virtual environment.
 
 Called by ``run.py``. What is prepared is kept in the cache directory and made again only when its source changes.
 """

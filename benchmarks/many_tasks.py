@@ -1,4 +1,4 @@
-"""What many tasks in one instance cost: the same counts per key, spread over few tasks and over many.
+"""Measures the cost of many tasks in one instance: the same counts per key, spread over few tasks and over many.
 
 Started by hand: ``python -m benchmarks.many_tasks`` from the root of the tree (``--tasks 10,1000 --runs 3`` if nothing
 else is said). The program is that of workload W3, variant ``emit-commit``: one processing thread, a store per task, a

@@ -38,7 +38,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one run cost, from its first record until all was flushed, committed and closed.
+    """The cost of one run, from its first record until all was flushed, committed and closed.
 
     The second half has no JIT compilation and no final flush in it; ``None`` where several programs ran side by side.
     ``other_load`` is the share of the machine that everything else took meanwhile, the broker included.

@@ -22,8 +22,8 @@ os.environ[_NAME] = str(os.getpid())
 
 
 class Taken(NamedTuple):
-    """What something took. ``rss_mb`` is the most that all processes had together; ``other_load`` the share of all
-    cores that everything else took meanwhile, the broker included."""
+    """The resources that a run took. ``rss_mb`` is the most that all processes had together; ``other_load`` the share
+    of all cores that others took."""
 
     seconds: float
     cpu_seconds: float

@@ -1,4 +1,4 @@
-"""What a rolling restart of three pods costs those who wait for the output, on the node of ``make cluster-up``.
+"""Measures the cost of a rolling restart of three pods for readers of the output, on the node of ``make cluster-up``.
 
 ``python -m benchmarks.rolling`` with tools and tests/support on PYTHONPATH. Word count under load, its state filled
 before; the figure is the longest time for which no count of some word came through though the word was written. With

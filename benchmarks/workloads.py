@@ -68,7 +68,7 @@ class EachValue:
 
 
 class Occurrences:
-    """How often each key occurs; ``keys`` takes the keys out of an input record."""
+    """Counts how often each key occurs; ``keys`` takes the keys out of an input record."""
 
     def __init__(self, keys: Callable[[Message], Iterable[bytes]]) -> None:
         self._keys = keys
@@ -103,7 +103,7 @@ class LastCounts:
 
 
 def counts_outcome(counts: dict[bytes, int]) -> Outcome:
-    """What counts per key come to."""
+    """Returns the outcome of counts per key."""
     return Outcome(len(counts), sum(crc32(b"%b=%d" % entry) for entry in counts.items()))
 
 

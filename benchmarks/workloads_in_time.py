@@ -108,7 +108,7 @@ class OrdersWithCustomers:
 
 
 class Sessions:
-    """How many records each session has, under its key as Kafka Streams writes it: key, end, start."""
+    """Counts the records of each session, under its key as Kafka Streams writes it: key, end, start."""
 
     def __init__(self) -> None:
         self._times: dict[bytes, list[int]] = defaultdict(list)

@@ -1,4 +1,5 @@
-"""What every test runs under: a home of its own, which tests share a process, which are long, what could not be run.
+"""Sets up every test: a home of its own, the tests that share a process, the long ones, and those that could not be
+run.
 
 The hooks run in each process of tests alike: all of them must come to the same order.
 """
@@ -37,7 +38,7 @@ _TOGETHER = {
 #: So many times as many seeds with ``--seed``.
 _MORE_SEEDS = 5
 
-# How long an example takes says nothing on a machine that runs brokers beside it; a hang meets the timeout.
+# The time of an example says nothing on a machine that runs brokers beside it; a hang meets the timeout.
 settings.register_profile("house", deadline=None, max_examples=50)
 settings.register_profile("long", deadline=None, max_examples=300)
 settings.load_profile("house")

@@ -87,7 +87,7 @@ def _make_environment() -> None:
 
 
 def _surplus_packages() -> list[str]:
-    """What an earlier lock had installed and this one does not: tests must not find it."""
+    """Returns the packages that an earlier lock had installed and this one does not: tests must not find them."""
     command = [str(VENV_PYTHON), "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     locked = {_normal(name) for name in re.findall(r"^([\w.-]+)==", LOCK.read_text(encoding="utf-8"), re.MULTILINE)}

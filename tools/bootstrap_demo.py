@@ -123,7 +123,7 @@ def _environment() -> dict[str, str]:
 
 
 def _command(*arguments: str) -> str:
-    """What a command says; its failure is the demo's."""
+    """Returns the output of a command; its failure is the demo's."""
     return _output([str(STREAMSAPP), "--log-level", "warning", *arguments], arguments[0])
 
 
@@ -158,7 +158,7 @@ def _wait(holds: Callable[[], bool], app: subprocess.Popen[bytes], log: Path) ->
 
 
 def _is_read(group: Consumer, topic: str) -> bool:
-    """Whether everything in a topic is committed. The last offset may be that of a transaction's mark."""
+    """Says whether everything in a topic is committed. The last offset may be that of a transaction's mark."""
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     marks = 0 if topic == "lines" else 1
     ends = [group.get_watermark_offsets(each, timeout=30)[1] for each in partitions]

@@ -86,7 +86,7 @@ def run(sources: Path, folder: Path) -> int:
 
 
 def standard_library() -> Path:
-    """Where the Python that runs this keeps its standard library."""
+    """Returns the folder of the standard library of the Python that runs this."""
     return Path(sysconfig.get_path("stdlib"))
 
 

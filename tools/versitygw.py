@@ -26,12 +26,12 @@ _MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
 
 
 def is_built() -> bool:
-    """Whether :func:`executable` answers at once."""
+    """Says whether :func:`executable` answers at once."""
     return _target().is_file()
 
 
 def is_buildable() -> bool:
-    """Whether there is a Go that fetches the newer one that a module asks for, as it does since 1.21."""
+    """Says whether there is a Go that fetches the newer one that a module asks for, as it does since 1.21."""
     if shutil.which("go") is None:
         return False
     answer = subprocess.run(["go", "version"], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What the driver and a program under test say to each other: the job on the command line, marks on standard output.
+"""The words between the driver and a program under test: the job on the command line, marks on standard output.
 
 Imported by ``run.py`` and by the Python programs; ``kafka_streams/`` has the same in Java. Standard library only, as
 each system runs in an environment of its own.

@@ -160,7 +160,7 @@ def source(application: Application, job: Job, deserializer: str) -> StreamingDa
 
 
 def entries(state_dir: Path) -> int:
-    """How many entries the closed stores hold, read without Quix."""
+    """Returns the number of entries that the closed stores hold, read without Quix."""
     total = 0
     for current in state_dir.rglob("CURRENT"):
         store = Rdict(str(current.parent), Options(raw_mode=True), access_type=AccessType.read_only())

@@ -303,7 +303,7 @@ def config(job: Job) -> StreamsConfig:
 
 
 def entries(state_dir: Path) -> int:
-    """How many entries the closed store holds in all tasks, read without the runtime."""
+    """Returns the number of entries that the closed store holds in all tasks, read without the runtime."""
     total = 0
     raw = Options(raw_mode=True)
     for current in state_dir.rglob("CURRENT"):

@@ -114,7 +114,7 @@ def _all(store: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def run_here(program: Program) -> Outcome:
-    """What streamsapp makes of a program."""
+    """Returns the outcome of a program in streamsapp."""
     config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092")
     try:
         topology = build(program)
@@ -142,7 +142,7 @@ def _diff(theirs: list[str], ours: list[str]) -> str:
 
 
 def description_difference(oracle: Oracle, program: Program) -> str | None:
-    """Where the two descriptions differ; ``None`` also for a program that Kafka Streams refuses."""
+    """Returns where the two descriptions differ; ``None`` also for a program that Kafka Streams refuses."""
     answer = oracle.ask(kind="describe", **program)
     if "error" in answer:
         return None
@@ -151,7 +151,7 @@ def description_difference(oracle: Oracle, program: Program) -> str | None:
 
 
 def _last_per_key(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a compacted topic amounts to; a commit may leave out what a later record of it overwrites."""
+    """Returns the content of a compacted topic; a commit may leave out records that a later one of it overwrites."""
     last = {record["key"]: record for record in records}
     return sorted(last.values(), key=json.dumps)
 
@@ -176,7 +176,7 @@ def _shown(record: dict[str, Any]) -> str:
 
 
 def outcome_difference(oracle: Oracle, program: Program) -> str | None:
-    """Where records, times, order or state differ; ``None`` also for a program that Kafka Streams refuses."""
+    """Returns where records, times, order or state differ; ``None`` also for a program that Kafka Streams refuses."""
     theirs = oracle.ask(kind="run", **program)
     if "error" in theirs and "failed_at" not in theirs:
         return None
@@ -265,7 +265,7 @@ def shrink(program: Program, differs: Callable[[Program], bool]) -> Program:
         candidates = enumerate(_smaller(smallest))
         found = next(((at, each) for at, each in candidates if at >= start and _still(each, differs)), None)
         if found is not None:
-            # What was tried in vain so far is not tried again before everything else was.
+            # A change that was tried in vain is not tried again before everything else was.
             start, smallest = found
         elif start:
             start = 0

@@ -45,7 +45,7 @@ class VersionedGenerator(Generator):
         return {**self.program("dsl", 0), "events": self.updates(events, [None])}
 
     def stored(self, *, unnamed: bool) -> Step:
-        """How a table is kept: not at all, with its last values, or with versions."""
+        """Chooses how a table is kept: not at all, with its last values, or with versions."""
         way = self.random.choice(["no", "plain", "versioned", "versioned"] + ["unnamed"] * unnamed)
         if way == "no":
             return {}

@@ -20,7 +20,7 @@ Step = dict[str, Any]
 
 
 def store_of(context: ProcessorContext, step: Step) -> Any:
-    """What a step is connected to, or the global store it names."""
+    """Returns the store that a step is connected to, or the global store it names."""
     return context.get_state_store(step["global"] if "global" in step else step["stores"][0])
 
 

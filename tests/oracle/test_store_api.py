@@ -45,7 +45,8 @@ def _program(kind: str, seed: int, engine: str, retention: int, events: int = 30
 
 
 def _without_changelog(oracle: Oracle, program: dict[str, Any]) -> str | None:
-    """What comes too late is in Kafka Streams' changelog, though no store takes it."""
+    """Leaves the changelog out: records that come too late are in Kafka Streams' changelog, though no store takes
+    them."""
     program = {**program, "steps": [{**program["steps"][0], "logging": False}, *program["steps"][1:]]}
     return outcome_difference(oracle, program)
 

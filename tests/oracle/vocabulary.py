@@ -1,4 +1,4 @@
-"""What random programs are made of: the functions and processors by the types they map, values, records.
+"""The parts that random programs are made of: the functions and processors by the types they map, values, records.
 
 Used by ``generate_dsl`` and ``generate_raw``. The same seed gives the same program. A program is JSON: what the oracle
 is asked, and what ``programs`` builds.
@@ -92,7 +92,7 @@ class Node:
 
 
 class Generator:
-    """What programs of both kinds have in common."""
+    """The part of a generator that programs of both kinds have in common."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)

@@ -48,7 +48,7 @@ def join_windows(options: Step) -> JoinWindows:
 
 
 def suppressed(step: Step) -> Suppressed:
-    """When a table's updates go on."""
+    """Returns when a table's updates go on."""
     config = Suppressed.BufferConfig.unbounded()
     if "records" in step:
         config = config.with_max_records(step["records"])

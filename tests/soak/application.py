@@ -94,7 +94,7 @@ def next_digest(before: str, sequence: int, number: int) -> str:
 
 
 def advance(state: Json | None, record: Json) -> tuple[Json, Json]:
-    """What a chain's state is after a record, and the update that says so."""
+    """Returns the state of a chain after a record, and the update that says so."""
     count, digest, highest = (state["c"], state["h"], state["s"]) if state else (0, "", -1)
     sequence, number = record["s"], record["n"]
     now = {"c": count + 1, "h": next_digest(digest, sequence, number), "s": max(highest, sequence)}

@@ -1,4 +1,4 @@
-"""What a finished run left in its object store, read as a restore reads it; on the driver's main thread."""
+"""Reads the object store of a finished run as a restore reads it; on the driver's main thread."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class Chaos:
             self._at(fault.at, lambda fault=fault: self._begin(fault))  # type: ignore[misc]
 
     def _deeds(self, testbed: Testbed, fleet: Fleet) -> tuple[dict[Kind, _Deed], dict[Kind, _Deed]]:
-        """What is done to a target, and how it is undone; who was ended is started again."""
+        """Returns the deed that is done to a target, and the one that undoes it; an instance that was ended is started
+        again."""
         doing: dict[Kind, _Deed] = {
             Kind.KILL: lambda name: fleet[name].kill(),
             Kind.TERMINATE: lambda name: fleet[name].ask_to_end(),

@@ -29,7 +29,7 @@ _PATIENCE = 240.0
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong, when, with which pod, and for how long."""
+    """A fault: its kind, its time, its pod, and how long it lasts."""
 
     at: float
     kind: str
@@ -99,7 +99,7 @@ _ACTS: dict[str, Callable[[Running, Fault], None]] = {
 
 @dataclass
 class Report:
-    """How a run went."""
+    """The report of a run."""
 
     #: What was wrong.
     findings: list[str] = field(default_factory=list)

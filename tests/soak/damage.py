@@ -1,4 +1,4 @@
-"""What happens to the objects of a run at rest: bits flip, objects disappear. Called on the driver's main thread."""
+"""Damages the objects of a run at rest: bits flip, objects disappear. Called on the driver's main thread."""
 
 from __future__ import annotations
 

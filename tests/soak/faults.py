@@ -1,4 +1,4 @@
-"""What happens to the instances, the broker and the object store in one soak run, decided by the seed alone.
+"""Decides by the seed alone what happens to the instances, the broker and the object store in one soak run.
 
 Pure; called by the soak driver before a run and when it prints one.
 """
@@ -37,7 +37,7 @@ OBJECTS = "objects"
 
 
 class Kind(Enum):
-    """What can happen; the value is how it is told."""
+    """The kinds of faults; the value is how one is told."""
 
     KILL = "kill -9"
     TERMINATE = "SIGTERM"

@@ -104,7 +104,7 @@ class Instance:
         self.awake = True
 
     def ended(self) -> str | None:
-        """How an instance that was asked to end did: ``""`` if well, ``None`` if it has not yet."""
+        """Returns how an instance that was asked to end did: ``""`` if well, ``None`` if it has not yet."""
         if self._process is None:
             return ""
         code = self._process.poll()
@@ -120,7 +120,7 @@ class Instance:
         return None
 
     def _hardly_started(self) -> bool:
-        """Whether the signal may have come before the program could say what to do about it."""
+        """Says whether the signal may have come before the program could say what to do about it."""
         return self._asked_to_end_at is not None and self._asked_to_end_at - self._started_at < _START
 
     def forget(self) -> None:
@@ -202,7 +202,7 @@ def _settings(plan: Plan, topics: Topics, testbed: Testbed, name: str, http_port
 
 
 def _remote_state(plan: Plan, testbed: Testbed) -> dict[str, Any]:
-    """What is no longer needed is deleted within the run."""
+    """Returns the configuration of remote state, which deletes objects that are no longer needed within the run."""
     config = testbed.s3.config(snapshot_interval=plan.snapshot_interval, grace=_GRACE)
     return {
         "url": config.url,

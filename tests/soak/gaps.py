@@ -1,4 +1,4 @@
-"""How long tasks that nothing happened to wrote nothing: what a rebalance costs those it does not concern.
+"""Measures how long undisturbed tasks wrote nothing: the cost of a rebalance for those it does not concern.
 
 Pure; the soak driver calls it when a run is over. A measurement: nothing fails by it.
 """
@@ -13,7 +13,7 @@ from verification import Update
 
 
 class Disturbance(NamedTuple):
-    """When an instance, or with ``instance`` empty everybody, had a reason not to write."""
+    """The time at which an instance, or with ``instance`` empty everybody, had a reason not to write."""
 
     instance: str
     begin_ms: float

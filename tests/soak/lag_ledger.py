@@ -1,4 +1,4 @@
-"""Whether the lag an instance reports is ever smaller than the truth.
+"""Checks that the lag an instance reports is never smaller than the truth.
 
 Pure; the soak driver's watching thread tells it what the broker said and what instances said, each with its time.
 """
@@ -32,7 +32,8 @@ class LagLedger:
         self._to_confirm: dict[str, tuple[int, str]] = {}
 
     def observe_ends(self, at_ms: float, committed: Mapping[str, int], written: Mapping[str, int]) -> None:
-        """What the broker answered before ``at_ms``: where each changelog's committed records end, and where all do."""
+        """Takes the broker's answer before ``at_ms``: where each changelog's committed records end, and where all
+        do."""
         for changelog, end in committed.items():
             self._ends[changelog].append(_Observation(at_ms, end))
         for changelog, end in written.items():

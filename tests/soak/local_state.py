@@ -1,4 +1,4 @@
-"""What the instances of a finished run left on disk, read as the runtime reads it; on the driver's main thread."""
+"""Reads the disks of a finished run's instances as the runtime reads them; on the driver's main thread."""
 
 from __future__ import annotations
 

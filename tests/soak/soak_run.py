@@ -37,7 +37,7 @@ _TASKS = 2 * PARTITIONS
 
 @dataclass
 class Report:
-    """How a run went; no ``findings`` is good."""
+    """The report of a run; no ``findings`` is good."""
 
     plan: Plan
     findings: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class _Run:
         self._report.findings += findings
 
     def _started(self) -> bool:
-        """Whether the instances run all tasks before anything happens to them."""
+        """Says whether the instances run all tasks before anything happens to them."""
         give_up = time.monotonic() + _TO_START
         while (running := self._running_tasks()) < _TASKS:
             if time.monotonic() > give_up:
@@ -153,7 +153,7 @@ class _Run:
         (self._directory / "statuses.json").write_text(json.dumps(statuses, indent=1), encoding="utf-8")
 
     def _transactions_ended(self) -> bool:
-        """Whether readers of committed records reach the end of everything."""
+        """Says whether readers of committed records reach the end of everything."""
         topics = [*self._topics.sinks, *self._topics.changelogs, self._topics.repartition]
         give_up = time.monotonic() + _TO_END_TRANSACTIONS
         while True:
@@ -181,7 +181,7 @@ class _Run:
         return evidence
 
     def _local_state(self, evidence: Evidence) -> list[str]:
-        """What every instance that took part has on disk."""
+        """Reads the local state of every instance that took part."""
         application = self._topics.application
         directories = [instance.state_directory for instance in self._fleet.instances.values()]
         return most(
@@ -192,7 +192,7 @@ class _Run:
         )
 
     def _snapshots(self, evidence: Evidence) -> list[str]:
-        """What instances with empty disks would begin with now."""
+        """Reads the snapshots that instances with empty disks would begin with now."""
         application, source = self._topics.application, self._topics.source
         bucket = read_bucket(self._testbed.s3.config(), application, self._directory / "snapshots")
         report, plan = self._report, self._plan
@@ -218,7 +218,7 @@ def _compared(local: LocalStore, evidence: Evidence) -> list[str]:
 
 
 class _Progress:
-    """How far the output has come."""
+    """The progress of the output."""
 
     def __init__(self, sent: dict[str, int], topics: Topics) -> None:
         self._wanted = {
@@ -229,7 +229,7 @@ class _Progress:
         self._counted: dict[str, int] = {}
 
     def missing(self, updates: Iterable[Update]) -> str:
-        """What is still to come after these updates; ``""`` for nothing."""
+        """Returns what is still to come after these updates; ``""`` for nothing."""
         for update in updates:
             if update.topic == self._totals:
                 self._counted[update.key] = update.body["cnt"]

@@ -1,4 +1,4 @@
-"""What the soak of the cluster decides by its seeds."""
+"""The decisions of the cluster's soak by its seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the soak driver asks of the broker: topics, their records and their ends. Called on the driver's threads."""
+"""Reads topics, their records and their ends for the soak driver. Called on the driver's threads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TopicReader:
         self._consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in self._messages])
 
     def read_more(self, seconds: float) -> list[Message]:
-        """What comes within so many seconds."""
+        """Reads records for so many seconds."""
         return self._take(self._consumer.consume(_BATCH, seconds))
 
     def read_to_end(self, seconds: float) -> bool:
@@ -58,7 +58,7 @@ class TopicReader:
         return not self._unfinished
 
     def messages(self, topic: str) -> list[Message]:
-        """What was read of a topic, partition by partition."""
+        """Returns the messages that were read of a topic, partition by partition."""
         return [message for partition in range(PARTITIONS) for message in self._messages[topic, partition]]
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Cluster:
             created.result()
 
     def ends(self, names: Iterable[str], *, committed: bool, timeout: float = _PATIENCE) -> dict[str, int]:
-        """Where each partition ends, ``topic-partition`` to offset; those without an answer are left out."""
+        """Returns the end of each partition, ``topic-partition`` to offset; those without an answer are left out."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         latest: Callable[[], OffsetSpec] = OffsetSpec.latest
         asked = {TopicPartition(name, each): latest() for name in names for each in range(PARTITIONS)}

@@ -1,4 +1,4 @@
-"""Whether what an application wrote is what its input says, record by record.
+"""Checks that an application's output is what its input says, record by record.
 
 Pure; the soak driver calls it when a run is over. Every check returns its findings as text, none if all is well. The
 checks are those of Kafka's EosTest (every record, in order, nothing more) and SmokeTest (last value per key) with a
@@ -186,7 +186,7 @@ def _complete_chain(key: str, records: Sequence[Json], updates: Sequence[Update]
 
 
 def _follows(before: Json, body: Json) -> bool:
-    """Whether one task's run went from one update to the next."""
+    """Says whether one task's run went from one update to the next."""
     state = {"c": before["c"], "h": before["h"], "s": max(before["s"], before["b"])}
     return advance(state, body)[1] == body
 

@@ -89,7 +89,7 @@ class ApiServer:
             self._server.send_signal(signal.SIGCONT)
 
     def requests(self) -> float:
-        """How many it has answered so far, by its own count."""
+        """Returns how many requests the server has answered so far, by its own count."""
         lines = self.kubectl("get", "--raw", "/metrics").splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("apiserver_request_total{"))
 
@@ -122,7 +122,7 @@ class ApiServer:
             time.sleep(0.05)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """What ``kubectl`` prints; raises with what it complained of when it fails."""
+        """Returns what ``kubectl`` prints; raises with its complaint when it fails."""
         command = [str(binaries.executable("kubectl")), f"--kubeconfig={self.kubeconfig}", *arguments]
         answer = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
         if answer.returncode != 0:

@@ -1,4 +1,4 @@
-"""What an epoch writes to changelogs, record by record."""
+"""Reads the records that an epoch writes to changelogs."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def checkpoint(directory: Path, tables: Mapping[int, bytes], *, links: Path | No
 
 
 def content_of(offset: int) -> SnapshotContent:
-    """What a checkpoint stands for at this offset of its changelog."""
+    """Returns the content that a checkpoint stands for at this offset of its changelog."""
     point = StorePoint("kv/counts", "orders-counts-changelog", TASK.partition, "id-of-topic", offset)
     return SnapshotContent({"counts": point}, (InputPoint("orders", TASK.partition, 2 * offset, "AQID"),), "f" * 64)
 
@@ -57,7 +57,7 @@ def files_in(directory: Path) -> dict[str, bytes]:
 
 
 def saved_files(directory: Path) -> dict[str, bytes]:
-    """What of a checkpoint belongs to its snapshot."""
+    """Returns the files of a checkpoint that belong to its snapshot."""
     files = files_in(directory)
     del files["000004.log"], files["rocksdict-config.json"]
     return files
@@ -97,7 +97,7 @@ def claimed(objects: ObjectStore, instance: str = "pod-1") -> SnapshotWriter:
 
 
 def published(writer: SnapshotWriter, directory: Path, offset: int) -> Snapshot:
-    """What became of a checkpoint that is not the last one again."""
+    """Publishes a checkpoint that is not the last one again, and returns the snapshot."""
     snapshot = writer.publish(directory, content_of(offset))
     assert snapshot is not None
     return snapshot

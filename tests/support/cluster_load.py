@@ -28,7 +28,7 @@ _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIM
 
 
 class Way(NamedTuple):
-    """What a count came through: a partition of the input, and one of the output. Each is a task's."""
+    """The way of a count: a partition of the input, and one of the output. Each is a task's."""
 
     source: int
     sink: int
@@ -181,7 +181,7 @@ class ExactLoad:
 
     @property
     def findings(self) -> list[str]:
-        """What is wrong already."""
+        """Returns the faults found so far."""
         return [*self._errors, *self.ledger.findings]
 
     def _write(self) -> None:
@@ -229,7 +229,7 @@ class ExactLoad:
                 self.ledger.take(key.decode(), int.from_bytes(value, "big", signed=True), way, time.monotonic())
 
     def _ends(self, topic: str) -> list[TopicPartition]:
-        """Where each partition of the output ends now: earlier runs are not read again."""
+        """Returns the end of each partition of the output now: earlier runs are not read again."""
         partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
         return [TopicPartition(topic, number, self._end_of(topic, number)) for number in partitions]
 

@@ -119,13 +119,13 @@ class Observer:
             return dict(self._pods)
 
     def status(self, pod: str) -> dict[str, Any] | None:
-        """What the pod says of itself now; ``None`` if it does not answer."""
+        """Returns the pod's status now; ``None`` if it does not answer."""
         with self._lock:
             address = self._addresses.get(pod)
         return None if address is None else self._ask(address)
 
     def last_look(self) -> Look | None:
-        """What was seen last."""
+        """Returns the last observation."""
         with self._lock:
             return self._looks[-1] if self._looks else None
 
@@ -220,7 +220,8 @@ class Observer:
             self.most_down = sorted(self._proved - up)
 
     def _learn(self) -> None:
-        """How many pods there are to be, and what the rule's numbers are; as before while the API server is away."""
+        """Learns how many pods there are to be, and the numbers of the rule; they stay as before while the API server
+        is away."""
         with suppress(*_AWAY):
             app: Any = self._custom.get_namespaced_custom_object(
                 _GROUP, _VERSION, self.namespace, _PLURAL, self.name, _request_timeout=2

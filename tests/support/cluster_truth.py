@@ -45,7 +45,7 @@ class PodTruth:
 
 @dataclass(frozen=True)
 class Look:
-    """What everybody said at one moment."""
+    """The answers of everybody at one moment."""
 
     #: Before the first was asked, and after the last one answered.
     began: float
@@ -74,7 +74,7 @@ class Removal:
 
 
 def faults_of(removal: Removal, looks: Sequence[Look]) -> list[str]:
-    """Why the pod must not have been taken away then; empty if it was right."""
+    """Returns why the pod must not have been taken away then; empty if it was right."""
     pod, at = removal.pod, removal.at
     known = [look for look in looks if look.ended <= at and at - look.began <= removal.limits.max_observation_age]
     found = [*_others_down(removal)]
@@ -97,7 +97,7 @@ def _was_heard(pod: PodTruth, looks: Sequence[Look]) -> bool:
 
 
 def _heard(removal: Removal, looks: Sequence[Look]) -> str:
-    """When it was heard of the last time, for whoever looks into it."""
+    """Returns when the pod was heard of the last time, for the report of a fault."""
     pod = removal.pod
     answered = [look.ended for look in looks if look.uids.get(pod.name) == pod.uid and look.ended <= removal.at]
     heard = f"{removal.at - answered[-1]:.1f} s before" if answered else "never"
@@ -106,7 +106,7 @@ def _heard(removal: Removal, looks: Sequence[Look]) -> str:
 
 
 def down(pods: Iterable[PodTruth], expected: Iterable[str]) -> list[str]:
-    """Which of the pods that should be up are not."""
+    """Returns the pods that should be up and are not."""
     up = {pod.name for pod in pods if pod.ready and not pod.terminating}
     return [name for name in expected if name not in up]
 
@@ -138,7 +138,7 @@ def _task_faults(task: Mapping[str, Any], removal: Removal, looks: Sequence[Look
 
 
 def _why_not(task: Mapping[str, Any], heir: PodTruth, limits: Limits, looks: Sequence[Look]) -> str | None:
-    """Why the task could not go on at this pod; ``None`` if it could."""
+    """Returns why the task could not go on at this pod; ``None`` if it could."""
     worst = "it does not follow it"
     heard = [look for look in looks if look.uids.get(heir.name) == heir.uid]
     for look in (look for look in heard if look.ended >= heard[-1].began - UNSEEN_SECONDS):

@@ -91,7 +91,7 @@ class FaultyStore:
     def probe(self) -> None:
         self._maybe("probe", "", self.inner.probe)
 
-    # What happens to objects at rest.
+    # The faults that happen to objects at rest.
 
     def flip(self, key: str) -> None:
         """One bit of an object, somewhere."""

@@ -39,11 +39,11 @@ class Seconds:
         produce(self._kafka, self.source, [(b"end%d" % number, b"x", far) for number in range(20)])
 
     def closed(self, least: int) -> bool:
-        """Whether so many results have been sent."""
+        """Says whether so many results have been sent."""
         return len(self._kafka.read(self.sink)) >= least
 
     def is_told(self) -> bool:
-        """Whether every result has been sent."""
+        """Says whether every result has been sent."""
         return self.closed(len(self.truth))
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""What no instance of ours ever says in a group, and a member that says it.
+"""A member of a group that says things which no instance of ours ever says.
 
 Called by the tests of the membership, with and without a broker.
 """

@@ -170,7 +170,7 @@ def produce(
 
 
 def end_offsets(kafka: Kafka, topic: str) -> int:
-    """How far a topic goes, summed over its partitions; transaction markers and open transactions count."""
+    """Returns the ends of a topic, summed over its partitions; transaction markers and open transactions count."""
     latest: Callable[[], OffsetSpec] = OffsetSpec.latest
     asked = {TopicPartition(topic, each): latest() for each in kafka.partitions_of(topic)}
 
@@ -205,7 +205,7 @@ def last_counts(messages: Iterable[Message]) -> dict[bytes, int]:
 
 
 def stored_counts(topology: Topology, config: StreamsConfig, store: str) -> dict[bytes, int]:
-    """What a closed instance left in its state directory: keys and counts of a store, over all tasks."""
+    """Returns the keys and counts of a store that a closed instance left in its state directory, over all tasks."""
     found: dict[bytes, int] = {}
     for sub_topology in topology.sub_topologies():
         if store not in {builder.name for builder in sub_topology.stores}:

@@ -50,7 +50,7 @@ def users_environment() -> dict[str, str]:
 
 
 def _kept() -> dict[str, str]:
-    """Where downloads are, and where pytest puts the folders of tests, which outlive a run."""
+    """Returns the folders that outlive a run: that of downloads, and that in which pytest puts the folders of tests."""
     home = Path.home()
     kept = {
         CACHE_VARIABLE: str(cache_dir()),

@@ -23,7 +23,7 @@ _GUARANTEES = {"exactly_once": "exactly_once_v2", "at_least_once": "at_least_onc
 
 
 class Topics(NamedTuple):
-    """What the program reads, and what it writes."""
+    """The topics that the program reads and writes."""
 
     source: str
     lengths: str

@@ -1,4 +1,4 @@
-"""What integration tests ask of a broker: topics of their own, records in, records out."""
+"""Gives integration tests topics of their own at a broker, and writes and reads records."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def pod_document(number: int, **other: Any) -> Document:
 
 
 def report(*tasks: Mapping[str, Any], state: str = "RUNNING") -> PodAnswer:
-    """What a pod answers."""
+    """Makes the answer of a pod."""
     body = {"state": state, "generation": 7, "tasks": list(tasks)}
     return read_report(json.dumps(body).encode(), NOW)
 
@@ -174,7 +174,7 @@ class FakeTime:
 
 
 class Terminal:
-    """What a command wrote."""
+    """The terminal that a command wrote to."""
 
     def __init__(self, cluster: FakeCluster, style: Style, *, live: bool = False) -> None:
         self.stream, self.time = io.StringIO(), FakeTime()

@@ -52,7 +52,7 @@ def prepare(api: ApiServer) -> str:
 
 
 def chart_rules() -> list[dict[str, Any]]:
-    """What the chart lets the operator do where it runs applications, and with its Lease."""
+    """Returns the chart's rules for the operator where it runs applications, and for its Lease."""
     lines = _RULES.read_text().splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("- apiGroups"))
     rules: list[dict[str, Any]] = yaml.safe_load("\n".join(line for line in lines[begin:] if "{{" not in line))
@@ -138,7 +138,7 @@ class OperatorProcess:
 
     @property
     def ended(self) -> str:
-        """How it ended, and what it said at the end; empty while it runs."""
+        """Returns how the process ended, with its last words; empty while it runs."""
         if self.running:
             return ""
         assert self._process is not None
@@ -152,15 +152,15 @@ class OperatorProcess:
         self._process.send_signal(number)
 
     def log(self) -> list[dict[str, Any]]:
-        """What it logged."""
+        """Returns the log of the process."""
         return [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
 
     def said(self, text: str) -> bool:
-        """Whether a line of its log has this text."""
+        """Says whether a line of its log has this text."""
         return any(text in line["message"] for line in self.log())
 
     def get(self, path: str) -> str:
-        """What its own port answers."""
+        """Returns the answer of its own port."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
             body: bytes = answer.read()
         return body.decode()

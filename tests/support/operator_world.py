@@ -84,7 +84,7 @@ class World:
         return found
 
     def has_told(self, words: str) -> bool:
-        """Whether an event says this; they are told after the status."""
+        """Says whether an event was posted with this; events are posted after the status."""
         return any(words in message for messages in self.events().values() for message in messages)
 
     def restart(self, when: str) -> None:

@@ -69,7 +69,7 @@ class RunningPod:
         return self.process.poll() is None
 
     def log(self) -> str:
-        """What the pod wrote so far."""
+        """Returns the pod's log so far."""
         return self._log.read_text()
 
     def pids(self) -> list[int]:
@@ -127,7 +127,7 @@ class RunningPod:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits to be noticed does not."""
+    """Says whether a process runs; one that has ended and waits to be noticed does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

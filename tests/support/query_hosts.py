@@ -94,5 +94,5 @@ class QueryHost:
             self.opened[task_id].stores[self.info.name].put(key, (value, 7) if timestamped else value)
 
     def change(self, task_id: TaskId, **changes: Any) -> None:
-        """What the instance says of a task from now on."""
+        """Changes the instance's view of a task from now on."""
         self.views[task_id] = replace(self.views[task_id], **changes)

@@ -100,7 +100,7 @@ class Remote:
         assert last_counts(self.kafka.read(self.changelog)) == self.truth
 
     def local_counts(self, name: str = "one") -> dict[bytes, int]:
-        """What a closed instance left on its disk."""
+        """Returns the counts that a closed instance left on its disk."""
         return stored_counts(self.topology, self.config(name), "counts")
 
     # ---- what the object store has -----------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Remote:
 
 
 def task(instance: StreamsRuntime, task_id: str = "0_0") -> dict[str, Any]:
-    """What an instance tells of a task."""
+    """Returns an instance's report of a task."""
     return next((each for each in instance.tasks() if each["id"] == task_id), {})
 
 
@@ -145,6 +145,6 @@ def metric(instance: StreamsRuntime, name: str) -> float:
 
 
 def record(state_dir: Path, application_id: str, task_id: str = "0_0") -> dict[str, Any]:
-    """What is written down of a task's local database."""
+    """Returns the record of a task's local database."""
     found: dict[str, Any] = json.loads((state_dir / application_id / task_id / "local.json").read_text())
     return found

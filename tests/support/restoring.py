@@ -133,7 +133,7 @@ class FakeAdmin:
 
 @dataclass
 class Answer:
-    """What the broker says about offsets."""
+    """The broker's answer about offsets."""
 
     says: dict[TopicPartition, int] | KafkaException
     done = True

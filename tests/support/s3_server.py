@@ -92,7 +92,7 @@ class S3Server:
             self._process.send_signal(signal.SIGCONT)
 
     def config(self, prefix: str = "", **settings: Any) -> RemoteStateConfig:
-        """What an application sets that keeps its state here."""
+        """Returns the settings of an application that keeps its state here."""
         defaults: dict[str, Any] = {
             "url": f"s3://{BUCKET}/{prefix}",
             "endpoint": self.endpoint,

@@ -90,7 +90,7 @@ class PodTruth:
 
 @dataclass(frozen=True)
 class Moment:
-    """What was true at one moment: pods, and of each task with stores who follows it how closely."""
+    """The truth at one moment: pods, and for each task with stores the pods that follow it and how closely."""
 
     at: float
     pods: dict[str, PodTruth]

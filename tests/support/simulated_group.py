@@ -26,7 +26,7 @@ class Replica:
 
 
 def is_known(task: str, revision: str) -> bool:
-    """Whether pods of this revision have the task's sub-topology."""
+    """Says whether pods of this revision have the task's sub-topology."""
     return not task.startswith("2_") or revision.endswith("+")
 
 
@@ -122,7 +122,7 @@ class Group:
             self._drift(task, now, seconds)
 
     def is_caught_up(self, uid: str, now: float) -> bool:
-        """What ``/readyz`` waits for."""
+        """Says whether the pod has caught up, which ``/readyz`` waits for."""
         if self.state_of(uid, now) != "RUNNING":
             return False
         return all(

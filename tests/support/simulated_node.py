@@ -1,4 +1,4 @@
-"""What controllers, kubelet and runtime would do with an operator's children, on an API server that has none of them.
+"""Plays controllers, kubelet and runtime for an operator's children, on an API server that has none of them.
 
 A thread makes the StatefulSets' and Jobs' pods, keeps the budgets' status, ends check pods, and answers ``/status`` for
 every pod on a loopback address of its own. Tasks move as they would: each has an active and a standby, on another pod.
@@ -38,7 +38,7 @@ class SimulatedPod:
 
 @dataclass
 class Behaviour:
-    """What tests change."""
+    """The behaviour that tests change."""
 
     tasks: int = 4
     #: Records that wait in front of each task, and that each processes in a second.

@@ -174,7 +174,7 @@ class App:
     # ---- state -------------------------------------------------------------------------------------------------
 
     def stored(self, number: int = 0) -> dict[str, dict[Any, Any]]:
-        """What a closed instance left on its disk, of every store."""
+        """Returns the entries of every store that a closed instance left on its disk."""
         app, topology = read_app(self.manifest)
         config = to_config(app)
         existing = {

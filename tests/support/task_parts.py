@@ -140,7 +140,7 @@ def task_of(
 
 
 def run(task: StreamTask) -> None:
-    """What restoring does to a task without a changelog."""
+    """Does to a task without a changelog what restoring does."""
     task.stores.open()
     task.transition(TaskState.RESTORING)
     task.changelog_positions.update(dict.fromkeys(task.plan.changelogs, 0))

@@ -85,7 +85,7 @@ def bring_in_spark(layout: Layout) -> None:
 
 
 def bring_down(layout: Layout) -> None:
-    """What is in the cluster is gone; images, certificates and programs stay for the next one."""
+    """Stops the cluster and deletes everything in it; images, certificates and programs stay for the next one."""
     with step("stopping what runs of the cluster"):
         HostServices(layout).stop()
         Node(layout).stop()

@@ -31,7 +31,7 @@ _PROGRESS_SECONDS = 10.0
 
 
 class _Source(NamedTuple):
-    """Where the programs of one project come from: a folder of ``modules``, and the module whose version is theirs."""
+    """The source of one project's programs: a folder of ``modules``, and the module whose version is theirs."""
 
     folder: str
     module: str
@@ -76,7 +76,7 @@ def executable(name: str) -> Path:
 
 
 def path(name: str) -> Path:
-    """Where a program is, or will be when it has been built."""
+    """Returns the path of a program, whether or not it has been built."""
     source, _ = _PROGRAMS[name]
     return cache_dir() / f"{source.folder}-{_version(source)}" / name
 

@@ -126,7 +126,7 @@ disabled_plugins = [{unused}]
 
 
 def is_overlay(folder: Path) -> bool:
-    """Whether the folder lies on an overlay, as in a container: another one cannot be mounted on top."""
+    """Says whether the folder lies on an overlay, as in a container: another one cannot be mounted on top."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
     above = [(len(point), kind) for _, point, kind, *_ in mounts if folder.is_relative_to(point)]
     return max(above)[1] == "overlay"

@@ -137,7 +137,7 @@ class Images:
 
 
 class _Record:
-    """What was done last, by name, so that it is not done again."""
+    """Remembers the steps that were done last, by name, so that they are not done again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,7 +165,7 @@ def fingerprint(words: Iterable[str], sources: Iterable[Path]) -> str:
 
 
 def _pip_settings() -> str:
-    """What pip here is configured with, by files and by environment, as one file."""
+    """Returns pip's configuration here, from files and the environment, as one file."""
     answer = subprocess.run(["python3", "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
     settings = configparser.RawConfigParser()
     settings.add_section("global")

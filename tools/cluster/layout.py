@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def network(self) -> Path:
-        """What containerd reads: how pods are connected."""
+        """The folder that containerd reads to connect pods."""
         return self.configuration / "cni"
 
     @property
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def images(self) -> Path:
-        """What builds images, and what has been built."""
+        """The folder of everything that builds images, and of built images."""
         return self.root / "images"
 
     @property

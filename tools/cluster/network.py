@@ -46,7 +46,7 @@ def check_room() -> None:
 
 
 def is_used() -> bool:
-    """Whether a process listens at the node's address."""
+    """Says whether a process listens at the node's address."""
     return any(is_taken(address, port) for address, port in _LISTENERS if address == NODE_ADDRESS)
 
 
@@ -88,7 +88,7 @@ def tear_down(layout: Layout) -> None:
 
 
 def plugin_configuration(layout: Layout) -> dict[str, Any]:
-    """How containerd connects a pod: a bridge with addresses of the pod range, and host ports."""
+    """Returns containerd's configuration to connect a pod: a bridge with addresses of the pod range, and host ports."""
     addresses = {
         "type": "host-local",
         "dataDir": str(layout.state / "addresses"),
@@ -102,7 +102,8 @@ def plugin_configuration(layout: Layout) -> dict[str, Any]:
 
 
 def overlaps(routes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which of the cluster's ranges have addresses that one of these routes of the kernel leads elsewhere."""
+    """Returns those of the cluster's ranges that have addresses which one of these routes of the kernel leads
+    elsewhere."""
     wanted = [ipaddress.ip_network(each) for each in (f"{NODE_ADDRESS}/32", POD_RANGE, SERVICE_RANGE)]
     found = []
     for route in routes:
@@ -115,7 +116,7 @@ def overlaps(routes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def is_taken(address: str, port: int) -> bool:
-    """Whether a process listens there."""
+    """Says whether a process listens there."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -136,7 +137,7 @@ def _remove_chains(table: str) -> None:
 
 
 def _iptables(table: str, *arguments: str) -> None:
-    """What is gone already is as good as removed."""
+    """Calls iptables; a rule that is gone already counts as removed."""
     subprocess.run(["iptables", "-w", "-t", table, *arguments], capture_output=True, check=False)
 
 

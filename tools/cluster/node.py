@@ -43,11 +43,11 @@ class Node:
         self._names = self._daemon("coredns", "-conf", str(layout.configuration / "Corefile"))
 
     def is_up(self) -> bool:
-        """Whether every one of its programs runs."""
+        """Says whether every one of its programs runs."""
         return all(daemon.pid() is not None for daemon in self._daemons())
 
     def is_down(self) -> bool:
-        """Whether none of them does."""
+        """Says whether none of them does."""
         return all(daemon.pid() is None for daemon in self._daemons())
 
     def start_containers(self) -> None:
@@ -223,7 +223,7 @@ def _answers(url: str, path: str, trusted: ssl.SSLContext | None = None) -> Call
 
 
 def _network_namespace(container: dict[str, Any]) -> Path | None:
-    """Where the network plugins keep that of a pod."""
+    """Returns the file in which the network plugins keep the network namespace of a pod."""
     namespaces = container["Spec"]["linux"]["namespaces"]
     paths = [Path(each["path"]) for each in namespaces if each["type"] == "network" and "path" in each]
     return next((path for path in paths if path.name.startswith("cni-")), None)

@@ -52,7 +52,7 @@ class Authority:
         return issued
 
     def issued(self, file_name: str) -> Certificate:
-        """Where a certificate is that was, or will be, issued under this name."""
+        """Returns the place of the certificate that was, or will be, issued under this name."""
         return Certificate(self._folder / f"{file_name}.crt", self._folder / f"{file_name}.key")
 
     def kubeconfig(self, path: Path, server: str, login: Certificate) -> Path:

@@ -32,7 +32,7 @@ class Daemon:
         self.log = logs / f"{name}.log"
 
     def start(self, environment: Mapping[str, str] | None = None) -> bool:
-        """Whether it had to be started; one that runs is left alone."""
+        """Starts the program, unless it runs; says whether it had to be started."""
         if self.pid() is not None:
             return False
         with self.log.open("ab") as log:

@@ -28,7 +28,7 @@ def pod(name: str, image: str, *command: str, **container: Any) -> dict[str, Any
 
 
 def output_of(kubectl: Kubectl, namespace: str, wanted: dict[str, Any], **labels: str) -> str:
-    """What the pod's command prints; fails with it when the command fails."""
+    """Returns the output of the pod's command; fails with it when the command fails."""
     name, where = wanted["metadata"]["name"], f"--namespace={namespace}"
 
     def ended() -> bool:

@@ -51,7 +51,7 @@ class Beginner:
             )
 
     def counts(self) -> dict[str, list[int]]:
-        """What came out, word by word in its order."""
+        """Returns the counts that came out, word by word in its order."""
         found: dict[str, list[int]] = defaultdict(list)
         for message in self.kafka.read(f"{self.topics}-counts"):
             found[(message.key() or b"").decode()].append(int.from_bytes(message.value() or b"", "big", signed=True))

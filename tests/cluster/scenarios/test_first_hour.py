@@ -1,4 +1,4 @@
-"""What somebody does who has a cluster, a broker and an hour."""
+"""The first hour of a user who has a cluster and a broker."""
 
 from __future__ import annotations
 

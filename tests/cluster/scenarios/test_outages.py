@@ -1,4 +1,4 @@
-"""What applications do while something that others take for granted is away."""
+"""Applications while something that others take for granted is away."""
 
 from __future__ import annotations
 
