@@ -1,0 +1,99 @@
+"""History bootstrapped while joins wait, then live: the same results as live from the beginning."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+
+from instances import Instances, eventually, produce
+from kafka_cluster import Kafka
+from spark_apps import App
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
+PARTITIONS = 2
+
+PROGRAM = """
+from streamsapp import *
+
+TEXT = Serdes.string()
+READ = Consumed(TEXT, TEXT)
+
+
+def topology():
+    builder = StreamsBuilder()
+    lefts, rights = builder.stream("{left}", READ), builder.stream("{right}", READ)
+    pairs = lefts.outer_join(rights, lambda a, b: f"{a or '-'}/{b or '-'}", JoinWindows.of(60_000))
+    pairs.to("{joined}", Produced(TEXT, TEXT))
+    rows = builder.table("{rows}", READ, Materialized("rows", TEXT, TEXT, versioned=600_000))
+    of_rows = lefts.join(rows, lambda a, row: f"{a} of {row}", Joined(TEXT, TEXT, grace=60_000))
+    of_rows.to("{joined}", Produced(TEXT, TEXT))
+    return builder.build()
+"""
+
+
+class Run:
+    """One application with an output topic of its own, and the inputs that all share."""
+
+    def __init__(self, instances: Instances, inputs: dict[str, str], name: str) -> None:
+        self._inputs = inputs
+        self._joined = instances.kafka.create_topic("joined", PARTITIONS)
+        code = PROGRAM
+        for field, topic in {**inputs, "joined": self._joined}.items():
+            code = code.replace(f"{{{field}}}", topic)
+        self.app = App(instances, instances.kafka.unique(name), code)
+
+    def processed(self) -> None:
+        """Waits until all that came in so far is processed."""
+        self.app.processed(*self._inputs.values())
+
+    def results(self) -> Counter[tuple[bytes, bytes]]:
+        """Returns the results, but for those of what closes windows."""
+        found = ((each.key() or b"", each.value() or b"") for each in self.app.read(self._joined))
+        return Counter((key, value) for key, value in found if not key.startswith(b"end"))
+
+
+def test_joins_that_wait_at_the_end_of_history_go_on_as_if_they_had_run_from_the_beginning(
+    instances: Instances, kafka: Kafka
+) -> None:
+    inputs = {name: kafka.create_topic(name, PARTITIONS) for name in ("left", "right", "rows")}
+    now = (int(time.time()) - 3600) * 1000
+
+    def put(topic: str, values: dict[str, str], at: int) -> None:
+        produce(kafka, inputs[topic], [(key.encode(), value.encode(), now + at) for key, value in values.items()])
+
+    put("rows", {"k4": "old", "k5": "row", "k6": "row"}, 0)
+    put("left", {f"k{number}": "l" for number in range(12)}, 1)
+    put("right", {"k0": "r", "k1": "r", "r0": "r", "r1": "r"}, 2)
+    runs = ours, reference = Run(instances, inputs, "bootstrapped"), Run(instances, inputs, "reference")
+    ours.app.bootstrap()
+    assert not ours.results()
+
+    live = [run.app.start() for run in runs]
+    reference.processed()
+    # What comes now finds what waits: history of the one, what the other has processed.
+    put("rows", {"k4": "late"}, 1)
+    put("rows", {"k6": "too new"}, 2)
+    put("right", {"k2": "r", "k3": "r"}, 5)
+    put("left", {"r0": "l", "j0": "l"}, 6)
+    for run in runs:
+        run.processed()
+    later = Counter([(key, b"l/r") for key in (b"k2", b"k3", b"r0")])
+    later += Counter([(b"k%d" % number, b"l/-") for number in range(4, 12)] + [(b"j0", b"l/-"), (b"r1", b"-/r")])
+    later += Counter([(b"k4", b"l of late"), (b"k5", b"l of row"), (b"k6", b"l of row")])
+    at = 0
+
+    def complete() -> bool:
+        nonlocal at
+        at += 200_000
+        put("left", {f"end{number}": "x" for number in range(20)}, at)
+        time.sleep(1)  # who waits is looked for at most once in a second, with a record
+        return ours.results().total() >= later.total() and reference.results().total() >= later.total() + 2
+
+    eventually(complete)
+    for instance in live:
+        instance.close(30)
+    assert ours.results() == later
+    assert reference.results() == later + Counter([(b"k0", b"l/r"), (b"k1", b"l/r")])
