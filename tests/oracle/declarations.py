@@ -34,6 +34,7 @@ _WITH_FUNCTION = {
     "to_stream": ("KEY_SELECTORS", "mapper"),
 }
 _GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate", "suppress"}
+_JOINED = {**_PLAIN, "other_value": "otherValueSerde"}
 _KEEPS_KIND = {"filter", "filter_not", "map_values"}
 
 
@@ -191,7 +192,7 @@ class Declarer:
 
     def _on_aggregate(self, step: Step) -> Step:
         fields = {"fn": "adder", "subtract": "subtractor"} if "subtract" in step else {"fn": "aggregator"}
-        found = {field: self._function("AGGREGATORS", step[name]) for name, field in fields.items()}
+        found = {field: self._function("AGGREGATORS", step[name]) for name, field in fields.items() if name in step}
         if "merge" in step:
             found["merger"] = self._function("MERGERS", step["merge"])
         return {"initializer": self._function("INITIALIZERS", step["init"]), **found, **self._on_any(step)}
@@ -216,8 +217,16 @@ class Declarer:
         options = {
             "with": step["with"],
             "joiner": joiner,
-            **_options(step.get("joined", {}), {**_PLAIN, "grace": "graceMs"}),
+            **_options(step.get("joined", {}), {**_JOINED, "grace": "graceMs"}),
+            **_options(step.get("stream_joined", {}), {**_JOINED, "store_name": "store", "engine": "engine"}),
         }
+        if "windows" in step:
+            windows = {"size": "withinMs", "before": "beforeMs", "after": "afterMs", "grace": "graceMs"}
+            options |= {"withinMs": 0, **_options(step["windows"], windows)}
+        if "extractor" in step:
+            table = "KEY_SELECTORS" if step.get("extractor_args") == 2 else "VALUE_MAPPERS"
+            options |= {"foreignKeyExtractor": self._function(table, step["extractor"])}
+            options |= _options(step, {"table_joined": "name"})
         if "selector" in step:
             options["keySelector"] = self._function("KEY_SELECTORS", step["selector"])
         if step["of"] in self._tables:
@@ -228,7 +237,10 @@ class Declarer:
             | _options(step, {"name": "name"})
         )
 
-    _on_left_join = _on_join
+    _on_left_join = _on_outer_join = _on_join
+
+    def _on_cogroup(self, step: Step) -> Step:
+        return {"aggregator": self._function("AGGREGATORS", step["fn"]), **_options(step, {"with": "with"})}
 
     def _on_to(self, step: Step) -> Step:
         return self._written(step.get("produced", {}), step)

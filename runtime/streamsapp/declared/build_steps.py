@@ -15,7 +15,7 @@ from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.options import Branched
 from streamsapp.dsl.windows import EmitStrategy
-from streamsapp.errors import ManifestError, TopologyError
+from streamsapp.errors import ManifestError
 from streamsapp.topology.builder import Topology
 
 
@@ -54,10 +54,6 @@ class _Program:
         keywords: dict[str, Any] = {}
         for group in step.operation.options:
             keywords |= group.made(given)
-        if given.get("key_selector") is not None and (joined := keywords.pop("joined", None)) is not None:
-            if joined.grace is not None:
-                raise TopologyError("graceMs: a global table keeps no versions that a record could wait for")
-            keywords["named"] = joined.name  # what is joined with a global table goes through no topic
         positional, arguments = self._arguments(step, given)
         method = getattr(target, _snake_case(step.name))
         if (emit := arguments.pop("emit_strategy", None)) is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamsapp.declared.faults import did_you_mean, faults_of, shown
 from streamsapp.declared.names import StepNames
-from streamsapp.declared.operations import NOT_YET, OPERATIONS, WAY_TO, Kind, Operation, Step, kinds_of
+from streamsapp.declared.operations import OPERATIONS, WAY_TO, Kind, Operation, Step, kinds_of
 from streamsapp.structs import converted
 
 _BUILDER = OPERATIONS[Kind.BUILDER]
@@ -65,6 +65,8 @@ class Flow:
         source = self._source(written, path, number)
         path = f"{path}.{written.operation}"
         operation = self._operation(written.operation, source.kind, path)
+        if operation is not None:
+            operation = operation.chosen(written.options, self._kind_of_other(written.options))
         options = None if operation is None else self._options(written.options, operation, path)
         gives = self._result(written, operation, path, number)
         if operation is not None and options is not None:
@@ -94,7 +96,7 @@ class Flow:
             return None
         item = {str(key): value for key, value in item.items()}
         keys = [key for key in item if key not in ("from", "as")]
-        known = [key for key in keys if kinds_of(key) or key in NOT_YET]
+        known = [key for key in keys if kinds_of(key)]
         if len(known) == 1:
             for key in keys:
                 if key != known[0]:
@@ -131,9 +133,7 @@ class Flow:
         if kind is not None and name in OPERATIONS[kind]:
             return OPERATIONS[kind][name]
         others = kinds_of(name)
-        if name in NOT_YET:
-            self._tell(path, "is not available yet; a processor of yours (process) can do its work")
-        elif not others:
+        if not others:
             known = OPERATIONS[kind] if kind else [each for of_kind in OPERATIONS.values() for each in of_kind]
             self._tell(path, f"there is no such operation{did_you_mean(name, known, 'operations')}")
         elif kind is not None:
@@ -159,19 +159,14 @@ class Flow:
             wanted = step.operation.others
             if kind is not None and kind not in wanted:
                 self._tell(f"{step.path}.with", f"{other!r} is {kind.value}; {WAY_TO[wanted[0]]}")
-            if Kind.GLOBAL_TABLE in wanted:
-                self._check_selector(step, kind)
         for path, branch in step.branches():
             if branch.result is not None:
                 self._name(branch.result, Kind.STREAM, f"{path}.as")
 
-    def _check_selector(self, step: Step, other: Kind | None) -> None:
-        """A global table is looked up by a key that a function gives, any other table by the stream's own."""
-        given = step.options.key_selector is not None
-        if other is Kind.GLOBAL_TABLE and not given:
-            self._tell(f"{step.path}.keySelector", "is required with a global table; it gives the key to look up")
-        elif other is Kind.TABLE and given:
-            self._tell(f"{step.path}.keySelector", "a table is looked up by the key of the stream; leave it out")
+    def _kind_of_other(self, options: object) -> Kind | None:
+        """Returns the kind that the options' ``with`` names, if it names any."""
+        other = options.get("with") if isinstance(options, dict) else None
+        return self._named.get(other) if isinstance(other, str) else None
 
     # ---- what it gives -----------------------------------------------------------------------------------------
 

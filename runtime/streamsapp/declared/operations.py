@@ -21,6 +21,7 @@ from msgspec import Meta, Struct
 from streamsapp.declared.options import (
     CONSUMED,
     GROUPED,
+    JOIN_WINDOWS,
     JOINED,
     MATERIALIZED,
     MATERIALIZED_WINDOWS,
@@ -29,8 +30,11 @@ from streamsapp.declared.options import (
     PRODUCED,
     REPARTITIONED,
     STORE,
+    STREAM_JOINED,
     SUPPRESSED,
+    TABLE_JOINED,
     WINDOWS,
+    Duration,
     Group,
     Name,
     Names,
@@ -69,6 +73,9 @@ class Kind(Enum):
     GROUPED_TABLE = "a grouped table"
     WINDOWED_STREAM = "a windowed stream"
     SESSIONS = "a stream in sessions"
+    COGROUPED = "a cogrouped stream"
+    COGROUPED_WINDOWS = "a windowed cogrouped stream"
+    COGROUPED_SESSIONS = "a cogrouped stream in sessions"
 
 
 @dataclass(frozen=True)
@@ -83,8 +90,17 @@ class Operation:
     one_of_as: str = ""
     #: With these fields it gives something else.
     gives_with: Mapping[str, Kind] = field(default_factory=dict)
-    #: What the field ``with`` may name.
+    #: The kinds that the field ``with`` may name.
     others: tuple[Kind, ...] = (Kind.STREAM,)
+    #: The operation that takes its place if ``with`` names this kind, or if it has this field.
+    for_other: Mapping[Kind, Operation] = field(default_factory=dict)
+    for_field: Mapping[str, Operation] = field(default_factory=dict)
+
+    def chosen(self, given: object, other: Kind | None) -> Operation:
+        """Returns the operation that these fields are for; ``other`` is the kind that ``with`` names."""
+        fields = given if isinstance(given, dict) else {}
+        by_field = next((each for name, each in self.for_field.items() if self.written[name] in fields), self)
+        return by_field if other is None else by_field.for_other.get(other, by_field)
 
     def gives_for(self, given: object) -> Kind | None:
         """Returns the kind that the operation gives with these fields."""
@@ -178,14 +194,36 @@ Branches = Annotated[list[Branch], Meta(min_length=1)]
 #: A table may be given a name and be kept in a store.
 _KEPT = (NAMED, MATERIALIZED)
 
+_JOIN_WITH = {"with": Other, "joiner": reference(JOINER)}
+_JOIN_STREAMS = Operation(Kind.STREAM, {**_JOIN_WITH, "within_ms": Duration}, (JOIN_WINDOWS, STREAM_JOINED))
+_JOIN_TABLE = Operation(Kind.STREAM, _JOIN_WITH, (JOINED,), others=(Kind.TABLE,))
+_JOIN_GLOBAL_TABLE = Operation(
+    Kind.STREAM, {**_JOIN_WITH, "key_selector": reference(KEY_SELECTOR)}, (NAMED,), others=(Kind.GLOBAL_TABLE,)
+)
 _JOIN = Operation(
     Kind.STREAM,
-    {"with": Other, "joiner": reference(JOINER), "key_selector": reference(KEY_SELECTOR) | None},
-    (JOINED,),
-    others=(Kind.TABLE, Kind.GLOBAL_TABLE),
+    {**_JOIN_WITH, "key_selector": reference(KEY_SELECTOR) | None},
+    (JOIN_WINDOWS, STREAM_JOINED),
+    others=(Kind.STREAM, Kind.TABLE, Kind.GLOBAL_TABLE),
+    for_other={Kind.STREAM: _JOIN_STREAMS, Kind.TABLE: _JOIN_TABLE, Kind.GLOBAL_TABLE: _JOIN_GLOBAL_TABLE},
 )
-_JOIN_TABLES = Operation(Kind.TABLE, {"with": Other, "joiner": reference(JOINER)}, _KEPT, others=(Kind.TABLE,))
-_AGGREGATE = {"initializer": reference(INITIALIZER), "aggregator": reference(AGGREGATOR)}
+_JOIN_TABLES = Operation(Kind.TABLE, _JOIN_WITH, _KEPT, others=(Kind.TABLE,))
+_JOIN_BY_KEY = Operation(
+    Kind.TABLE,
+    {**_JOIN_WITH, "foreign_key_extractor": reference(VALUE_MAPPER) | None},
+    (TABLE_JOINED, MATERIALIZED),
+    others=(Kind.TABLE,),
+)
+_JOIN_TABLES_BY = Operation(
+    Kind.TABLE,
+    {**_JOIN_WITH, "foreign_key_extractor": reference(VALUE_MAPPER) | None},
+    _KEPT,
+    others=(Kind.TABLE,),
+    for_field={"foreign_key_extractor": _JOIN_BY_KEY},
+)
+_INITIALIZER = {"initializer": reference(INITIALIZER)}
+_AGGREGATE = {**_INITIALIZER, "aggregator": reference(AGGREGATOR)}
+_KINDS_OF_WINDOWS = ("size_ms", "difference_ms", "gap_ms", "start_ms")
 _KEPT_WINDOWS = (NAMED, MATERIALIZED_WINDOWS)
 _OF_WINDOWS = {
     "count": Operation(Kind.TABLE, {}, _KEPT_WINDOWS),
@@ -225,6 +263,8 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "processValues": Operation(Kind.STREAM, _PROCESSOR, (NAMED,)),
         "join": _JOIN,
         "leftJoin": _JOIN,
+        "outerJoin": _JOIN_STREAMS,
+        "joinPrior": _JOIN_STREAMS,
         "toTable": Operation(Kind.TABLE, {}, _KEPT),
         "groupBy": Operation(Kind.GROUPED_STREAM, {"selector": reference(KEY_SELECTOR)}, (GROUPED,)),
         "groupByKey": Operation(Kind.GROUPED_STREAM, {}, (GROUPED,)),
@@ -246,8 +286,9 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
             Kind.TABLE, {"supplier": reference(TRANSFORMER), "stores": list[Name] | None}, _KEPT
         ),
         "toStream": Operation(Kind.STREAM, {"mapper": reference(KEY_SELECTOR) | None}, (NAMED,)),
-        "join": _JOIN_TABLES,
-        "leftJoin": _JOIN_TABLES,
+        "join": _JOIN_TABLES_BY,
+        "leftJoin": _JOIN_TABLES_BY,
+        "outerJoin": _JOIN_TABLES,
         "suppress": Operation(Kind.TABLE, {}, (SUPPRESSED,), one_of=("until_window_closes", "until_time_limit_ms")),
         "groupBy": Operation(Kind.GROUPED_TABLE, {"selector": reference(MAPPER)}, (GROUPED,)),
     },
@@ -256,13 +297,31 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "count": Operation(Kind.TABLE, {}, _KEPT),
         "reduce": Operation(Kind.TABLE, {"reducer": reference(REDUCER)}, _KEPT),
         "aggregate": Operation(Kind.TABLE, _AGGREGATE, _KEPT),
+        "cogroup": Operation(Kind.COGROUPED, {"aggregator": reference(AGGREGATOR)}),
         "windowedBy": Operation(
             Kind.WINDOWED_STREAM,
             {"emit_strategy": EmitStrategyName | None},
             (WINDOWS,),
-            one_of=("size_ms", "difference_ms", "gap_ms", "start_ms"),
+            one_of=_KINDS_OF_WINDOWS,
             gives_with={"gap_ms": Kind.SESSIONS},
         ),
+    },
+    Kind.COGROUPED: {
+        "cogroup": Operation(
+            Kind.COGROUPED, {"with": Other, "aggregator": reference(AGGREGATOR)}, others=(Kind.GROUPED_STREAM,)
+        ),
+        "aggregate": Operation(Kind.TABLE, _INITIALIZER, _KEPT),
+        "windowedBy": Operation(
+            Kind.COGROUPED_WINDOWS,
+            {},
+            (WINDOWS,),
+            one_of=_KINDS_OF_WINDOWS,
+            gives_with={"gap_ms": Kind.COGROUPED_SESSIONS},
+        ),
+    },
+    Kind.COGROUPED_WINDOWS: {"aggregate": Operation(Kind.TABLE, _INITIALIZER, _KEPT_WINDOWS)},
+    Kind.COGROUPED_SESSIONS: {
+        "aggregate": Operation(Kind.TABLE, {**_INITIALIZER, "merger": reference(MERGER)}, _KEPT_WINDOWS)
     },
     Kind.WINDOWED_STREAM: {**_OF_WINDOWS, "aggregate": Operation(Kind.TABLE, _AGGREGATE, _KEPT_WINDOWS)},
     Kind.SESSIONS: {
@@ -284,9 +343,6 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
     },
 }
 
-#: Of Kafka Streams, and not here yet.
-NOT_YET = frozenset({"outerJoin", "cogroup"})
-
 #: How one gets to what an operation works on.
 WAY_TO = {
     Kind.STREAM: "make it a stream first, with toStream",
@@ -295,6 +351,10 @@ WAY_TO = {
     Kind.GROUPED_TABLE: "group it first, with groupBy",
     Kind.WINDOWED_STREAM: "put it into windows first, with windowedBy",
     Kind.SESSIONS: "put it into sessions first, with windowedBy: {gapMs: ...}",
+    Kind.COGROUPED: "cogroup it first, with cogroup",
+    Kind.COGROUPED_WINDOWS: "put it into windows first, with windowedBy",
+    Kind.COGROUPED_SESSIONS: "put it into sessions first, with windowedBy: {gapMs: ...}",
+    Kind.GLOBAL_TABLE: "read it with globalTable",
 }
 
 

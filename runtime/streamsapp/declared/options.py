@@ -15,9 +15,19 @@ from msgspec import Meta
 
 from streamsapp.declared.faults import shown
 from streamsapp.declared.roles import MAPPER, PARTITIONER, SERDE, TIMESTAMP_EXTRACTOR, reference
-from streamsapp.dsl.options import Consumed, Grouped, Joined, Materialized, Printed, Produced, Repartitioned
+from streamsapp.dsl.options import (
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Printed,
+    Produced,
+    Repartitioned,
+    StreamJoined,
+    TableJoined,
+)
 from streamsapp.dsl.suppressed import BufferConfig, Suppressed
-from streamsapp.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from streamsapp.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.builders import SessionStoreSupplier, Stores, WindowStoreSupplier
@@ -44,6 +54,9 @@ StoreTypeName: TypeAlias = Literal[
 ]
 #: Milliseconds.
 Duration: TypeAlias = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+#: Milliseconds, negative where it lies on the other side.
+Offset: TypeAlias = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 _KEY_VALUES = {"keyValue": KEY_VALUE, "timestampedKeyValue": TIMESTAMPED_KEY_VALUE}
 
@@ -138,6 +151,15 @@ def windows_of(
     return made if advance_ms is None else made.advance_by(advance_ms)
 
 
+def join_windows_of(
+    within_ms: int, before_ms: int | None = None, after_ms: int | None = None, grace_ms: int = 0
+) -> JoinWindows:
+    """Returns how far the timestamps of two records that join may be apart."""
+    made = JoinWindows.of(within_ms, grace_ms)
+    made = made if before_ms is None else made.before(before_ms)
+    return made if after_ms is None else made.after(after_ms)
+
+
 def suppressed_of(
     until_window_closes: bool = False,
     until_time_limit_ms: int | None = None,
@@ -223,7 +245,24 @@ SUPPRESSED = Group(
         "name": Name,
     },
 )
-JOINED = Group("joined", Joined, {**_SERDES, "name": Name, "grace_ms": Duration}, renamed={"grace_ms": "grace"})
+_JOINED = {**_SERDES, "other_value_serde": reference(SERDE), "name": Name}
+JOINED = Group("joined", Joined, {**_JOINED, "grace_ms": Duration}, renamed={"grace_ms": "grace"})
+JOIN_WINDOWS = Group(
+    "windows",
+    join_windows_of,
+    {"within_ms": Duration, "before_ms": Offset, "after_ms": Offset, "grace_ms": Duration},
+)
+STREAM_JOINED = Group(
+    "stream_joined",
+    StreamJoined,
+    {**_JOINED, "store": Name, "engine": EngineName, "logging": bool, "log_config": dict[str, str]},
+    renamed={"store": "store_name", "engine": "store"},
+)
+TABLE_JOINED = Group(
+    "table_joined",
+    TableJoined,
+    {"partitioner": reference(PARTITIONER), "other_partitioner": reference(PARTITIONER), "name": Name},
+)
 PRINTED = Group("printed", Printed, {"label": str, "mapper": reference(MAPPER), "path": str, "name": Name})
 STORE = Group(
     "store",

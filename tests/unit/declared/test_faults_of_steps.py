@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, strategies as st
 
 from streamsapp.declared.flow import Flow
-from streamsapp.declared.operations import NOT_YET, OPERATIONS
+from streamsapp.declared.operations import OPERATIONS
 
 LINES = {"stream": "lines"}
 
@@ -78,9 +78,9 @@ def test_faults_of_windows_suppression_and_joins_name_the_remedy() -> None:
             "steps[2].suppress: expected exactly one of untilWindowCloses, untilTimeLimitMs, "
             "got untilWindowCloses and untilTimeLimitMs"
         ),
-        "steps[4].join.keySelector: is required with a global table; it gives the key to look up",
-        "steps[5].leftJoin.keySelector: a table is looked up by the key of the stream; leave it out",
-        "steps[6].join.with: 'lines' is a stream; make it a table first, with toTable",
+        "steps[4].join.keySelector: is required",
+        "steps[5].leftJoin.keySelector: unknown field; did you mean 'keySerde'?",
+        "steps[6].join.withinMs: is required",
         "steps[8].windowedBy.sizeMs: expected an integer ≥ 0, got -1",
         "steps[9].windowedBy: expected exactly one of sizeMs, differenceMs, gapMs, startMs, got sizeMs and gapMs",
         "steps[10].windowedBy.emitStrategy: expected 'onWindowClose' or 'onWindowUpdate', got 'close'",
@@ -142,14 +142,51 @@ def test_a_fault_names_the_step_and_the_remedy(step: object, fault: str) -> None
     assert faults([LINES, step]) == [fault]
 
 
-@pytest.mark.parametrize("name", sorted(NOT_YET))
-def test_what_is_not_there_yet_is_refused_by_name(name: str) -> None:
-    (fault,) = faults([LINES, {name: {"with": "x"}}])
-    assert fault.startswith(f"steps[1].{name}: is not available yet")
+def test_faults_of_joins_are_those_of_the_kind_that_is_joined() -> None:
+    assert in_yaml("""
+    - stream: others
+      as: others
+    - table: rows
+      as: rows
+    - globalTable: names
+      as: names
+    - stream: lines
+    - outerJoin: {with: rows, joiner: "app:f", withinMs: 5}
+    - join: {with: others, joiner: "app:f", withinMs: -5}
+    - join: {with: rows, joiner: "app:f", withinMs: 5}
+    - join: {with: names, joiner: "app:f", keySelector: "app:f", graceMs: 4}
+    - from: rows
+      outerJoin: {with: others, joiner: "app:f"}
+    - from: rows
+      leftJoin: {with: rows, joiner: "app:f", foreignKeyExtractor: nothing}
+    """) == [
+        "steps[4].outerJoin.with: 'rows' is a table; make it a stream first, with toStream",
+        "steps[5].join.withinMs: expected an integer ≥ 0, got -5",
+        "steps[6].join.withinMs: unknown field; did you mean 'with'?",
+        "steps[7].join.graceMs: unknown field; known fields are name, with, joiner, keySelector",
+        "steps[8].outerJoin.with: 'others' is a stream; make it a table first, with toTable",
+        (
+            "steps[9].leftJoin.foreignKeyExtractor: expected a function as module:attribute or a name, got 'nothing'; "
+            "built in are lower, upper, strip, field"
+        ),
+    ]
 
 
-def test_what_is_not_there_yet_is_not_there() -> None:
-    assert not NOT_YET & {name for operations in OPERATIONS.values() for name in operations}
+def test_only_grouped_streams_are_cogrouped_and_sessions_need_a_merger() -> None:
+    assert in_yaml("""
+    - stream: words
+      as: words
+    - groupByKey
+    - cogroup: "app:f"
+      as: both
+    - cogroup: {with: words, aggregator: "app:f"}
+    - from: both
+      windowedBy: {gapMs: 5}
+    - aggregate: {initializer: "app:f"}
+    """) == [
+        "steps[3].cogroup.with: 'words' is a stream; group it first, with groupBy or groupByKey",
+        "steps[5].aggregate.merger: is required",
+    ]
 
 
 @pytest.mark.parametrize("steps", [[], [{"addStateStore": "s"}]])
@@ -229,7 +266,7 @@ _JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-_OPERATIONS = st.sampled_from(sorted({name for operations in OPERATIONS.values() for name in operations} | NOT_YET))
+_OPERATIONS = st.sampled_from(sorted({name for operations in OPERATIONS.values() for name in operations}))
 _FIELDS = st.sampled_from(["topic", "predicate", "mapper", "store", "stores", "with", "branches", "keySerde", "as"])
 _OPTIONS = _JSON | st.dictionaries(_FIELDS, _JSON, max_size=3)
 _STEPS = st.lists(

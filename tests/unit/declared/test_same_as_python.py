@@ -86,6 +86,13 @@ _SERDES = {"key": "string", "value": "long"}
 _IN = {"op": "stream", "id": "s", "topics": ["in"], "consumed": _SERDES}
 _OUT = {"op": "to", "of": "o", "topic": "out", "produced": _SERDES}
 _KEPT = {"materialized": {"name": "st", "value": "long"}}
+_SIDES = {**_SERDES, "other_value": "long"}
+
+
+def _by(windows: dict[str, Any]) -> dict[str, Any]:
+    return {"op": "windowed_by", "id": "w", "of": "d", "windows": windows}
+
+
 _SUM = {"op": "aggregate", "init": "zero", "fn": "sum", **_KEPT}
 
 
@@ -139,8 +146,66 @@ _SUM = {"op": "aggregate", "init": "zero", "fn": "sum", **_KEPT}
                 {"op": op, "id": "j", "of": "t", "with": "u", "fn": "total", **kept},
                 {"op": "to_stream", "id": "o", "of": "j"},
             ]
-            for op in ("join", "left_join")
+            for op in ("join", "left_join", "outer_join")
             for kept in ({}, {"name": "both", "materialized": {"name": "st", "key": "string", "value": "long"}})
+        ),
+        *(
+            [
+                {"op": "stream", "id": "r", "topics": ["others"], "consumed": _SERDES},
+                {"op": op, "id": "o", "of": "s", "with": "r", "fn": "total", **windows, **joined},
+            ]
+            for op in ("join", "left_join", "outer_join")
+            for windows in (
+                {"windows": {"size": 20, "grace": 5}},
+                {"windows": {"size": 9, "before": 30, "after": -3}},
+            )
+            for joined in ({"stream_joined": _SIDES}, {"stream_joined": {"name": "j", "store_name": "st", **_SIDES}})
+        ),
+        [
+            {
+                "op": "join",
+                "id": "o",
+                "of": "s",
+                "with": "s",
+                "fn": "total",
+                "windows": {"size": 9},
+                "stream_joined": _SIDES,
+            },
+        ],
+        *(
+            [
+                {"op": "table", "id": "t", "topic": "rows", "consumed": _SERDES},
+                {"op": "table", "id": "u", "topic": "others", "consumed": _SERDES},
+                {"op": op, "id": "j", "of": "t", "with": "u", "fn": "total", "extractor": "first_letter", **by},
+                {"op": "to_stream", "id": "o", "of": "j"},
+            ]
+            for op in ("join", "left_join")
+            for by in ({"extractor_args": 2}, {"table_joined": "j", "extractor_args": 2, **_KEPT})
+        ),
+        *(
+            [
+                {"op": "stream", "id": "r", "topics": ["others"], "consumed": _SERDES},
+                {"op": "group_by_key", "id": "g", "of": "s"},
+                {"op": "group_by_key", "id": "h", "of": "r"},
+                {"op": "cogroup", "id": "c", "of": "g", "fn": "sum"},
+                {"op": "cogroup", "id": "d", "of": "c", "with": "h", "fn": "sum"},
+                *windows,
+                {
+                    "op": "aggregate",
+                    "id": "t",
+                    "of": "w" if windows else "d",
+                    "init": "zero",
+                    **merge,
+                    **_KEPT,
+                },
+                {"op": "to_stream", "id": "o", "of": "t", **named},
+            ]
+            for windows, merge, named in (
+                ([], {}, {}),
+                ([_by({"kind": "time", "size": 10, "grace": 3})], {}, {"fn": "text_of_value"}),
+                ([_by({"kind": "sliding", "size": 10})], {}, {"fn": "text_of_value"}),
+                ([_by({"kind": "session", "gap": 5})], {"merge": "sum"}, {"fn": "text_of_value"}),
+            )
         ),
     ],
     ids=lambda steps: "-".join(step["op"] for step in steps),

@@ -80,12 +80,15 @@ def test_the_first_steps_are_those_of_the_example() -> None:
 
 def rows() -> dict[tuple[str, str], set[str]]:
     """Fields in the table of operations, by operation and by what it is on."""
-    found = {}
+    found: dict[tuple[str, str], set[str]] = {}
     for row in re.findall(r"^\| (`\w+`.*?) \| (.*?) ?\|.*?\| ([^|]*) \|$", PAGE, re.MULTILINE):
         for operation in re.findall(r"`(\w+)`", row[0]):
-            for place in re.findall(r"(?:grouped |windowed )?(?:stream|table)(?: in sessions)?|^$", row[1].strip()):
-                found[operation, place] = set(re.findall(r"\*\*(\w+)\*\*|`(\w+)`", row[2]))
-    return {key: {"".join(each) for each in fields} for key, fields in found.items()}
+            for place in re.findall(
+                r"(?:cogrouped |grouped |windowed )*(?:stream|table)(?: in sessions)?|^$", row[1].strip()
+            ):
+                fields = re.findall(r"\*\*(\w+)\*\*|`(\w+)`", row[2])
+                found.setdefault((operation, place), set()).update("".join(each) for each in fields)
+    return found
 
 
 @pytest.mark.parametrize(
