@@ -59,8 +59,8 @@ class Stages:
             if not ready:
                 circle = ", ".join(str(each) for each in self.parts if each not in ordered)
                 raise TopologyError(
-                    f"the sub-topologies {circle} read each other's repartition topics: such a loop cannot be replayed "
-                    "one after the other; start without a bootstrap"
+                    f"the sub-topologies {circle} read each other's internal topics, as in a foreign-key join: such a "
+                    "loop cannot be replayed one after the other; start without a bootstrap"
                 )
             ordered += ready
         return ordered

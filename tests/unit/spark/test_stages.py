@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamsapp import Consumed, Grouped, Serdes, StreamsBuilder, StreamsConfig, TaskId, Topology
+from streamsapp.dsl.ktable import KTable
 from streamsapp.errors import TopologyError
 from streamsapp.runtime.application_layout import lay_out
 from streamsapp_spark.stages import Stages
@@ -61,3 +62,12 @@ def test_a_topic_that_is_written_and_read_is_refused() -> None:
     with pytest.raises(TopologyError, match=r"topic out is written and read by this application.*repartition\(\)"):
         stages(builder.build()).refuse_feedback()
     stages(chain()).refuse_feedback()
+
+
+def test_an_application_with_a_foreign_key_join_is_refused() -> None:
+    builder = StreamsBuilder()
+    rows: KTable[str, str] = builder.table("table", Consumed(TEXT, TEXT))
+    others: KTable[str, str] = builder.table("in", Consumed(TEXT, TEXT))
+    rows.join(others, lambda row: row, lambda row, other: other)
+    with pytest.raises(TopologyError, match="foreign-key join"):
+        stages(builder.build()).in_order  # noqa: B018 - raises where there is no order
