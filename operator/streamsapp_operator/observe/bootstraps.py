@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from streamsapp_operator.children.names import ATTEMPT, REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, annotation, label
 from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
-from streamsapp_operator.observe.checks import CANNOT_START
+from streamsapp_operator.model.waiting_reasons import CANNOT_RUN_ONCE
 from streamsapp_operator.observe.pods import container_status, last_exit, waiting
 
 
@@ -36,7 +36,7 @@ def bootstrap_seen(job: Object, pods: Sequence[Object]) -> BootstrapSeen:
         return BootstrapSeen(attempt, revision, JobState.RUNNING, again)
     reason, message = waiting(current)
     why = None if reason is None else f"{reason}: {message}" if message else reason
-    return BootstrapSeen(attempt, revision, JobState.WAITING, why, stuck=reason in CANNOT_START | {"Unschedulable"})
+    return BootstrapSeen(attempt, revision, JobState.WAITING, why, stuck=reason in CANNOT_RUN_ONCE | {"Unschedulable"})
 
 
 def _lost(pod: Object) -> str | None:

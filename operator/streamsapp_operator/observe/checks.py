@@ -19,23 +19,13 @@ from streamsapp.structs import decoded
 from streamsapp_operator.children.names import REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, label
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, TopologyShape
+from streamsapp_operator.model.waiting_reasons import CANNOT_RUN_ONCE, START_SECONDS
 from streamsapp_operator.observe.pods import container_status, last_exit, seconds, terminated, waiting
 
 #: Decompressed.
 _MAX_SHAPE_BYTES = 1 << 20
 _MAX_FAULTS = 50
 _MAX_FAULT = 2000
-#: How long a pod may fail to start for a reason that could go away by itself, in seconds.
-_PATIENCE = 30.0
-CANNOT_START = {
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-}
 
 
 class _Shape(Struct, frozen=True):
@@ -62,7 +52,7 @@ def check_seen(pod: Object, now: float) -> CheckSeen:
         return _without_result(revision, status, started_at)
     reason, message = waiting(pod)
     faults = () if reason is None else (f"the check does not run: {reason}: {message or 'no more is known'}",)
-    if reason in CANNOT_START and now - started_at > _PATIENCE:
+    if reason in CANNOT_RUN_ONCE and now - started_at > START_SECONDS:
         return CheckSeen(revision, CheckState.FAILED, faults, None, started_at)
     return CheckSeen(revision, CheckState.RUNNING, faults, None, started_at)
 

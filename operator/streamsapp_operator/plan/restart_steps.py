@@ -14,23 +14,12 @@ from msgspec.structs import replace
 from streamsapp_operator.gate import CRASHES, Waiver
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.model.waiting_reasons import CANNOT_START, START_SECONDS
 from streamsapp_operator.plan import rollout_holds, soak
 from streamsapp_operator.plan.known_tasks import waiver
 from streamsapp_operator.plan.plan_input import PlanInput
 
-#: These do not go away by waiting, once they lasted for ``PATIENCE``.
-HOPELESS = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-    }
-)
-PATIENCE = 30.0
-#: What a user can do about pods of an old revision that never become ready, while they have tasks.
+#: The remedy of a user for pods of an old revision that never become ready, while they have tasks.
 REMEDY = "; spec.replicas: 0, and then as before, replaces all pods at once"
 
 
@@ -77,7 +66,7 @@ def failure_of(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     lasted = min(inputs.since(rollout.step_started_at), max(0.0, inputs.now - pod.created_at))
     why = ": ".join(text for text in (pod.waiting_reason, pod.last_exit or pod.waiting_message) if text)
     crashes = pod.restarts >= CRASHES and (pod.waiting_reason == "CrashLoopBackOff" or not rollout.proved)
-    if crashes or (pod.waiting_reason in HOPELESS and lasted >= PATIENCE):
+    if crashes or (pod.waiting_reason in CANNOT_START and lasted >= START_SECONDS):
         return f"pod {pod.name} cannot run: {why}"
     limit = inputs.settings.rollout.progress_deadline_seconds
     if rollout.proved or lasted < limit:
