@@ -26,7 +26,7 @@ from kube_cluster import cluster_for_tests
 
 RESULTS = Path(__file__).parent / "results" / "rolling.json"
 _NAMESPACE = "rolling"
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 _WORDS_PER_LINE = 50
 
 
@@ -53,13 +53,13 @@ def measure(running: Running, name: str, runs: int) -> list[Result]:
         running.observer.findings = []
         gaps, seconds, predicted = [], [], []
         for _ in range(runs):
-            running.app.wait_settled(_PATIENCE)
+            running.app.wait_settled(_TIMEOUT)
             began = time.monotonic()
             predicted.append(restart(running))
             seconds.append(round(time.monotonic() - began, 1))
             running.load.wait_for_counts()
             gaps.append(round(running.load.longest_gap(began).seconds, 2))
-            running.load.check(_PATIENCE)
+            running.load.check(_TIMEOUT)
             print(f"  {name}, gate {'on' if gate else 'off'}: longest gap {gaps[-1]} s, all pods {seconds[-1]} s, "
                   f"predicted {predicted[-1]}", flush=True)  # fmt: skip
         found.append(Result(name, gate, gaps, seconds, predicted, len(running.observer.findings)))
@@ -75,8 +75,8 @@ def with_gate(running: Running) -> float | None:
         predicted.append(running.app.rollout().get("predictedSeconds") or 0.0)
         return not before & set(running.app.uids().values())
 
-    running.app.wait(is_done, "a restart of every pod", _PATIENCE)
-    running.app.wait_settled(_PATIENCE)
+    running.app.wait(is_done, "a restart of every pod", _TIMEOUT)
+    running.app.wait_settled(_TIMEOUT)
     return max(predicted)
 
 
@@ -85,8 +85,8 @@ def without_gate(running: Running) -> None:
     for name, uid in running.app.uids().items():
         where = f"--namespace={running.app.namespace}"
         running.world.kubectl("delete", "pod", name, where, "--wait=false")
-        running.app.wait(_runs_anew(running.app, name, uid), f"{name} to run again", _PATIENCE)
-    running.app.wait_settled(_PATIENCE)
+        running.app.wait(_runs_anew(running.app, name, uid), f"{name} to run again", _TIMEOUT)
+    running.app.wait_settled(_TIMEOUT)
 
 
 def _runs_anew(app: App, name: str, uid: str) -> Callable[[], bool]:
@@ -113,8 +113,8 @@ def run(world: World, example: str, options: argparse.Namespace) -> list[Result]
     with world.load(topics=topics, rate=options.rate) as load, world.observer(example, topics) as observer:
         fill(f"{topics}-lines", options.words)
         app.apply(world.manifest(example, topics=topics, applicationId=topics))
-        app.wait_settled(_PATIENCE)
-        load.check(_PATIENCE)
+        app.wait_settled(_TIMEOUT)
+        load.check(_TIMEOUT)
         found = measure(Running(world, app, load, observer), example, options.runs)
     world.kubectl("delete", "streamsapp", example, f"--namespace={world.namespace}", "--timeout=120s", timeout=150)
     return found

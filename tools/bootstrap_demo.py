@@ -33,7 +33,7 @@ from streamsapp.local.broker import EmbeddedBroker, free_port
 MANIFEST = ROOT / "examples" / "bootstrap-wordcount" / "streamsapp.yaml"
 _ID = "bootstrap-wordcount"
 _KEYS = ("demo", "demo-secret")
-_PATIENCE = 300.0
+_TIMEOUT = 300.0
 
 _READ = """
 import sys
@@ -150,7 +150,7 @@ def _run_to_the_end(manifest: Path, servers: str) -> None:
 
 
 def _wait(holds: Callable[[], bool], app: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while not holds():
         if app.poll() is not None or time.monotonic() > deadline:
             raise StreamsError(f"streamsapp run did not get to the end:\n{log.read_text('utf-8', 'replace')[-4000:]}")

@@ -24,7 +24,7 @@ InputBatches: TypeAlias = Iterator[Sequence[InputRecord]]
 #: Records taken from the client at a time: few enough to stay in the processor's cache until they are processed.
 BATCH = 1_000
 #: How long the broker may send nothing of a partition that has more, in seconds.
-PATIENCE = 120.0
+TIMEOUT = 120.0
 _WAIT = 0.5
 #: What the client fetches ahead of one partition.
 _AHEAD_KBYTES = 16_384
@@ -48,8 +48,8 @@ def from_kafka(of: HistoryRange, config: StreamsConfig) -> InputBatches:
                     "`streamsapp reset`, then `streamsapp bootstrap`"
                 )
             idle = 0.0 if fetched.records or fetched.ends else idle + _WAIT
-            if idle > PATIENCE:
-                raise StreamsError(f"the broker has sent nothing of {of.of} at offset {position} for {PATIENCE:.0f} s")
+            if idle > TIMEOUT:
+                raise StreamsError(f"the broker has sent nothing of {of.of} at offset {position} for {TIMEOUT:.0f} s")
             for _, records in fetched.records:
                 position = records[-1].offset() + 1
                 wanted = records if position <= of.until else [each for each in records if each.offset() < of.until]

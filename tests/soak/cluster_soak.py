@@ -24,7 +24,7 @@ _NAMESPACE = _TOPICS = "soak"
 _PODS = 3
 #: Faults begin within so many seconds after the restart was asked for: it takes about as long without any.
 _WINDOW = 30.0
-_PATIENCE = 240.0
+_TIMEOUT = 240.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def run_plan(running: Running, plan: Plan, report: Report) -> None:
     """Raises what breaks the run off."""
     app = running.app
     app.patch({"rollout": {"maxStandbyLag": plan.max_standby_lag}})
-    app.wait_settled(_PATIENCE)
+    app.wait_settled(_TIMEOUT)
     running.observer.begin()
     before = app.uids()
     app.ask_for_restart()
@@ -122,7 +122,7 @@ def run_plan(running: Running, plan: Plan, report: Report) -> None:
     for hand in hands:
         hand.join()
     try:
-        app.wait_replaced(before, _PATIENCE)
+        app.wait_replaced(before, _TIMEOUT)
         running.load.check()
     except AssertionError as error:
         report.findings.append(str(error))

@@ -16,12 +16,12 @@ from topic_reader import Cluster
 
 _PERIOD = 0.4
 #: An instance or a broker that does not answer is asked again in the next round.
-_PATIENCE = 1.0
+_TIMEOUT = 1.0
 
 
 def status_of(instance: Instance) -> dict[str, Any] | None:
     """The document of ``/status``; ``None`` if there is no answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", instance.http_port, timeout=_PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", instance.http_port, timeout=_TIMEOUT)
     try:
         connection.request("GET", "/status")
         answer = connection.getresponse()
@@ -55,9 +55,9 @@ class LagWatch:
 
     def _run(self) -> None:
         while not self._end.wait(_PERIOD):
-            committed = self._cluster.ends(self._topics.changelogs, committed=True, timeout=_PATIENCE)
+            committed = self._cluster.ends(self._topics.changelogs, committed=True, timeout=_TIMEOUT)
             seen_at = time.time() * 1000
-            written = self._cluster.ends(self._topics.changelogs, committed=False, timeout=_PATIENCE)
+            written = self._cluster.ends(self._topics.changelogs, committed=False, timeout=_TIMEOUT)
             self.ledger.observe_ends(seen_at, committed, written)
             for instance in self._instances:
                 if instance.awake and (status := status_of(instance)) is not None:

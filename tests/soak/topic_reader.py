@@ -18,7 +18,7 @@ from verification import Update
 #: The driver's own clients lose their broker on purpose and need not tell.
 QUIET: dict[str, Any] = {"log_level": 0}
 #: For one answer, in seconds.
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _BATCH = 5000
 #: What the client says of a broker that is away, while it tries again by itself.
 _PASSING = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT}
@@ -94,7 +94,7 @@ class Cluster:
         for created in self._admin.create_topics(wanted).values():
             created.result()
 
-    def ends(self, names: Iterable[str], *, committed: bool, timeout: float = _PATIENCE) -> dict[str, int]:
+    def ends(self, names: Iterable[str], *, committed: bool, timeout: float = _TIMEOUT) -> dict[str, int]:
         """Returns the end of each partition, ``topic-partition`` to offset; those without an answer are left out."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         latest: Callable[[], OffsetSpec] = OffsetSpec.latest

@@ -24,7 +24,7 @@ from kubernetes.client.exceptions import ApiException
 Document: TypeAlias = dict[str, Any]
 
 #: Longer than anything takes that works, in seconds.
-PATIENCE = 240.0
+TIMEOUT = 240.0
 _POLL = 0.2
 #: What reading raises while the API server is away, or what is read is not there.
 AWAY = (ApiException, urllib3.exceptions.HTTPError, OSError)
@@ -50,10 +50,10 @@ class Kubectl:
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         }
 
-    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = PATIENCE) -> str:
+    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = TIMEOUT) -> str:
         return self._run("kubectl", arguments, stdin, timeout)
 
-    def helm(self, *arguments: str, timeout: float = PATIENCE) -> str:
+    def helm(self, *arguments: str, timeout: float = TIMEOUT) -> str:
         return self._run("helm", arguments, None, timeout)
 
     def json(self, *arguments: str) -> Document:
@@ -141,25 +141,25 @@ class App:
             "annotate", "--overwrite", "streamsapp", self.name, f"--namespace={self.namespace}", annotation
         )  # fmt: skip
 
-    def wait(self, holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+    def wait(self, holds: Callable[[], Any], what: str, timeout: float = TIMEOUT) -> Any:
         """Return the first answer that is true. The API server may be away meanwhile."""
-        give_up = time.monotonic() + patience
+        give_up = time.monotonic() + timeout
         while True:
             with suppress(*AWAY):
                 if answer := holds():
                     return answer
-            assert time.monotonic() < give_up, f"{what} did not come within {patience:g} s; {self.described()}"
+            assert time.monotonic() < give_up, f"{what} did not come within {timeout:g} s; {self.described()}"
             time.sleep(_POLL)
 
-    def wait_settled(self, patience: float = PATIENCE) -> Document:
+    def wait_settled(self, timeout: float = TIMEOUT) -> Document:
         """Everything that was asked for is done, and any pod may be restarted; the status then."""
-        status: Document = self.wait(self._settled, "a settled application", patience)
+        status: Document = self.wait(self._settled, "a settled application", timeout)
         return status
 
-    def wait_replaced(self, before: Mapping[str, str], patience: float = PATIENCE) -> Document:
+    def wait_replaced(self, before: Mapping[str, str], timeout: float = TIMEOUT) -> Document:
         """Every pod is another one than ``before``, and everything is settled."""
-        self.wait(lambda: not set(before.values()) & set(self.uids().values()), "a restart of every pod", patience)
-        return self.wait_settled(patience)
+        self.wait(lambda: not set(before.values()) & set(self.uids().values()), "a restart of every pod", timeout)
+        return self.wait_settled(timeout)
 
     def described(self) -> str:
         """For whoever has to find out why something did not happen."""

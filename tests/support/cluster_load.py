@@ -141,23 +141,23 @@ class ExactLoad:
         self._producer.flush(10)
         self._consumer.close()
 
-    def check(self, patience: float = 60.0) -> None:
+    def check(self, timeout: float = 60.0) -> None:
         """Stop writing, wait until everything is counted, and fail if anything came twice, late for ever, or out of
         order since the load began; then go on writing."""
         with self.paused():
-            assert self._producer.flush(patience) == 0, "lines could not be written"
-            give_up = time.monotonic() + patience
+            assert self._producer.flush(timeout) == 0, "lines could not be written"
+            give_up = time.monotonic() + timeout
             while self.ledger.missing(self.sent) and time.monotonic() < give_up and not self.findings:
                 time.sleep(0.05)
             missing = self.ledger.missing(self.sent)
         found = [*self.findings, *missing[:_MOST_FINDINGS]]
         assert not found, f"of {self.sent.total()} words, {len(self.sent)} different:\n" + "\n".join(found)
 
-    def wait_for_counts(self, patience: float = 60.0) -> None:
+    def wait_for_counts(self, timeout: float = 60.0) -> None:
         """Return when at least one count came that was not there before."""
-        before, give_up = self.ledger.last.total(), time.monotonic() + patience
+        before, give_up = self.ledger.last.total(), time.monotonic() + timeout
         while self.ledger.last.total() == before:
-            assert time.monotonic() < give_up, f"no count came within {patience:g} s"
+            assert time.monotonic() < give_up, f"no count came within {timeout:g} s"
             time.sleep(0.05)
 
     @contextmanager
@@ -233,9 +233,9 @@ class ExactLoad:
         partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
         return [TopicPartition(topic, number, self._end_of(topic, number)) for number in partitions]
 
-    def _end_of(self, topic: str, number: int, patience: float = 30.0) -> int:
+    def _end_of(self, topic: str, number: int, timeout: float = 30.0) -> int:
         """A topic that was made a moment ago has no leaders yet."""
-        give_up = time.monotonic() + patience
+        give_up = time.monotonic() + timeout
         while True:
             try:
                 return self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=5)[1]

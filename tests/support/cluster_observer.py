@@ -31,7 +31,7 @@ _GROUP, _VERSION, _PLURAL = "streamsapp.dev", "v1alpha1", "streamsapps"
 _PORT = 8080
 #: Between two looks, and for each answer, in seconds.
 _PAUSE = 0.15
-_PATIENCE = 1.0
+_TIMEOUT = 1.0
 #: As many looks as the largest observation age of any test needs.
 _KEPT = 400
 _AWAY = (ApiException, urllib3.exceptions.HTTPError, OSError, http.client.HTTPException, ValueError)
@@ -291,14 +291,14 @@ class Observer:
         ends: dict[str, int] = {}
         if asked:
             level = IsolationLevel.READ_COMMITTED
-            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_PATIENCE)
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
             for partition, answer in answers.items():
                 with suppress(KafkaException):
                     ends[f"{partition.topic}-{partition.partition}"] = answer.result().offset
         return ends
 
     def _ask(self, address: str) -> dict[str, Any] | None:
-        connection = http.client.HTTPConnection(address, _PORT, timeout=_PATIENCE)
+        connection = http.client.HTTPConnection(address, _PORT, timeout=_TIMEOUT)
         try:
             connection.request("GET", "/status", headers={"Authorization": f"Bearer {self._token}"})
             answer = connection.getresponse()

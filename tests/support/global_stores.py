@@ -23,7 +23,7 @@ from streamsapp.testing import MockClock
 from task_parts import config
 
 #: Longer than anything takes that works.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class FakeBroker:
         """Until everything sent so far was fetched and applied: the thread has come back for more, twice."""
         with self._changed:
             wanted = self.polls + count
-            assert self._changed.wait_for(lambda: self.polls >= wanted, PATIENCE)
+            assert self._changed.wait_for(lambda: self.polls >= wanted, TIMEOUT)
 
     # ---- admin -------------------------------------------------------------------------------------------------
 
@@ -185,14 +185,14 @@ class Globals:
     def restored(self, topology: Topology, settings: StreamsConfig | None = None) -> GlobalThread:
         """A thread that has restored everything."""
         thread = self.start(topology, settings)
-        assert thread.restored.wait(PATIENCE), self.failures.get_nowait()
+        assert thread.restored.wait(TIMEOUT), self.failures.get_nowait()
         return thread
 
     def stop(self) -> None:
         """End what runs, as an instance does."""
         for thread in self._started:
             thread.stop()
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
             assert not thread.is_alive()
         self._started.clear()
         self.broker.positions.clear()

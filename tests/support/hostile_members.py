@@ -24,7 +24,7 @@ from streamsapp.membership.settings import connection_settings, group_settings
 from streamsapp.membership.wire import Identity
 
 #: How long a broker may take, in seconds.
-PATIENCE = 100.0
+TIMEOUT = 100.0
 
 
 def metadata(**changes: object) -> bytes:
@@ -94,7 +94,7 @@ class Stranger:
             self._connection.spawn(work)
 
     def leave(self) -> None:
-        self._connection.run(lambda: self._group.leave("enough"), PATIENCE, Deadline(SystemClock()))
+        self._connection.run(lambda: self._group.leave("enough"), TIMEOUT, Deadline(SystemClock()))
         self._connection.close(5.0)
 
     async def prepare(self) -> None:

@@ -22,14 +22,14 @@ from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
 #: Longer than anything takes that works, shorter than pytest waits.
-PATIENCE = 100.0
+TIMEOUT = 100.0
 
 _program_of_a_process = Path(__file__).with_name("killable.py")
 
 
-def eventually(holds: Callable[[], Any], what: str = "", patience: float = PATIENCE) -> None:
+def eventually(holds: Callable[[], Any], what: str = "", timeout: float = TIMEOUT) -> None:
     """Wait until ``holds()`` is true; fails with its last answer."""
-    give_up = time.monotonic() + patience
+    give_up = time.monotonic() + timeout
     while not (answer := holds()):
         assert time.monotonic() < give_up, f"{what or 'what was waited for'} did not come: {answer!r}"
         time.sleep(0.05)
@@ -139,10 +139,10 @@ class Process:
         """End in good order; the exit code. Who does not end tells where its threads are."""
         self._process.send_signal(signal.SIGTERM)
         try:
-            return self._process.wait(PATIENCE)
+            return self._process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGABRT)
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
             raise AssertionError(f"it did not end: {self.log.read_text()[-12000:]}") from None
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from operator_process import PATIENCE, until
+from operator_process import TIMEOUT, until
 from operator_world import World
 from streamsapp_operator.kube import Object
 from streamsapp_operator.kube.kinds import STREAMS_APP
@@ -37,7 +37,7 @@ def create(world: World, count: int) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(one, range(count)))
-    until(lambda: all(map(is_settled, _listed(world, count))), f"all {count} are settled", PATIENCE + count)
+    until(lambda: all(map(is_settled, _listed(world, count))), f"all {count} are settled", TIMEOUT + count)
 
 
 def measure(world: World, count: int, seconds: float) -> Cost:

@@ -18,7 +18,7 @@ from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, M
 from streamsapp.membership.member import GroupMember
 
 #: Longer than anything takes that works.
-PATIENCE = 100.0
+TIMEOUT = 100.0
 #: A session that lasts longer than a test waits: whatever comes has come without its end.
 ENDLESS = {"session.timeout.ms": "250000"}
 
@@ -135,7 +135,7 @@ class Members:
 
     def until(self, holds: Callable[[], Any], what: str) -> None:
         """Poll everybody until it holds."""
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + TIMEOUT
         while not holds():
             for instance in self._all:
                 instance.step()
@@ -160,10 +160,10 @@ class Members:
 
     def leave_alone(self, instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
         """It leaves while the others do nothing at all, and has to be heard: it gives up later than this does."""
-        monkeypatch.setattr("streamsapp.membership.member.LEAVE", 10 * PATIENCE)
+        monkeypatch.setattr("streamsapp.membership.member.LEAVE", 10 * TIMEOUT)
         leaving = threading.Thread(target=self.leave, args=(instance,), daemon=True)
         leaving.start()
-        leaving.join(PATIENCE)
+        leaving.join(TIMEOUT)
         assert not leaving.is_alive(), "it waits for the others"
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ _USER = "operator"
 IMAGE = "localhost/streamsapp-runtime:dev"
 SPARK_IMAGE = "localhost/streamsapp-spark:dev"
 #: Longer than anything takes that works, in seconds, also on a busy machine; shorter than pytest waits.
-PATIENCE = 120.0
+TIMEOUT = 120.0
 #: Characters of the log that are shown of an operator that is gone, and of the threads of one that crashed.
 _END_OF_LOG = 3_000
 
@@ -166,7 +166,7 @@ class OperatorProcess:
         return body.decode()
 
 
-def until(look: Callable[[], T | None], what: str, timeout: float = PATIENCE) -> T:
+def until(look: Callable[[], T | None], what: str, timeout: float = TIMEOUT) -> T:
     """Wait for something to be true; what it came to."""
     deadline = time.monotonic() + timeout
     while True:

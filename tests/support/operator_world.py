@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from api_server import ApiServer
-from operator_process import PATIENCE, OperatorProcess, until
+from operator_process import TIMEOUT, OperatorProcess, until
 from simulated_node import SimulatedNode
 from streamsapp_operator.kube import Client, Object, Unavailable
 from streamsapp_operator.kube.client import FIELD_MANAGER
@@ -61,7 +61,7 @@ class World:
         settled = (status.get("rollout") or {}).get("phase") == "Complete" and status.get("restart", {}).get("safe")
         return bool(current and settled and _condition(status, "Ready").get("status") == "True")
 
-    def until_ready(self, timeout: float = PATIENCE) -> None:
+    def until_ready(self, timeout: float = TIMEOUT) -> None:
         until(self.ready, "the application is ready", timeout)
 
     def stateful_set(self) -> Object:

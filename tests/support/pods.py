@@ -17,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from instances import PATIENCE, eventually
+from instances import TIMEOUT, eventually
 
 #: Counts the words of a topic per key.
 MANIFEST = """
@@ -80,7 +80,7 @@ class RunningPod:
     def ask(self, path: str, method: str = "GET") -> tuple[int, Any]:
         """Status and document; nothing while the port does not answer."""
         try:
-            with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
+            with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)) as connection:
                 connection.request(method, path)
                 response = connection.getresponse()
                 return response.status, json.loads(response.read())
@@ -89,7 +89,7 @@ class RunningPod:
 
     def text(self, path: str) -> str:
         """A document that is not JSON."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)) as connection:
             connection.request("GET", path)
             return connection.getresponse().read().decode()
 
@@ -105,7 +105,7 @@ class RunningPod:
         return sorted(each["id"] for each in tasks if each["role"] == "active" and each["state"] == "RUNNING")
 
     def wait_ready(self) -> None:
-        eventually(lambda: self.ask("/readyz")[0] == 200 or not self.running(), "readiness", 2 * PATIENCE)
+        eventually(lambda: self.ask("/readyz")[0] == 200 or not self.running(), "readiness", 2 * TIMEOUT)
         assert self.running(), self.log()[-4000:]
 
     def signal(self, number: signal.Signals) -> None:
@@ -114,7 +114,7 @@ class RunningPod:
     def terminate(self) -> int:
         """End in good order; the exit code."""
         self.signal(signal.SIGTERM)
-        return self.process.wait(2 * PATIENCE)
+        return self.process.wait(2 * TIMEOUT)
 
     def close(self) -> None:
         """End whatever still runs."""

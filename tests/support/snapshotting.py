@@ -34,7 +34,7 @@ from streamsapp.testing import MockClock
 
 CHANGELOG = TopicPartition("app-s-changelog", 0)
 IN = TopicPartition("in", 0)
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Owner:
@@ -107,11 +107,11 @@ class Heir:
     def close(self) -> None:
         self.restores.workers.stop()
         for thread in self.restores.workers.threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
 
     def passes_until(self, holds: Callable[[], object]) -> None:
         """Let the restoration thread go on until it is so."""
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + TIMEOUT
         while not holds():
             assert time.monotonic() < give_up, self.thread.failed
             self.thread.passes()
@@ -136,7 +136,7 @@ class Gate:
     def _wait(self, operation: str, key: str) -> None:
         if operation == "download" and not self._open.is_set():
             self.reached.set()
-            assert self._open.wait(PATIENCE)
+            assert self._open.wait(TIMEOUT)
 
 
 def away(operation: str, key: str) -> None:

@@ -27,7 +27,7 @@ from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 
 #: Longer than a session of Spark's on a busy machine.
-PATIENCE = 240.0
+TIMEOUT = 240.0
 
 #: Two sources that are read as one, a repartition, a table, and a processor whose results depend on the order.
 PROGRAM = '''
@@ -204,10 +204,10 @@ class App:
         return ManifestChain(DirectoryStore(self.objects), self.name, TaskId.parse(task))
 
 
-def finished(process: subprocess.Popen[str], patience: float = PATIENCE) -> tuple[int, str, str]:
+def finished(process: subprocess.Popen[str], timeout: float = TIMEOUT) -> tuple[int, str, str]:
     """Exit code, output and errors of a command that ends."""
     try:
-        said, errors = process.communicate(timeout=patience)
+        said, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         said, errors = process.communicate()

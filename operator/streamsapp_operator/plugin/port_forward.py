@@ -17,7 +17,7 @@ from kubernetes import client
 from kubernetes.stream import portforward
 
 #: Seconds, of each wait for bytes.
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 #: Far more than any pod has to say.
 _LONGEST = 64 * 1024 * 1024
 _MESSAGE = re.compile(r'"message":"((?:[^"\\]|\\.)*)"')
@@ -48,9 +48,9 @@ def ask(
     except client.ApiException as error:
         raise PodUnreachableError(_refusal(str(error.reason))) from error
     try:
-        connection = HTTPConnection(pod, timeout=_PATIENCE)
+        connection = HTTPConnection(pod, timeout=_TIMEOUT)
         connection.sock = forward.socket(port)
-        connection.sock.settimeout(_PATIENCE)
+        connection.sock.settimeout(_TIMEOUT)
         return _get(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
     except (OSError, HTTPException) as error:
         raise PodUnreachableError(_failure(forward.error(port), error)) from error
@@ -86,7 +86,7 @@ def _failure(told: str | None, error: Exception) -> str:
     if told:
         return f"does not answer: {_first_line(told)}"
     if isinstance(error, socket.timeout):
-        return f"does not answer within {_PATIENCE:g} s"
+        return f"does not answer within {_TIMEOUT:g} s"
     return "does not answer: the connection was closed"
 
 

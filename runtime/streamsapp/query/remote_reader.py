@@ -27,7 +27,7 @@ from streamsapp.tasks.states import TaskRole
 T = TypeVar("T")
 
 #: How long another instance may take to accept, and between two parts of its answer, in seconds.
-PATIENCE = 5.0
+TIMEOUT = 5.0
 #: Of an answer: pages end long before, and a record is no larger.
 MOST_BYTES = 64 << 20
 
@@ -43,7 +43,7 @@ class PeerResponse(NamedTuple):
 class Fetch(Protocol):
     """Makes one HTTP request to ``host:port``; raises ``OSError`` or ``http.client.HTTPException``."""
 
-    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> PeerResponse: ...
+    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = TIMEOUT) -> PeerResponse: ...
 
 
 #: ``Authorization`` made of a token, for an endpoint and a target.
@@ -58,7 +58,7 @@ class HttpFetch:
         self._file = None if token_file is None else TokenFile(token_file)
         self._proof = proof
 
-    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> PeerResponse:
+    def __call__(self, endpoint: str, path: str, *, method: str = "GET", timeout: float = TIMEOUT) -> PeerResponse:
         tokens = [] if self._file is None else self._file.tokens()
         proofs = [self._proof(token, endpoint, path) for token in tokens]
         reply = _request(endpoint, path, method, timeout, proofs[0] if proofs else None)

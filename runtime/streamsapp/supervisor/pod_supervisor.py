@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 #: Seconds between two looks at the instances' health.
 HEALTH_PERIOD = 5.0
 #: How long an instance may take to answer, in seconds. It may have to ask another one first.
-PATIENCE = 10.0
+TIMEOUT = 10.0
 #: Of the time that a pod has to end, what is kept for ending its processes: so many seconds, or that share of the whole
 #: where it is less.
 _RESERVE, _RESERVE_SHARE = 2.0, 0.2
@@ -83,7 +83,7 @@ class PodSupervisor:
         return self.ask_all(path, method="POST", timeout=timeout)
 
     def ask(
-        self, member: InstanceProcess, path: str, *, method: str = "GET", timeout: float = PATIENCE
+        self, member: InstanceProcess, path: str, *, method: str = "GET", timeout: float = TIMEOUT
     ) -> PeerResponse | None:
         """Returns the answer of an instance; ``None`` if it does not answer."""
         endpoint = member.endpoint
@@ -95,7 +95,7 @@ class PodSupervisor:
             log.debug("%s did not answer %s: %s", member.instance, path, error)
             return None
 
-    def ask_all(self, path: str, *, method: str = "GET", timeout: float = PATIENCE) -> dict[str, PeerResponse | None]:
+    def ask_all(self, path: str, *, method: str = "GET", timeout: float = TIMEOUT) -> dict[str, PeerResponse | None]:
         """Returns the answer of each instance, all asked at the same time."""
         with ThreadPoolExecutor(len(self.members)) as pool:
             replies = pool.map(lambda each: self.ask(each, path, method=method, timeout=timeout), self.members)

@@ -17,7 +17,7 @@ from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Rou
 from streamsapp.metrics.prometheus import CONTENT_TYPE
 from streamsapp.query.remote_reader import PeerResponse
 from streamsapp.supervisor.merge_responses import merge_metrics, merge_probes, merge_status
-from streamsapp.supervisor.pod_supervisor import PATIENCE, PodSupervisor
+from streamsapp.supervisor.pod_supervisor import TIMEOUT, PodSupervisor
 
 #: Nobody here has it, or nobody can tell now.
 _NOT_HERE = {HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -68,7 +68,7 @@ class _Joined:
         timeout = drain_timeout(request, self._drain_seconds)
         if timeout is None:
             return json_response({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
-        replies = self._pod.drain(f"/drain?timeout={timeout}", timeout + PATIENCE)
+        replies = self._pod.drain(f"/drain?timeout={timeout}", timeout + TIMEOUT)
         left = {name: _complaint(reply) for name, reply in replies.items() if not self._gone(name, reply)}
         if all(complaint is None for complaint in left.values()):
             return json_response({"drained": True})
@@ -80,7 +80,7 @@ class _Joined:
         timeout = drain_timeout(request, SNAPSHOT_SECONDS)
         if timeout is None:
             return json_response({"error": "timeout: expected seconds, 0 or more"}, HTTPStatus.BAD_REQUEST)
-        replies = self._pod.ask_all(f"/snapshot?timeout={timeout}", method="POST", timeout=timeout + PATIENCE)
+        replies = self._pod.ask_all(f"/snapshot?timeout={timeout}", method="POST", timeout=timeout + TIMEOUT)
         complaints = {name: _complaint(reply) for name, reply in replies.items()}
         if not any(complaints.values()):
             return json_response({"taken": True})

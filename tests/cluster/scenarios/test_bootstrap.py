@@ -20,7 +20,7 @@ from kube_cluster import bring_in_spark
 EXAMPLE = "bootstrap-wordcount"
 HISTORY, LATER = 12_000, 3_000
 #: Java, Spark, and a pod on a machine that has other things to do.
-PATIENCE = 200.0
+TIMEOUT = 200.0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,11 +64,11 @@ class Beginner:
     def wait_ready(self) -> list[str]:
         """Return when it is; and which pods there were while the bootstrap was not done."""
         early: list[str] = []
-        give_up = time.monotonic() + PATIENCE
+        give_up = time.monotonic() + TIMEOUT
         while (phase := self.phase()) != "Done":
             pods = list(self.app.pods())
             early += pods if self.phase() == phase else []
-            assert time.monotonic() < give_up, f"no bootstrap within {PATIENCE:g} s; {self.app.described()}"
+            assert time.monotonic() < give_up, f"no bootstrap within {TIMEOUT:g} s; {self.app.described()}"
             time.sleep(0.2)
         self.app.wait(lambda: self.app.condition("Ready").get("status") == "True", "a ready application")
         return early

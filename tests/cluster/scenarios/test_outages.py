@@ -37,11 +37,11 @@ def test_words_are_counted_while_the_api_server_is_away_and_a_restart_works_afte
     with wordcount.world.api_server_away():
         ends = time.monotonic() + _OUTAGE
         while time.monotonic() < ends:
-            wordcount.load.wait_for_counts(patience=5)
+            wordcount.load.wait_for_counts(timeout=5)
             time.sleep(1)
     assert wordcount.app.wait(wordcount.app.uids, "the API server") == before
 
     wordcount.app.ask_for_restart()
     # The kubelet looks again for what pods need after a while only, which grew with the time it found nobody.
-    assert wordcount.app.wait_replaced(before, patience=240)["rollout"]["phase"] == "Complete"
+    assert wordcount.app.wait_replaced(before, timeout=240)["rollout"]["phase"] == "Complete"
     wordcount.load.check()

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kafka_cluster import Kafka
-from members import ENDLESS, PATIENCE, Dealer, Members, tasks_of
+from members import ENDLESS, TIMEOUT, Dealer, Members, tasks_of
 from secured_broker import SecuredBroker
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError
@@ -191,7 +191,7 @@ class Busy(Dealer):
 
     def assign(self, members: Mapping[str, MemberState], settings: AssignorSettings) -> Plan:
         self.asked.set()
-        self.released.wait(PATIENCE)
+        self.released.wait(TIMEOUT)
         return super().assign(members, settings)
 
 
@@ -210,6 +210,6 @@ def test_a_member_that_leaves_while_its_assignor_is_busy_hangs_up_as_soon_as_tha
     assert connection.alive
     busy.released.set()
 
-    connection._thread.join(PATIENCE)
+    connection._thread.join(TIMEOUT)
     assert not connection.alive
     assert connection._loop._closed

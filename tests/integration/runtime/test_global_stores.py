@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition as KafkaPartition
 from confluent_kafka.cimpl import NewTopic
 
-from instances import PATIENCE, Instances, eventually
+from instances import TIMEOUT, Instances, eventually
 from kafka_cluster import Kafka
 from streamsapp import Consumed, Materialized, Serdes, StreamsBuilder, StreamsConfig
 from streamsapp.clock import SystemClock
@@ -47,12 +47,12 @@ class Copy:
         self._thread = GlobalThread("global", task, reading, flushes, self.failures, lambda: None)
         self._thread.start()
         self._thread.begin()
-        assert self._thread.restored.wait(PATIENCE)
+        assert self._thread.restored.wait(TIMEOUT)
 
     def stop(self) -> None:
         if self._thread is not None:
             self._thread.stop()
-            self._thread.join(PATIENCE)
+            self._thread.join(TIMEOUT)
             self._thread = None
 
     @property
@@ -166,7 +166,7 @@ def test_a_topic_that_is_created_anew_under_a_running_thread_ends_it_and_the_nex
 
     kafka.admin.delete_topics([topic])[topic].result()
     kafka.admin.create_topics([NewTopic(topic, 1, 1)])
-    failure = copy.failures.get(timeout=PATIENCE)
+    failure = copy.failures.get(timeout=TIMEOUT)
 
     assert topic in str(failure.error), failure.error
     assert copy.keys == ["a", "b"]

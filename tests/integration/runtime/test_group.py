@@ -181,7 +181,7 @@ def test_a_drained_instance_hands_everything_over_to_standbys(instances: Instanc
     assert first.drain(20)
 
     assert first.state is ClientState.NOT_RUNNING
-    eventually(lambda: running(second) == TASKS, patience=2)
+    eventually(lambda: running(second) == TASKS, timeout=2)
     assert heard.suspended.count(("counts", SuspendReason.PROMOTED)) >= 3
     group.verify()
 
@@ -206,7 +206,7 @@ def test_standbys_take_over_from_an_instance_that_was_killed(instances: Instance
 
     victim.kill()
 
-    eventually(lambda: running(second) | running(third) == TASKS, patience=15)
+    eventually(lambda: running(second) | running(third) == TASKS, timeout=15)
     group.verify()
 
 

@@ -85,7 +85,7 @@ def test_all_instances_are_killed_under_load_with_their_disks_while_the_server_r
     with Pouring(remote):
         processes = [remote.process(name) for name in names]
         eventually(
-            lambda: all(each.assert_running() for each in processes) and watched.have_grown([0] * 4), patience=60.0
+            lambda: all(each.assert_running() for each in processes) and watched.have_grown([0] * 4), timeout=60.0
         )
         server.stop()
         for each in processes:
@@ -149,7 +149,7 @@ def test_processing_goes_on_without_the_object_store_and_status_tells_how_old_sn
         server.start()
         back, seen = datetime.now(UTC), watched.read_offsets()
 
-        eventually(lambda: confirmed(instance)[0] > back and watched.have_grown(seen), patience=60)
+        eventually(lambda: confirmed(instance)[0] > back and watched.have_grown(seen), timeout=60)
     assert "snapshots are written again" in caplog.text
     remote.counted()
     assert instance.close(30)
@@ -189,7 +189,7 @@ def test_an_instance_goes_on_when_its_bucket_is_deleted_and_writes_snapshots_int
         assert instance.state is ClientState.RUNNING
         assert "create it, or correct" in caplog.text
         server.client().create_bucket(Bucket=BUCKET)
-        eventually(lambda: watched.have_grown([0]), patience=60)
+        eventually(lambda: watched.have_grown([0]), timeout=60)
     remote.counted()
     assert instance.close(30)
     remote.assert_exact()
@@ -212,7 +212,7 @@ def test_who_sleeps_past_its_session_meets_one_chain_and_does_not_write_in_it(
         eventually(lambda: sleeping.assert_running() and watched.have_grown([0, 0]))
         sleeping.stop()
         awake = remote.process("awake")
-        eventually(lambda: awake.assert_running() and watched.written_by() == ["awake", "awake"], patience=60.0)
+        eventually(lambda: awake.assert_running() and watched.written_by() == ["awake", "awake"], timeout=60.0)
         asleep = len(sleeping.log.read_text())
         sleeping.go_on()
         eventually(lambda: "its tasks stop without committing" in sleeping.log.read_text()[asleep:])
@@ -242,12 +242,12 @@ def test_who_does_not_hear_that_others_took_over_learns_it_from_the_chain_and_st
             eventually(lambda: watched.have_grown([0, 0]))
             testbed.cut("deaf")
             heir = remote.start("heir")
-            eventually(lambda: watched.written_by() == ["heir", "heir"], patience=60.0)
+            eventually(lambda: watched.written_by() == ["heir", "heir"], timeout=60.0)
 
             eventually(lambda: "heir claimed it with epoch" in caplog.text)
             eventually(lambda: "its tasks stop without committing" in caplog.text)
             testbed.heal("deaf", held=True)
-            eventually(lambda: {deaf.state, heir.state} == {ClientState.RUNNING}, patience=60.0)
+            eventually(lambda: {deaf.state, heir.state} == {ClientState.RUNNING}, timeout=60.0)
         remote.counted()
         instances.close()
 

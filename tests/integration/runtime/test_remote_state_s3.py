@@ -70,13 +70,13 @@ def test_without_the_server_an_instance_begins_with_the_changelog_and_takes_snap
 
     second = remote.start()
     eventually(lambda: task(second).get("stores", [{}])[0].get("mode") == "restoring")
-    eventually(lambda: second.state is ClientState.RUNNING, patience=60)
+    eventually(lambda: second.state is ClientState.RUNNING, timeout=60)
     remote.feed()
     remote.counted()
     assert "its changelog is read instead" in caplog.text
     server.start()
 
-    eventually(lambda: newest_input(remote) == 6_000, patience=60)
+    eventually(lambda: newest_input(remote) == 6_000, timeout=60)
     eventually(lambda: metric(second, "kafka_stream_task_snapshot_total") > 0)  # counted once it is there
     assert second.close(30)
     remote.assert_exact()

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from global_stores import PATIENCE, FakeBroker, Globals, content
+from global_stores import TIMEOUT, FakeBroker, Globals, content
 from streamsapp import (
     Consumed,
     Processor,
@@ -132,7 +132,7 @@ def test_bytes_that_cannot_be_read_end_the_thread_by_default_and_nothing_of_the_
         it.broker.send("rates", "b", "y")
         it.broker.records[T0][1] = type(it.broker.records[T0][1])("rates", 0, 1, b"b", b"\xff", 0, None)
 
-    failure = it.failures.get(timeout=PATIENCE)
+    failure = it.failures.get(timeout=TIMEOUT)
 
     assert isinstance(failure.error, DeserializationError)
     assert "record rates-0@1" in str(failure.error)
@@ -147,7 +147,7 @@ class Scheduling(Upper):
 def test_a_processor_that_fills_a_store_cannot_schedule_callbacks(it: Globals) -> None:
     it.start(processed(Scheduling))
 
-    failure = it.failures.get(timeout=PATIENCE)
+    failure = it.failures.get(timeout=TIMEOUT)
 
     assert isinstance(failure.error, TopologyError)
     assert "KTABLE-SOURCE-0000000001 fills a global store, so it cannot schedule callbacks" in str(failure.error)
@@ -161,7 +161,7 @@ class Failing(Upper):
 def test_a_processor_that_raises_ends_the_thread_unless_the_handler_goes_on(it: Globals) -> None:
     it.broker.send("rates", "a", "x")
     it.start(processed(Failing))
-    failure = it.failures.get(timeout=PATIENCE)
+    failure = it.failures.get(timeout=TIMEOUT)
     assert isinstance(failure.error, ProcessingError)
     assert "ValueError at node KTABLE-SOURCE-0000000001" in str(failure.error)
     it.stop()

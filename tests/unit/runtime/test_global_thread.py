@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from global_stores import PATIENCE, FakeBroker, Globals, content
+from global_stores import TIMEOUT, FakeBroker, Globals, content
 from streamsapp import (
     Consumed,
     Materialized,
@@ -102,7 +102,7 @@ def test_tasks_read_on_several_threads_while_batches_are_written(it: Globals, en
                 for key in range(50):
                     it.broker.send("rates", f"{key:02}", str(round_))
         for each in reading:
-            seen = each.result(PATIENCE)
+            seen = each.result(TIMEOUT)
             assert seen == sorted(seen)
 
 
@@ -224,7 +224,7 @@ def test_a_truncated_topic_ends_the_thread_and_the_next_start_restores_from_the_
     thread = it.restored(table())
 
     it.broker.truncate("rates", 0, 0)
-    failure = it.failures.get(timeout=PATIENCE)
+    failure = it.failures.get(timeout=TIMEOUT)
 
     assert isinstance(failure.error, StateStoreError)
     assert str(failure.error) == (
@@ -263,7 +263,7 @@ def test_a_topic_that_was_gone_for_a_moment_is_taken_for_another_one(it: Globals
     it.broker.send("rates", "old", "1")
     it.restored(table())
     it.broker.error = TopicError("topic rates no longer exists")
-    assert it.failures.get(timeout=PATIENCE).error is it.broker.error
+    assert it.failures.get(timeout=TIMEOUT).error is it.broker.error
     it.stop()
     it.broker.error = None
     it.broker.create("rates", 2)
@@ -276,7 +276,7 @@ def test_a_topic_that_was_gone_for_a_moment_is_taken_for_another_one(it: Globals
 def test_a_missing_topic_is_named_with_its_store(it: Globals) -> None:
     it.start(table(topic="misspelt"))
 
-    failure = it.failures.get(timeout=PATIENCE)
+    failure = it.failures.get(timeout=TIMEOUT)
 
     assert isinstance(failure.error, TopicError)
     assert str(failure.error) == "topic misspelt does not exist; global store rates is filled from it"
@@ -287,7 +287,7 @@ def test_what_a_poll_raises_goes_to_the_failures_and_stores_stay_readable_until_
     thread = it.restored(table())
 
     it.broker.error = TopicError("topic rates no longer exists")
-    failure = it.failures.get(timeout=PATIENCE)
+    failure = it.failures.get(timeout=TIMEOUT)
 
     assert (failure.thread, failure.task_id, failure.error) == ("global", None, it.broker.error)
     assert list(content(thread)) == ["eur"]
@@ -314,7 +314,7 @@ def test_a_thread_that_is_stopped_before_a_broker_answered_asks_for_nothing(it: 
     thread.start()
 
     thread.stop()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
 
     assert (it.broker.polls, it.broker.closed, thread.restored.is_set()) == (0, True, False)
     assert it.failures.empty()

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from memory_objects import MemoryObjects
-from snapshotting import PATIENCE, Owner
+from snapshotting import TIMEOUT, Owner
 from streamsapp.errors import ConfigError
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.directory_lock import DirectoryLock
@@ -139,10 +139,10 @@ def test_what_somebody_waits_for_is_done_before_what_nobody_does() -> None:
     workers.submit(WorkItem(lambda _: ended.set()), 2)
     workers.threads[0].start()
 
-    assert ended.wait(PATIENCE)
+    assert ended.wait(TIMEOUT)
     assert done == ["active", "promoted", "replica"]
     workers.stop()
-    workers.threads[0].join(PATIENCE)
+    workers.threads[0].join(TIMEOUT)
     assert not workers.threads[0].is_alive()
 
 
@@ -152,7 +152,7 @@ def test_a_job_waits_for_the_end_of_the_one_before() -> None:
 
     def slow(job: WorkItem) -> None:
         begun.set()
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(TIMEOUT)
         order.append("first")
 
     first = WorkItem(slow)
@@ -161,12 +161,12 @@ def test_a_job_waits_for_the_end_of_the_one_before() -> None:
     for thread in workers.threads:
         thread.start()
     workers.submit(first, 1)
-    assert begun.wait(PATIENCE)
+    assert begun.wait(TIMEOUT)
     first.cancel()
     workers.submit(second, 0)
     go_on.set()
 
-    assert second.ended.wait(PATIENCE)
+    assert second.ended.wait(TIMEOUT)
     assert order == ["first", "second"]
     workers.stop()
 

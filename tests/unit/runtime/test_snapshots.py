@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from memory_objects import MemoryObjects
-from snapshotting import IN, PATIENCE, Owner, away
+from snapshotting import IN, TIMEOUT, Owner, away
 from streamsapp import TaskId
 from streamsapp.clock import SystemClock
 from streamsapp.errors import StateStoreError
@@ -216,7 +216,7 @@ class Threads:
         self.snapshots.stop()
         for thread in self.snapshots.threads:
             if thread.ident is not None:
-                thread.join(PATIENCE)
+                thread.join(TIMEOUT)
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_a_task_that_starts_to_run_is_claimed_at_once_and_copied_on_demand(owner
     owner.commit("a")
     threads.snapshots.own(owner.task)
 
-    assert threads.snapshots.take_all(PATIENCE)
+    assert threads.snapshots.take_all(TIMEOUT)
 
     _, newest = owner.chain.newest()
     assert newest is not None
@@ -261,12 +261,12 @@ def test_a_task_that_others_claimed_is_a_failure_of_this_instance(
 ) -> None:
     threads.start()
     threads.snapshots.own(owner.task)
-    assert threads.snapshots.take_all(PATIENCE)
+    assert threads.snapshots.take_all(TIMEOUT)
     Owner(tmp_path / "other", objects, "pod-7").turn()
 
-    assert not threads.snapshots.take_all(PATIENCE)
+    assert not threads.snapshots.take_all(TIMEOUT)
 
-    failure = threads.failures.get(timeout=PATIENCE)
+    failure = threads.failures.get(timeout=TIMEOUT)
     assert failure.task_id == TASK
     assert isinstance(failure.error, SnapshotFencedError)
     assert "pod-7 claimed it with epoch" in str(failure.error)
@@ -301,11 +301,11 @@ def test_a_store_that_does_not_answer_is_tried_again_and_told_of_once(
     threads.start()
     threads.snapshots.own(owner.task)
     for _ in range(3):
-        assert not threads.snapshots.take_all(PATIENCE)
+        assert not threads.snapshots.take_all(TIMEOUT)
     assert threads.snapshots.outage is not None
     objects.before = lambda operation, key: None
 
-    assert threads.snapshots.take_all(PATIENCE)
+    assert threads.snapshots.take_all(TIMEOUT)
     assert threads.snapshots.outage is None
 
     assert caplog.text.count("snapshots have not been written") == 1
@@ -324,7 +324,7 @@ def test_a_store_that_can_never_be_used_ends_the_instance(
     objects.before = unfit
     threads.start()
 
-    failure = threads.failures.get(timeout=PATIENCE)
+    failure = threads.failures.get(timeout=TIMEOUT)
     assert isinstance(failure.error, UnfitObjectStoreError)
     assert failure.task_id is None
 
@@ -332,13 +332,13 @@ def test_a_store_that_can_never_be_used_ends_the_instance(
 def test_a_task_whose_stores_are_closed_meanwhile_is_no_failure_of_the_threads(owner: Owner, threads: Threads) -> None:
     threads.start()
     threads.snapshots.own(owner.task)
-    assert threads.snapshots.take_all(PATIENCE)
+    assert threads.snapshots.take_all(TIMEOUT)
     owner.commit("a")
     point = owner.task.stores.commit_point
     owner.task.stores.close()
     owner.task.stores._standing.point = point  # it was looked at a moment before
 
-    assert not threads.snapshots.take_all(PATIENCE)
+    assert not threads.snapshots.take_all(TIMEOUT)
     assert threads.failures.empty()
     with pytest.raises(StateStoreError):
         owner.task.stores.checkpoint(owner.directory / "copy")
