@@ -224,8 +224,8 @@ class Versions:
 
     def _end(self, key: bytes, version: Version, until: int, write: Write) -> None:
         """Moves a version among those that are over."""
-        layout = self._layout
-        write(layout.past(key, version.since, until), version._replace(until=until), layout.log_number(version))
+        layout, (value, since, _, number) = self._layout, version
+        write(layout.past(key, since, until), Version(value, since, until, number), layout.log_number(version))
 
     def _around(self, key: bytes, timestamp: int) -> tuple[Version | None, int | None]:
         """Returns the version that was valid at a time, or was put then, and when the next of those that are over
