@@ -24,6 +24,8 @@ from streamsapp.cli.pod import (
 )
 from streamsapp.cli.progress import RestoreBar
 from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.cli.spark_commands import add_spark_options
+from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
 from streamsapp.http import HttpServer, instance_routes
@@ -45,7 +47,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "run one pod of an application",
         "The pod runs until SIGTERM or Ctrl-C: then it hands its work over, commits and closes. A second signal ends\n"
         "it at once. Instances of one application share its work. With spec.processing.instances above 1 the command\n"
-        "starts as many processes behind one port; auto starts one for each whole core of the CPU limit.",
+        "starts as many processes behind one port; auto starts one for each whole core of the CPU limit.\n"
+        "With spec.engine spark it starts the driver of a Structured Streaming query on --master, whose workers run the\n"
+        "tasks.",
         "  streamsapp run -f app.yaml\n  streamsapp run -f app.yaml --bootstrap-servers localhost:9092 --http-port 0",
     )
     add_manifest(parser)
@@ -57,6 +61,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     add_instance_options(parser, http_port=8080)
     add_member_options(parser)
+    add_spark_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -64,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
     if options.lifeline is not None:
         return _run_one(options)
     app = load(options.file)
+    if app.spec.engine == "spark":
+        return run_driver(app, options)
     code = user_code(app, options.file.parent)
     config = to_config(app, code=code, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
     count = instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)

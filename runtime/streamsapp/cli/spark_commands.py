@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 from streamsapp.errors import ManifestError
 
@@ -32,13 +33,17 @@ def in_spark_package(module: str, function: str) -> Callable[[argparse.Namespace
     """A function of the package ``streamsapp_spark``, which is imported when it is called."""
 
     def run(options: argparse.Namespace) -> int:
-        try:
-            found = importlib.import_module(f"streamsapp_spark.{module}")
-        except ModuleNotFoundError as error:
-            raise ManifestError(
-                [f"this command needs Spark, and {error.name} is not installed: pip install 'streamsapp[spark]'"]
-            ) from error
-        code: int = getattr(found, function)(options)
+        code: int = getattr(spark_module(module), function)(options)
         return code
 
     return run
+
+
+def spark_module(name: str) -> Any:
+    """A module of that package; ``ManifestError`` if Spark is not installed."""
+    try:
+        return importlib.import_module(f"streamsapp_spark.{name}")
+    except ModuleNotFoundError as error:
+        raise ManifestError(
+            [f"this command needs Spark, and {error.name} is not installed: pip install 'streamsapp[spark]'"]
+        ) from error

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from streamsapp.errors import StreamsError
-from streamsapp.http.instance_view import InstanceView
+from streamsapp.http.instance_view import EngineView, InstanceView
 from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response
 from streamsapp.http.state_routes import StateRoute
 from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
@@ -32,6 +32,16 @@ _TOPOLOGY = {
 
 def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Routes:
     """The routes of an instance."""
+    return {
+        **driver_routes(view),
+        "/state/": Route(StateRoute(queries)),
+        "/drain": Route(drain, method="POST"),
+        "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),
+    }
+
+
+def driver_routes(view: EngineView) -> Routes:
+    """The routes of whatever runs an application, be it an instance or the driver of another engine."""
     exporter = Exporter(view.samples)
     return {
         "/healthz": Route(lambda _: probe(view.healthy()), open=True),
@@ -39,9 +49,6 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
         "/metrics": Route(lambda _: HttpResponse(HTTPStatus.OK, exporter.render(), CONTENT_TYPE), open=True),
         "/status": Route(lambda _: json_response(view.status())),
         "/topology": Route(lambda request: show_topology(request, view)),
-        "/state/": Route(StateRoute(queries)),
-        "/drain": Route(drain, method="POST"),
-        "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),
     }
 
 
@@ -52,7 +59,7 @@ def probe(verdict: tuple[bool, str]) -> HttpResponse:
     return json_response({"ok": good, "reason": reason}, status)
 
 
-def show_topology(request: HttpRequest, view: InstanceView) -> HttpResponse:
+def show_topology(request: HttpRequest, view: EngineView) -> HttpResponse:
     """``GET /topology?format=text|mermaid|json``: what ``streamsapp describe`` prints, of what runs here."""
     asked = parse_qs(request.query, keep_blank_values=True).get("format", ["text"])[-1]
     if asked not in _TOPOLOGY:

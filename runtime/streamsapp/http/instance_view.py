@@ -13,8 +13,8 @@ from streamsapp.metrics import Sample
 from streamsapp.topology.description import TopologyDescription
 
 
-class InstanceView(Protocol):
-    """An instance from outside."""
+class EngineView(Protocol):
+    """Whatever runs an application, from outside."""
 
     def status(self) -> dict[str, Any]:
         """The document of ``/status``; an offset that is not known is ``None``."""
@@ -28,15 +28,19 @@ class InstanceView(Protocol):
         """Says whether the instance has come back since it started, and if not which task it waits for."""
         ...
 
-    def snapshot(self, timeout: float) -> bool:
-        """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. The one
-        method that waits."""
-        ...
-
     def describe(self) -> TopologyDescription:
         """Returns the parts that the topology consists of."""
         ...
 
     def samples(self) -> Iterable[Sample]:
         """Everything that is measured."""
+        ...
+
+
+class InstanceView(EngineView, Protocol):
+    """An instance from outside."""
+
+    def snapshot(self, timeout: float) -> bool:
+        """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. The one
+        method that waits."""
         ...

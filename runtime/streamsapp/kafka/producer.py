@@ -255,6 +255,16 @@ class ExactlyOnceProducer(RecordProducer):
         self._begin()
         return super().send(records)
 
+    def announce(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
+        """Begin a transaction that will commit offsets of these partitions, for now those where they stand: whoever
+        asks for committed offsets waits for its end. Raises as ``commit`` does."""
+        self._begin()
+        try:
+            metadata = group.metadata()
+            self._bounded(lambda: send_to_transaction(self._producer, offsets, metadata, TRANSACTION_REQUEST))
+        except KafkaException as error:
+            raise self._classified(error, "cannot begin the transaction") from error
+
     def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]], group: GroupOffsets) -> None:
         """Commit the transaction with these offsets.
 

@@ -11,7 +11,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition as KafkaPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition as KafkaPartition,
+)
 from confluent_kafka.admin import ConfigResource, ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
@@ -102,12 +108,17 @@ class TopicAdmin:
         for name, future in self._admin.create_topics(new, operation_timeout=TIMEOUT).items():
             self._requests.ask(partial(_await_created, name, future))
 
-    def request_offsets(self, partitions: Collection[TopicPartition], *, earliest: bool = False) -> OffsetRequest:
+    def request_offsets(
+        self, partitions: Collection[TopicPartition], *, earliest: bool = False, stable: bool = False
+    ) -> OffsetRequest:
         """Ask where partitions begin or end, with one request per broker. An end counts records of open transactions:
-        whoever stands there misses nothing."""
+        whoever stands there misses nothing. One that is ``stable`` does not: it can be read up to by now."""
         spec: Callable[[], OffsetSpec] = OffsetSpec.earliest if earliest else OffsetSpec.latest
         asked = {KafkaPartition(*partition): spec() for partition in partitions}
-        asking = self._requests.ask(lambda: self._admin.list_offsets(asked, request_timeout=TIMEOUT))
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        asking = self._requests.ask(
+            lambda: self._admin.list_offsets(asked, isolation_level=level, request_timeout=TIMEOUT)
+        )
         return OffsetRequest(asking, self._requests)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:

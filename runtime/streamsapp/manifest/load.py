@@ -81,11 +81,6 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
         yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
 
 
-def _engine_faults(engine: str) -> Iterator[str]:
-    if engine == "spark":
-        yield "spec.engine: 'spark' is not available yet; use 'threads'"
-
-
 def _topology_faults(topology: TopologySource) -> Iterator[str]:
     given = [name for name in ("entrypoint", "graph", "steps") if getattr(topology, name) is not None]
     if len(given) != 1:
@@ -172,7 +167,6 @@ def _resource_faults(resources: Quantities, path: str = "spec.resources") -> Ite
 
 #: Sections of ``spec``: their structure, and what else must hold in them.
 _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
-    "engine": (str, _engine_faults),
     "topology": (TopologySource, _topology_faults),
     "kafka": (KafkaSpec, _kafka_faults),
     "errors": (ErrorsSpec, _errors_faults),

@@ -188,6 +188,37 @@ class BootstrapSpec(_Fields, frozen=True, kw_only=True):
     resources: Quantities = Quantities()
 
 
+#: As Spark says it, but for one that is not called by a time.
+AVAILABLE_NOW, CONTINUOUS = "availableNow", "continuous batches"
+Trigger: TypeAlias = Annotated[
+    str, Meta(pattern=r"^([0-9]{1,6}(ms|s|m)|availableNow|continuous batches)$", description="1s, 500ms, availableNow")
+]
+_TRIGGER_MS = {"ms": 1, "s": 1000, "m": 60_000}
+
+
+class SparkSpec(_Fields, frozen=True, kw_only=True):
+    """The query that runs the topology where the engine is Spark."""
+
+    #: How often a batch begins; ``availableNow`` ends when it has caught up.
+    trigger: Trigger = "1s"
+    max_records_per_batch: PositiveLong = 500_000
+    #: Spark's own settings.
+    conf: dict[str, Property] = {}
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether there is an end."""
+        return self.trigger == AVAILABLE_NOW
+
+    @property
+    def trigger_ms(self) -> int:
+        """Milliseconds between the beginnings of two batches; 0: as fast as they end."""
+        if self.trigger in (AVAILABLE_NOW, CONTINUOUS):
+            return 0
+        number = self.trigger.rstrip("ms")
+        return int(number) * _TRIGGER_MS[self.trigger[len(number) :]]
+
+
 class Spec(_Fields, frozen=True, kw_only=True):
     application_id: str | None = None
     engine: Literal["threads", "spark"] = "threads"
@@ -202,6 +233,7 @@ class Spec(_Fields, frozen=True, kw_only=True):
     topics: TopicsSpec = TopicsSpec()
     remote_state: RemoteStateSpec | None = None
     bootstrap: BootstrapSpec | None = None
+    spark: SparkSpec = SparkSpec()
     rollout: RolloutSpec = RolloutSpec()
     resources: ResourcesSpec = ResourcesSpec()
     pod_template: dict[str, Any] = {}

@@ -136,7 +136,7 @@ async def open_transactions(connection: Connection, application_id: str) -> set[
     found: set[str] = set()
     for node in await connection.learn_brokers(_REQUEST):
         try:
-            answer = await connection.send(wire.list_open_transactions(), node, _REQUEST)
+            answer = await connection.send(wire.list_transactions(["Ongoing"]), node, _REQUEST)
         except UnreachableError as error:
             log.warning("open transactions on broker %s are not known: %s", node, error)
             continue

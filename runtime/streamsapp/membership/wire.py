@@ -6,7 +6,7 @@ else. What an older broker does not know, kafka-python leaves out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -166,8 +166,9 @@ def fence(transactional_id: str) -> Request:
     )
 
 
-def list_open_transactions() -> Request:
-    return ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[], max_version=1)
+def list_transactions(states: Sequence[str]) -> Request:
+    """Of transactional ids in these states; of all if none is named."""
+    return ListTransactionsRequest(state_filters=list(states), producer_id_filters=[], max_version=1)
 
 
 def subscription(topics: Iterable[str], user_data: bytes) -> bytes:

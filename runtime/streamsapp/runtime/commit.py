@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Protocol
 
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError
-from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, ExactlyOnceProducer
-from streamsapp.membership.api import Membership
+from streamsapp.kafka.producer import AbortableError, AtLeastOnceProducer, ExactlyOnceProducer, GroupOffsets
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskEpoch
 from streamsapp.tasks.task_manager import EpochEnd, TaskManager
@@ -43,15 +43,39 @@ RETRY_FIRST, RETRY_LONGEST = 0.1, 5.0
 CHECK_PERIOD, CHECK_REST = 0.05, 50.0
 
 
+class Epochs(Protocol):
+    """The tasks that take part in a commit: those of a task manager, or of a batch."""
+
+    def end_epochs(self) -> EpochEnd:
+        """Ask every task that did something since the last commit to end its epoch."""
+        ...
+
+    def wait_for_progress(self, timeout: float) -> None:
+        """Return when one has, or after ``timeout`` seconds."""
+        ...
+
+
+class GroupCommits(GroupOffsets, Protocol):
+    """The right to commit for the group."""
+
+    def begin_commit(self) -> bool:
+        """Whether a commit may begin now."""
+        ...
+
+    def end_commit(self) -> None:
+        """The commit that was allowed has ended, well or not."""
+        ...
+
+
 class Commit:
     """One commit under way."""
 
     def __init__(
         self,
-        tasks: TaskManager,
+        tasks: Epochs,
         collector: RecordCollector,
         producer: AtLeastOnceProducer | ExactlyOnceProducer,
-        membership: Membership,
+        membership: GroupCommits,
         clock: Clock,
         give_up_after: float,
     ) -> None:

@@ -1,0 +1,44 @@
+"""``streamsapp run`` with ``engine: spark``: the driver of a Structured Streaming query, behind a pod's HTTP port.
+
+The main thread runs the query; its package is reached by name, as it is not installed everywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from contextlib import closing
+
+from streamsapp.cli.arguments import with_remote_state
+from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.cli.spark_commands import spark_module
+from streamsapp.http import HttpServer
+from streamsapp.http.instance_routes import driver_routes
+from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.entrypoint import load_topology, user_code
+from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
+from streamsapp.manifest.to_config import to_config
+
+log = logging.getLogger(__name__)
+
+
+def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
+    """Until closed; returns the exit code."""
+    engine_module, session = spark_module("streaming.engine"), spark_module("session")
+    folder = options.file.parent
+    topology = load_topology(app, folder)
+    app = with_remote_state(app, options.remote_state_url)
+    # What a batch does is one transaction, whatever is asked for: its fencing keeps state right.
+    overrides = {"bootstrap_servers": options.bootstrap_servers, "state_dir": options.state_dir}
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    overrides["processing_guarantee"] = "exactly_once"
+    config = to_config(app, code=user_code(app, folder), **overrides)
+    settings = ["spark.ui.enabled=true", *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
+    java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
+    engine = engine_module.SparkEngine(app, topology, config, folder, overrides)
+    with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
+        server.start(driver_routes(engine), config.application_server)
+        log.info("status on http://%s:%d/status", server.host, server.port)
+        with closing_on_signals(engine.close, within=options.shutdown_timeout):
+            code: int = engine.run(java)
+            return code

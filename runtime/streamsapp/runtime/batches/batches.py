@@ -1,0 +1,148 @@
+"""The batches of an application as its driver plans them: what the group has committed, where topics end, who is due.
+
+Called by the driver, one call at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException
+
+from streamsapp.clock import Clock
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.kafka.retry import repeated
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.batches.model import LaneOrder, LaneReport
+from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.reset_positions import reset_position
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two rounds of deleting consumed records (``repartition.purge.interval.ms``).
+_PURGE_PERIOD = 30.0
+#: Offsets before an end that may all be control records, and how long the driver looks for others, in seconds.
+_MARKERS, _PROBE, _WAIT = 100, 10.0, 0.1
+
+
+class Batches:
+    """What is to be done, until everything is or for ever."""
+
+    def __init__(
+        self,
+        layout: ApplicationLayout,
+        config: StreamsConfig,
+        admin: TopicAdmin,
+        clock: Clock,
+        planner: BatchPlanner,
+        *,
+        catches_up: bool,
+    ) -> None:
+        """``catches_up``: there is an end, which is where topics end now."""
+        self._layout = layout
+        self._admin = admin
+        self._clock = clock
+        self.planner = planner
+        self._catches_up = catches_up
+        self._bounds: dict[TopicPartition, int] = {}
+        self._next_purge = clock.monotonic() + _PURGE_PERIOD
+        #: Since when the broker does not tell where topics end, in monotonic seconds, and why.
+        self.outage: tuple[float, str] | None = None
+        repeated(self._look, "looking up where topics end")
+        self._find_positions(config)
+        if catches_up:
+            self._bounds = {
+                each: end for each, end in planner.ends.items() if each.topic not in layout.repartition_topics
+            }
+        else:
+            planner.due_at_once()
+
+    def next(self) -> tuple[LaneOrder, ...]:
+        """The next batch; nothing if nobody has anything to do, or if the broker does not answer."""
+        try:
+            self._look()
+        except KafkaException as error:
+            if self.outage is None:
+                log.warning("where topics end is not known: %s; asking again", error.args[0].str())
+            self.outage = self.outage or (self._clock.monotonic(), error.args[0].str())
+            return ()
+        if self.outage is not None:
+            log.info("the broker answers again, after %.0f s", self._clock.monotonic() - self.outage[0])
+            self.outage = None
+        return self.planner.plan(self._clock.now_ms(), self._bounds)
+
+    def report(self, report: LaneReport) -> None:
+        """A lane is done."""
+        for task in report.tasks:
+            self.planner.report(task)
+        self._purge()
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether there is an end and it is reached: repartition topics are empty, and nobody has written to them and
+        not committed yet."""
+        if not self._catches_up or self.outage is not None or self.planner.plan(0, self._bounds):
+            return False
+        internal = [each for each in self.planner.partitions if each.topic in self._layout.repartition_topics]
+        ends = self._admin.request_offsets(internal).result()
+        return all(ends[each] <= self.planner.positions[each] for each in internal)
+
+    def lags(self) -> dict[TaskId, int]:
+        """Of every task."""
+        return {task_id: self.planner.lag(task_id) for task_id in self._layout.plans}
+
+    def _look(self) -> None:
+        self.planner.ends = self._admin.request_offsets(self.planner.partitions, stable=True).result()
+
+    def _find_positions(self, config: StreamsConfig) -> None:
+        consumer = PartitionConsumer(client_properties.main_consumer(config))
+        try:
+            committed = consumer.committed(self.planner.partitions)
+            self.planner.positions = {each: at for each, (at, _) in committed.items()}
+            self.planner.positions |= self._first(consumer, committed)
+            self._pass_over_markers(consumer)
+        finally:
+            consumer.close()
+
+    def _first(
+        self, consumer: PartitionConsumer, committed: Mapping[TopicPartition, object]
+    ) -> dict[TopicPartition, int]:
+        """Where partitions without a committed offset are read from."""
+        sources = {each: source for plan in self._layout.plans.values() for each, source in plan.inputs.items()}
+        new = {each: source for each, source in sources.items() if each not in committed}
+        wanted = {each: reset_position(each, source, consumer, self._clock) for each, source in new.items()}
+
+        def ask() -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+            low = self._admin.request_offsets(wanted, earliest=True)
+            return low.result(), self._admin.request_offsets(wanted, stable=True).result()
+
+        lows, highs = repeated(ask, "looking up where topics begin and end")
+        return {each: at if at >= 0 else lows[each] if at == BEGINNING else highs[each] for each, at in wanted.items()}
+
+    def _pass_over_markers(self, consumer: PartitionConsumer) -> None:
+        """Where a transaction was the last thing, its control record is no work: nobody is to be opened for that."""
+        positions, ends = self.planner.positions, self.planner.ends
+        near = {each: at for each, at in positions.items() if 0 < ends[each] - at <= _MARKERS}
+        consumer.assign(near)
+        give_up = self._clock.monotonic() + _PROBE
+        while near and self._clock.monotonic() < give_up:
+            fetched = consumer.poll(_MARKERS, _WAIT)
+            positions |= {each: end for each, end in fetched.ends.items() if each in near}
+            for partition in (*fetched.ends, *(each for each, _ in fetched.records)):
+                near.pop(partition, None)
+
+    def _purge(self) -> None:
+        """Let the broker drop what was consumed from repartition topics, now and then."""
+        now = self._clock.monotonic()
+        if self._layout.repartition_topics and now >= self._next_purge:
+            self._next_purge = now + _PURGE_PERIOD
+            positions = self.planner.positions
+            self._admin.delete_records({each: at for each, at in positions.items() if self._is_internal(each)})
+
+    def _is_internal(self, partition: TopicPartition) -> bool:
+        return partition.topic in self._layout.repartition_topics

@@ -1,0 +1,149 @@
+"""The inputs of a process that runs batches: one consumer for all of its tasks, which fetches ahead between batches.
+
+Used on the thread that runs lanes. A task gets what its order says and not more: what was fetched beyond that waits
+here for the next batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from streamsapp.clock import Clock
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import StreamsError
+from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
+from streamsapp.record import InputRecord, TopicPartition
+from streamsapp.runtime.batches.model import InputTarget
+from streamsapp.runtime.reset_positions import reset_position
+from streamsapp.tasks.stream_task import StreamTask
+
+log = logging.getLogger(__name__)
+
+#: Records per fetch, and how many of a partition may wait here before it is not fetched any more.
+_FETCH, _AHEAD = 2_000, 20_000
+#: How long one fetch waits for records, in seconds.
+_WAIT = 0.05
+
+
+class BatchInputs:
+    """All partitions of all tasks that are here."""
+
+    def __init__(self, config: StreamsConfig, clock: Clock) -> None:
+        self._clock = clock
+        self._give_up_after = config.max_poll_interval_ms / 1000
+        properties = client_properties.main_consumer(config)
+        self._consumer = PartitionConsumer(properties)
+        # Its own open transaction must not be waited for.
+        self._group = PartitionConsumer(properties | {"isolation.level": "read_uncommitted"})
+        self._owners: dict[TopicPartition, StreamTask] = {}
+        self._ahead: dict[TopicPartition, deque[Sequence[InputRecord]]] = {}
+        self._paused: set[TopicPartition] = set()
+        #: The offset up to which everything was fetched, and up to which everything was given to the task.
+        self._fetched: dict[TopicPartition, int] = {}
+        self.given: dict[TopicPartition, int] = {}
+
+    def add(self, task: StreamTask, positions: Mapping[TopicPartition, int]) -> None:
+        """Fetch a task's partitions from these offsets on."""
+        for partition, position in positions.items():
+            self._owners[partition] = task
+            self._ahead[partition] = deque()
+            self._fetched[partition] = self.given[partition] = position
+        self._consumer.assign(positions)
+
+    def remove(self, task: StreamTask) -> None:
+        """Stop fetching them."""
+        leaving = [partition for partition in task.plan.inputs if self._owners.pop(partition, None) is not None]
+        for partition in leaving:
+            del self._ahead[partition], self._fetched[partition], self.given[partition]
+            self._paused.discard(partition)
+        self._consumer.unassign(leaving)
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()
+        self._group.close()
+
+    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """The group's offsets, whatever transaction is open."""
+        return self._group.committed(partitions)
+
+    def give(self, targets: Mapping[TopicPartition, InputTarget]) -> set[TopicPartition]:
+        """Give tasks what is here up to their targets; returns the partitions that wait for more."""
+        waiting = set()
+        for partition, target in targets.items():
+            self._give(partition, target.until)
+            if self.given[partition] < target.until:
+                waiting.add(partition)
+            elif target.at_end:
+                self._owners[partition].reached_end(partition)
+        return waiting
+
+    def fetch(self, *, wait: bool) -> bool:
+        """Fetch once; whether anything came. Raises ``StreamsError`` for what the consumer cannot go on with."""
+        fetched = self._consumer.poll(_FETCH, _WAIT if wait else 0.0)
+        for partition, records in fetched.records:
+            self._ahead[partition].append(records)
+            self._fetched[partition] = records[-1].offset() + 1
+        for partition, end in fetched.ends.items():
+            self._fetched[partition] = max(end, self._fetched[partition])
+        for partition in fetched.out_of_range:
+            self._begin_anew(partition)
+        self._pause_those_ahead()
+        return bool(fetched.records or fetched.ends)
+
+    def resume(self, partitions: set[TopicPartition]) -> None:
+        """Fetch these again if they were not fetched any more."""
+        paused = [each for each in partitions & self._paused if not self._ahead[each]]
+        if paused:
+            self._consumer.resume(paused)
+            self._paused.difference_update(paused)
+
+    def stalled(self, partitions: set[TopicPartition], seconds: float) -> None:
+        """Nothing has come for so long; raises ``StreamsError`` when it is too long."""
+        if seconds > self._give_up_after:
+            some = ", ".join(map(str, sorted(partitions)[:3]))
+            raise StreamsError(
+                f"the broker has sent nothing of {some} for {seconds:.0f} s, and there is more: is it reachable from "
+                "here, under the names that it advertises?"
+            )
+
+    def _give(self, partition: TopicPartition, until: int) -> None:
+        waiting, task = self._ahead[partition], self._owners[partition]
+        while waiting and waiting[0][0].offset() < until:
+            records = waiting.popleft()
+            if records[-1].offset() >= until:
+                cut = next(index for index, record in enumerate(records) if record.offset() >= until)
+                waiting.appendleft(records[cut:])
+                records = records[:cut]
+            task.add_records(partition, records)
+        # Offsets without a record, of control records and compacted ones, are passed over.
+        beyond = waiting[0][0].offset() if waiting else self._fetched[partition]
+        self.given[partition] = max(self.given[partition], min(until, beyond))
+
+    def _pause_those_ahead(self) -> None:
+        full = [
+            partition
+            for partition, waiting in self._ahead.items()
+            if partition not in self._paused and sum(map(len, waiting)) > _AHEAD
+        ]
+        if full:
+            self._consumer.pause(full)
+            self._paused.update(full)
+
+    def _begin_anew(self, partition: TopicPartition) -> None:
+        """The broker no longer has what was to be fetched next."""
+        task = self._owners[partition]
+        source = task.plan.inputs[partition]
+        log.warning(
+            "task %s: records of %s were deleted before they were read; going on from the %s offset",
+            task.id, partition, source.offset_reset or "earliest",
+        )  # fmt: skip
+        position = reset_position(partition, source, self._consumer, self._clock)
+        marks = self._consumer.watermarks(partition, cached=False)
+        if position < 0 and marks is not None:
+            position = marks[0] if position == BEGINNING else marks[1]
+        self._consumer.reposition({partition: position})
+        self._fetched[partition] = position

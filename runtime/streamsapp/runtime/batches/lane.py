@@ -1,0 +1,214 @@
+"""One lane in a process: its tasks, and the transaction that commits what they do in a batch.
+
+    begin     offsets are announced to the group: whoever asks for them waits for the transaction, and a group that has
+              members refuses
+    process   tasks are given their input, in the order of their records' times
+    commit    epochs end; results, changelogs and offsets are one transaction; the stores take the writes in
+
+The producer is kept from batch to batch. Used on the thread that runs lanes.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from streamsapp.clock import Clock
+from streamsapp.collector.record_collector import RecordCollector
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import FencedError, StreamsError
+from streamsapp.kafka.producer import ExactlyOnceProducer
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.batches.inputs import BatchInputs
+from streamsapp.runtime.batches.lanes import NoMember, transactional_id
+from streamsapp.runtime.batches.model import LaneOrder, TaskReport
+from streamsapp.runtime.commit import Commit
+from streamsapp.runtime.production_errors import ProductionErrors
+from streamsapp.tasks.record_queue import ProcessingControl
+from streamsapp.tasks.stream_task import StreamTask, TaskEpoch
+from streamsapp.tasks.task_manager import EpochEnd
+
+#: Records between two looks at what is to be sent, and how many are handed to the client at a time.
+_SLICE, _DRAIN = 2_000, 4_000
+#: Results that wait here at most.
+_WAITING = 50_000
+#: Between two steps of a commit, in seconds.
+_PAUSE = 0.0002
+
+
+class MovedOnError(StreamsError):
+    """Others have run the tasks since this process did."""
+
+
+class Lane:
+    """A number, a producer, and what its tasks did since the last commit."""
+
+    def __init__(
+        self,
+        number: int,
+        config: StreamsConfig,
+        layout: ApplicationLayout,
+        inputs: BatchInputs,
+        clock: Clock,
+        *,
+        reports: bool,
+    ) -> None:
+        """Whoever had the lane before is fenced. With ``reports`` a record that cannot be written is named."""
+        self.number = number
+        #: The tasks that are open here.
+        self.tasks: set[TaskId] = set()
+        self._clock = clock
+        self._inputs = inputs
+        self._give_up_after = config.max_poll_interval_ms / 1000
+        self._collector = RecordCollector(_WAITING)
+        failures = ProductionErrors(config, self._collector, clock)
+        failures.dead_letters = layout.dead_letters
+        properties = client_properties.producer(config, transactional_id(config.application_id, number))
+        self._producer = ExactlyOnceProducer(properties, failures.failed, clock, reports=reports)
+        self._group = NoMember(config.application_id)
+        #: Offsets and metadata as this lane committed them last, or found them.
+        self.committed: dict[TopicPartition, tuple[int, str]] = {}
+        self._kept = False
+        self._records: dict[TaskId, int] = {}
+        self._outputs: dict[TaskId, int] = {}
+        self._control = ProcessingControl()
+        self._producer.start()
+
+    def close(self) -> None:
+        """What was not committed is aborted."""
+        self._producer.abort()
+        self._producer.close()
+
+    def begin(self, tasks: Sequence[StreamTask], starts: Mapping[TopicPartition, int]) -> None:
+        """Begin the transaction. Raises ``MovedOnError`` if the group stands elsewhere than the tasks; ``starts`` are
+        where they begin as long as it stands nowhere."""
+        self._records = {task.id: 0 for task in tasks}
+        self._outputs = {task.id: 0 for task in tasks}
+        partitions = [each for task in tasks for each in task.plan.inputs]
+        here = {each: self.committed.get(each, (starts[each], "")) for each in partitions}
+        try:
+            self._producer.announce(here, self._group)
+        except FencedError as error:
+            if self._kept:  # others had the lane meanwhile, and it has come back
+                raise MovedOnError(str(error)) from error
+            raise
+        self._kept = True
+        # Not before: between the two others could have begun, and ended.
+        there = self._inputs.committed(partitions)
+        for partition in partitions:
+            known, found = self.committed.get(partition), there.get(partition)
+            if found != known and not (known is None and found is not None and found[0] == starts[partition]):
+                raise MovedOnError(f"tasks stand at {_shown(known)} of {partition}, and the group at {_shown(found)}")
+
+    # ---- processing --------------------------------------------------------------------------------------------
+
+    def process(self, tasks: Sequence[StreamTask], order: LaneOrder) -> None:
+        """Everything up to the targets, as far as the tasks do not wait for one input before they go on with another
+        (KIP-695)."""
+        targets = {each: target for it in order.tasks for each, target in it.targets.items()}
+        for task in tasks:
+            task.punctuate()
+            self._send(task)
+        since = time.monotonic()
+        waiting = self._inputs.give(targets)
+        while self._process(tasks) or waiting:
+            if not waiting:
+                continue
+            self._inputs.resume(waiting)
+            if self._inputs.fetch(wait=True):
+                since = time.monotonic()
+            self._inputs.stalled(waiting, time.monotonic() - since)
+            waiting = self._inputs.give({each: targets[each] for each in waiting})
+
+    def _process(self, tasks: Iterable[StreamTask]) -> int:
+        """One round; how many records were taken."""
+        taken = 0
+        for task in tasks:
+            while task.wait_ms(self._clock.now_ms()) == 0:
+                count = task.process(self._control, _SLICE)
+                self._records[task.id] += count
+                taken += count
+                self._send(task)
+                if not count:
+                    break
+        return taken
+
+    def _send(self, task: StreamTask) -> None:
+        if task.has_output:
+            output = task.take_output()
+            self._outputs[task.id] += len(output)
+            self._collector.add(output, epoch=0)
+        while not self._collector.drained:
+            self._collector.drain(self._producer.send, _DRAIN)
+            self._producer.poll()
+
+    # ---- committing --------------------------------------------------------------------------------------------
+
+    def commit(self, tasks: Iterable[StreamTask]) -> float:
+        """End the epochs and commit them; the seconds that took. Raises what a commit of an instance raises."""
+        began = time.monotonic()
+        ended = []
+        for task in tasks:
+            task.emit_held(sys.maxsize)
+            self._send(task)
+            ended.append(task.freeze())
+        epochs = [epoch for epoch in ended if epoch is not None]
+        if not epochs and not any(self._outputs.values()):
+            self._producer.abort()
+            return time.monotonic() - began
+        commit = Commit(_Ended(epochs), self._collector, self._producer, self._group, self._clock, self._give_up_after)
+        while not commit.advance():
+            time.sleep(_PAUSE)
+        for epoch in epochs:
+            self.committed |= {each: (at.offset, at.metadata) for each, at in epoch.offsets.items()}
+        return time.monotonic() - began
+
+    def report(self, task: StreamTask) -> TaskReport:
+        """What a task did since ``begin``."""
+        figures = task.stores.statistics().values()
+        return TaskReport(
+            task.id,
+            self._records[task.id],
+            self._outputs[task.id],
+            {partition: self._position(task, partition) for partition in task.plan.inputs},
+            sum(each.get("estimate_num_keys", 0) + each.get("backlog_entries", 0) for each in figures),
+            sum(each.get("total_sst_files_size", 0) + each.get("cur_size_all_mem_tables", 0) for each in figures),
+            task.context.dropped_records,
+            dict(task.changelog_positions),
+            self._due_at_ms(task),
+        )
+
+    def _position(self, task: StreamTask, partition: TopicPartition) -> int:
+        queue = task.queues[partition]
+        given = self._inputs.given[partition]
+        return min(given, queue.position or 0) if queue else given
+
+    def _due_at_ms(self, task: StreamTask) -> int | None:
+        now = self._clock.now_ms()
+        wait = task.wait_ms(now)
+        due = min(task.context.wall_clock_punctuation.next_due, math.inf if wait is None else now + wait)
+        return None if due == math.inf else int(due)
+
+
+class _Ended:
+    """Epochs that have ended already."""
+
+    def __init__(self, epochs: list[TaskEpoch]) -> None:
+        self._epochs = epochs
+
+    def end_epochs(self) -> EpochEnd:
+        end = EpochEnd(set())
+        end.epochs = self._epochs
+        return end
+
+    def wait_for_progress(self, timeout: float) -> None:
+        """Nothing is under way."""
+        time.sleep(min(timeout, _PAUSE))
+
+
+def _shown(committed: tuple[int, str] | None) -> str:
+    return "no offset" if committed is None else f"offset {committed[0]}"

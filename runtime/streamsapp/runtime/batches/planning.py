@@ -1,0 +1,82 @@
+"""Plans batches: which tasks read how far. Pure; used by the driver, on one thread.
+
+Tasks are divided into lanes. A lane is one transaction per batch, run by one process at a time: the broker fences
+whoever ran it before. So a batch costs as many transactions as there are lanes, however many tasks take part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.batches.model import InputTarget, LaneOrder, TaskOrder, TaskReport
+
+
+class BatchPlanner:
+    """What is known of the tasks, and what follows for the next batch."""
+
+    def __init__(
+        self, inputs: Mapping[TaskId, Collection[TopicPartition]], lanes: int, max_records: int | None = None
+    ) -> None:
+        """``inputs`` has every task of the application; ``max_records`` bounds a batch."""
+        self._inputs = {task_id: tuple(partitions) for task_id, partitions in inputs.items()}
+        #: Lane of each task.
+        self.lane_of = {task_id: number % lanes for number, task_id in enumerate(sorted(inputs))}
+        self._max_records = max_records
+        #: The offset up to which each partition is done with.
+        self.positions: dict[TopicPartition, int] = {}
+        #: Where each partition that can be read ends.
+        self.ends: dict[TopicPartition, int] = {}
+        self._due_at_ms: dict[TaskId, int] = {}
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Everything that is read."""
+        return [partition for partitions in self._inputs.values() for partition in partitions]
+
+    def lag(self, task_id: TaskId) -> int:
+        """Records that a task has still to read."""
+        return sum(self._pending(partition) for partition in self._inputs[task_id])
+
+    @property
+    def total_lag(self) -> int:
+        """Of all tasks."""
+        return sum(map(self.lag, self._inputs))
+
+    def due_at_once(self) -> None:
+        """Every task takes part in the next batch, as those of an instance are opened when it starts."""
+        self._due_at_ms = dict.fromkeys(self._inputs, 0)
+
+    def report(self, report: TaskReport) -> None:
+        """A task took part in a batch."""
+        for partition, position in report.positions.items():
+            self.positions[partition] = max(position, self.positions.get(partition, position))
+        if report.due_at_ms is None:
+            self._due_at_ms.pop(report.id, None)
+        else:
+            self._due_at_ms[report.id] = report.due_at_ms
+
+    def plan(self, now_ms: int, bounds: Mapping[TopicPartition, int] | None = None) -> tuple[LaneOrder, ...]:
+        """The next batch; nothing if no task has anything to do. ``bounds`` are offsets that are not passed."""
+        ends = {each: min(end, (bounds or {}).get(each, end)) for each, end in self.ends.items()}
+        pending = {each: max(0, end - self.positions[each]) for each, end in ends.items()}
+        share = self._share(sum(pending.values()))
+        orders: dict[int, list[TaskOrder]] = {}
+        for task_id, partitions in self._inputs.items():
+            if self._due_at_ms.get(task_id, now_ms + 1) <= now_ms or any(pending[each] for each in partitions):
+                targets = {each: self._target(each, pending[each], share) for each in partitions}
+                orders.setdefault(self.lane_of[task_id], []).append(TaskOrder(task_id, targets))
+        return tuple(LaneOrder(number, tuple(tasks)) for number, tasks in sorted(orders.items()))
+
+    def _pending(self, partition: TopicPartition) -> int:
+        return max(0, self.ends.get(partition, 0) - self.positions.get(partition, 0))
+
+    def _share(self, pending: int) -> float:
+        """The part of what is pending that fits into a batch."""
+        return 1.0 if self._max_records is None or pending <= self._max_records else self._max_records / pending
+
+    def _target(self, partition: TopicPartition, pending: int, share: float) -> InputTarget:
+        start = self.positions[partition]
+        # At least one record of each: or one that is rare would never be read beside one that is not.
+        until = start + (pending if share == 1.0 else min(pending, 1 + int(pending * share)))
+        return InputTarget(start, until, until >= self.ends[partition])

@@ -1,0 +1,213 @@
+"""A process that runs lanes: the tasks it has, their stores, and the clients they share.
+
+Made once per process and kept for as long as it lives, so that stores stay open, producers stay known to the broker and
+the consumer has fetched ahead when the next batch comes. ``run`` is called on one thread; the threads that restore
+tasks and take their snapshots are an instance's.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import NoReturn
+
+from streamsapp.clock import SystemClock
+from streamsapp.config import client_properties
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.deadline import ClosingTime
+from streamsapp.errors import StreamsError, TaskCorruptedError
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
+from streamsapp.record import TaskId
+from streamsapp.remote.snapshot_writer import SnapshotFencedError
+from streamsapp.runtime import garbage_collection
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.batches.inputs import BatchInputs
+from streamsapp.runtime.batches.lane import Lane, MovedOnError
+from streamsapp.runtime.batches.model import LaneOrder, LaneReport, TaskOrder
+from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.plugins import Plugins
+from streamsapp.runtime.state_components import StateComponents
+from streamsapp.tasks.assembly import TaskAssembly
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.topology.builder import Topology
+
+log = logging.getLogger(__name__)
+
+#: How long a look at what other threads have ended may take, in seconds.
+_LOOK = 0.05
+#: How long closing a task's stores may take, and the last snapshots of a lane, in seconds.
+_CLOSE, _LAST_SNAPSHOTS = 60.0, 30.0
+
+
+class BatchProcess:
+    """Runs whatever lane it is given."""
+
+    def __init__(self, topology: Topology, config: StreamsConfig, layout: ApplicationLayout) -> None:
+        """``config.state_dir`` is this process's alone."""
+        self._config = config
+        self._layout = layout
+        self._clock = SystemClock()
+        self._failures: SimpleQueue[ThreadFailure] = SimpleQueue()
+        self._closing = ClosingTime(self._clock)
+        self._admin = TopicAdmin(client_properties.admin(config))
+        plugins = Plugins(MostBufferedFirst(), HighAvailabilityTaskAssignor(), _no_handler)
+        self._stores = StateComponents(
+            topology, config, self._clock, plugins, self._admin, self._failures, lambda: True, self._closing
+        )
+        self._stores.lock()
+        self._inputs = BatchInputs(config, self._clock)
+        self._tasks: dict[TaskId, StreamTask] = {}
+        self._lanes: dict[int, Lane] = {}
+        self._failed: set[int] = set()
+        garbage_collection.relax()
+        for thread in self._stores.threads:
+            thread.start()
+        self._assembly = TaskAssembly(config, self._stores.resources, self._clock, self._global_stores())
+
+    def run(self, order: LaneOrder) -> LaneReport:
+        """Do what is ordered and commit it. Whatever goes wrong, the lane's tasks are closed, and nothing of the batch
+        counts: who is given the order again begins at what the group has committed."""
+        self._take_failures()
+        try:
+            try:
+                return self._run(order)
+            except (MovedOnError, TaskCorruptedError) as error:
+                log.info("lane %d: %s; its tasks are restored", order.number, error)
+                self._drop(order.number)
+                return self._run(order)
+        except BaseException:
+            self._failed.add(order.number)
+            self._drop(order.number)
+            raise
+
+    def close(self) -> None:
+        """End in a process that goes on. What is not committed is dropped."""
+        for number in list(self._lanes):
+            self._drop(number)
+        if self._stores.remote is not None:
+            self._stores.remote.stop(self._closing.end)
+        self._stores.restoration.stop()
+        if self._stores.global_thread is not None:
+            self._stores.global_thread.stop()
+        for thread in self._stores.threads:
+            thread.join(_CLOSE)
+        self._inputs.close()
+        self._admin.close()
+        self._stores.release()
+        garbage_collection.restore()
+
+    def _run(self, order: LaneOrder) -> LaneReport:
+        began = time.monotonic()
+        lane = self._lane(order.number)
+        tasks = self._opened(lane, order.tasks)
+        restored, seconds = time.monotonic(), 0.0
+        if tasks:
+            lane.begin(tasks, {each: target.start for it in order.tasks for each, target in it.targets.items()})
+            lane.process(tasks, order)
+            seconds = lane.commit(tasks)
+        reports = tuple(lane.report(task) for task in tasks)
+        if order.gives_up:
+            self._give_up(lane)
+        return LaneReport(order.number, reports, time.monotonic() - began, restored - began, seconds)
+
+    def _lane(self, number: int) -> Lane:
+        """Made first of all: whoever ran these tasks before cannot write once their changelogs are read."""
+        if number not in self._lanes:
+            reports = number in self._failed
+            self._lanes[number] = Lane(number, self._config, self._layout, self._inputs, self._clock, reports=reports)
+        return self._lanes[number]
+
+    # ---- tasks -------------------------------------------------------------------------------------------------
+
+    def _opened(self, lane: Lane, orders: Sequence[TaskOrder]) -> list[StreamTask]:
+        """The tasks, restored; those that are here stay as they are."""
+        new = {order.id: order for order in orders if order.id not in self._tasks}
+        for task_id in new:
+            directory = self._stores.directory / str(task_id)
+            task = self._tasks[task_id] = self._assembly.task(self._layout.plans[task_id], directory)
+            lane.tasks.add(task_id)
+            self._stores.restoration.add(task)
+        missing = set(new)
+        while missing:
+            with suppress(Empty):
+                task = self._stores.restoration.restored.get(timeout=_LOOK)
+                if self._tasks.get(task.id) is task:
+                    self._start(lane, task, new[task.id])
+                    missing.discard(task.id)
+            self._take_failures()
+        return [self._tasks[order.id] for order in orders]
+
+    def _start(self, lane: Lane, task: StreamTask, order: TaskOrder) -> None:
+        task.initialize()
+        committed = {each: (at.offset, at.metadata) for each, at in task.start_offsets.items()}
+        lane.committed |= committed
+        task.stores.restored(task.changelog_positions, committed)
+        if self._stores.remote is not None:
+            self._stores.remote.snapshots.own(task)
+        starts = {each: target.start for each, target in order.targets.items()}
+        self._inputs.add(task, starts | {each: at.offset for each, at in task.start_offsets.items()})
+
+    def _drop(self, number: int) -> None:
+        """Close a lane and its tasks; what was not committed is gone."""
+        lane = self._lanes.pop(number, None)
+        if lane is not None:
+            self._close(lane.tasks, clean=False)
+            lane.close()
+
+    def _close(self, task_ids: Iterable[TaskId], *, clean: bool) -> None:
+        leaving = [self._tasks.pop(task_id) for task_id in list(task_ids) if task_id in self._tasks]
+        for task in leaving:
+            if self._stores.remote is not None:
+                self._stores.remote.snapshots.release(task)
+            self._inputs.remove(task)
+            try:
+                task.close_user_code()
+            except Exception:
+                log.exception("task %s: a processor raised in close(); going on", task.id)
+        self._stores.restoration.close(leaving, clean=clean)
+        if leaving and not self._stores.restoration.settle(_CLOSE, self._closing.end):
+            raise StreamsError("the restoration thread does not come to an end; stores may be open")
+
+    def _give_up(self, lane: Lane) -> None:
+        remote = self._stores.remote
+        if remote is not None and not remote.snapshots.take_all(_LAST_SNAPSHOTS):
+            log.warning("not every task got a last snapshot; what is missing is read from the changelogs")
+        self._close(lane.tasks, clean=True)
+        del self._lanes[lane.number]
+        lane.close()
+
+    # ---- threads -----------------------------------------------------------------------------------------------
+
+    def _global_stores(self) -> Mapping[str, object]:
+        """Complete before any task reads them; they follow their topics from then on."""
+        thread = self._stores.global_thread
+        if thread is None:
+            return {}
+        thread.begin()
+        while not thread.restored.wait(_LOOK):
+            self._take_failures()
+        return thread.stores
+
+    def _take_failures(self) -> None:
+        """What other threads could not go on with. A task that others have claimed is lost here, and no more."""
+        with suppress(Empty):
+            while True:
+                failure = self._failures.get_nowait()
+                task = None if failure.task_id is None else self._tasks.get(failure.task_id)
+                if isinstance(failure.error, TaskCorruptedError) and task is not None:
+                    self._stores.restoration.damaged(task, failure.error)
+                    self._stores.restoration.close([task], wipe=True)
+                    raise failure.error
+                if not isinstance(failure.error, SnapshotFencedError):
+                    raise failure.error
+                if task is not None:
+                    raise MovedOnError(str(failure.error))
+
+
+def _no_handler(error: Exception) -> NoReturn:
+    raise error

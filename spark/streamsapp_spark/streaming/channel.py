@@ -1,0 +1,70 @@
+"""The connection between the driver and its workers: requests and answers, for who knows the driver's word.
+
+Whoever does not know it is not heard (``multiprocessing.connection`` challenges both sides). The server has a thread
+for each connection, on which the engine answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the driver listens, and its word."""
+
+    host: str
+    port: int
+    word: bytes
+
+    def connect(self) -> Connection:
+        """A connection; raises ``OSError`` when the driver is gone or out of reach."""
+        return Client((self.host, self.port), authkey=self.word)
+
+
+class Server:
+    """The driver's side."""
+
+    def __init__(self, host: str, serve: Callable[[Connection], None]) -> None:
+        """``host`` is this machine's name among the workers; ``serve`` has a connection until it ends."""
+        self._serve = serve
+        self._word = secrets.token_bytes(32)
+        self._listener = Listener(("127.0.0.1" if host == "127.0.0.1" else "", 0), authkey=self._word, backlog=64)
+        port: int = self._listener.address[1]
+        self.address = Address(host, port, self._word)
+        self._closed = False
+        threading.Thread(target=self._accept, name="channel", daemon=True).start()
+
+    def close(self) -> None:
+        """Nobody else connects."""
+        self._closed = True
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                connection = self._listener.accept()
+            except Exception as error:  # whoever it was does not know the word, or went away
+                if not self._closed:
+                    log.debug("a connection was refused: %s", error)
+                continue
+            threading.Thread(target=self._run, args=(connection,), name="worker", daemon=True).start()
+
+    def _run(self, connection: Connection) -> None:
+        with suppress(OSError, EOFError), connection:
+            self._serve(connection)
+
+
+def ask(connection: Connection, *request: Any) -> Any:
+    """The answer to a request."""
+    connection.send(request)
+    return connection.recv()

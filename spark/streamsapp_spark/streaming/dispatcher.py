@@ -1,0 +1,134 @@
+"""Hands the lanes of a batch to the processes that ask for them.
+
+A process asks as long as it gets one (a *puller*: one partition of Spark's). It gets the lanes that it had before; what
+nobody has, or somebody who did not come to this batch, is divided among those who came. Who had a lane and went without
+a report is fenced by whoever gets it next, so that nothing here has to be right for results to be.
+
+Called on the threads of the channel.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Condition
+
+from streamsapp.runtime.batches.model import LaneOrder
+
+#: How long a batch waits for all of its pullers before it gives their lanes to those who came, in seconds.
+RENDEZVOUS = 2.0
+
+
+@dataclass(eq=False)
+class Puller:
+    """One partition of a batch, in some process."""
+
+    process: str
+    partition: int
+    attempt: int
+    #: What it was given and has not reported.
+    running: set[int] = field(default_factory=set)
+
+
+class Dispatcher:
+    """Who has which lane."""
+
+    def __init__(self, rendezvous: float = RENDEZVOUS) -> None:
+        self._rendezvous = rendezvous
+        self._condition = Condition()
+        self._waiting: dict[int, LaneOrder] = {}
+        self._given: dict[int, LaneOrder] = {}
+        self._owners: dict[int, str] = {}
+        self._expected = 0
+        self._came: dict[int, Puller] = {}
+        self._gather_until = 0.0
+        #: Lanes that went to another process than before, since the start.
+        self.moves = 0
+
+    @property
+    def lanes(self) -> dict[int, str]:
+        """The process that has each lane."""
+        with self._condition:
+            return dict(self._owners)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing of the batch is left."""
+        with self._condition:
+            return not self._waiting and not self._given
+
+    def begin(self, orders: Iterable[LaneOrder], pullers: int) -> None:
+        """A batch of so many pullers; what was left of the one before is planned anew by then."""
+        with self._condition:
+            self._waiting = {order.number: order for order in orders}
+            self._given = {}
+            self._expected = pullers
+            self._came = {}
+            self._condition.notify_all()
+
+    def join(self, process: str, partition: int, attempt: int) -> Puller:
+        """A puller comes. An earlier attempt at the same partition was given up for lost: its lanes wait again."""
+        with self._condition:
+            puller = Puller(process, partition, attempt)
+            if not self._came:
+                self._gather_until = time.monotonic() + self._rendezvous
+            before = self._came.get(partition)
+            self._came[partition] = puller
+            if before is not None:
+                self._lose(before)
+            self._condition.notify_all()
+            return puller
+
+    def take(self, puller: Puller) -> LaneOrder | None:
+        """The next lane for a puller; ``None`` when there is none for it. Waits for the other pullers at first."""
+        with self._condition:
+            while len(self._came) < self._expected and (left := self._gather_until - time.monotonic()) > 0:
+                self._condition.wait(left)
+            self._divide()
+            if self._came.get(puller.partition) is not puller:
+                return None
+            mine = next((each for each in self._waiting if self._owners[each] == puller.process), None)
+            if mine is None:
+                return None
+            puller.running.add(mine)
+            order = self._given[mine] = self._waiting.pop(mine)
+            return order
+
+    def reported(self, puller: Puller, number: int) -> bool:
+        """A lane is done; whether it was still the puller's."""
+        with self._condition:
+            if number not in puller.running:
+                return False
+            puller.running.discard(number)
+            order = self._given.pop(number)
+            if order.gives_up:
+                self._owners.pop(number, None)
+            self._condition.notify_all()
+            return True
+
+    def lose(self, puller: Puller) -> None:
+        """A puller is gone: what it had is for others, or for its next attempt."""
+        with self._condition:
+            self._lose(puller)
+            self._condition.notify_all()
+
+    def _lose(self, puller: Puller) -> None:
+        for number in puller.running:
+            self._owners.pop(number, None)
+            if number in self._given:
+                self._waiting[number] = self._given.pop(number)
+        puller.running.clear()
+
+    def _divide(self) -> None:
+        """Lanes without a process go to those that are here and have the fewest."""
+        here = {puller.process for puller in self._came.values()}
+        for number in self._waiting:
+            owner = self._owners.get(number)
+            if owner not in here:
+                loads = dict.fromkeys(sorted(here), 0)
+                for each in self._owners.values():
+                    if each in loads:
+                        loads[each] += 1
+                self.moves += owner is not None
+                self._owners[number] = min(loads, key=lambda each: loads[each])

@@ -1,0 +1,77 @@
+"""The streaming source of the query: as Spark sees it, a batch is offsets of topics and a row per record.
+
+Spark makes the reader in a process of its own on the driver's machine, and in workers. It decides nothing: the engine
+does, in the driver's process. Spark's checkpoint has the offsets that were planned; it is thrown away when the driver
+ends, as the group's committed offsets are what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from streamsapp_spark.streaming.channel import Address, ask
+from streamsapp_spark.streaming.worker import EngineJob, pull
+
+#: As Spark knows the source.
+NAME = "streamsapp-engine"
+
+
+def source_of(job: EngineJob) -> type[DataSource]:
+    """A source for one driver. Its class carries the job, as options are shown to everybody."""
+
+    class Bound(EngineSource):
+        JOB = job
+
+    return Bound
+
+
+class EngineSource(DataSource):
+    """What Spark makes of the options, of which there are none."""
+
+    JOB: EngineJob
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType | str:
+        return "report string"
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return EngineReader(self.JOB)
+
+
+class EngineReader(DataSourceStreamReader):
+    """Asks the driver."""
+
+    def __init__(self, job: EngineJob) -> None:
+        self._job = job
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Before the first batch; where tasks begin is what the group has committed."""
+        return {"batch": 0}
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Another one than before if there is something to do."""
+        offset: dict[str, Any] = ask(_driver(self._job.driver), "latest")
+        return offset
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The batch begins; one partition per core."""
+        return [InputPartition(number) for number in range(ask(_driver(self._job.driver), "begin", end["batch"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a worker."""
+        return pull(self._job, partition.value)
+
+
+@lru_cache(maxsize=1)
+def _driver(address: Address) -> Connection:
+    return address.connect()

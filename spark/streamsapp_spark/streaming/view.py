@@ -1,0 +1,149 @@
+"""What can be seen of the engine from outside, in the form of an instance's: ``/status``, health, metrics.
+
+Called on the threads of the HTTP server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.metrics.samples import Histogram, Sample, counter, gauge
+from streamsapp.record import TaskId
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.batches.model import LaneReport, TaskReport
+from streamsapp.runtime.client_state import ClientState
+
+
+@dataclass
+class Figures:
+    """What was heard from workers."""
+
+    tasks: dict[TaskId, TaskReport] = field(default_factory=dict)
+    processed: dict[TaskId, int] = field(default_factory=dict)
+    heard_at_ms: dict[TaskId, int] = field(default_factory=dict)
+    batches: int = 0
+    #: As Spark tells it, of the last batch.
+    progress: Any = None
+    lane_seconds: Histogram = field(default_factory=Histogram)
+    commit_seconds: Histogram = field(default_factory=Histogram)
+    restore_seconds: Histogram = field(default_factory=Histogram)
+
+    def report(self, report: LaneReport, now_ms: int) -> None:
+        """A lane is done."""
+        self.lane_seconds.observe(report.seconds)
+        self.commit_seconds.observe(report.commit_seconds)
+        self.restore_seconds.observe(report.restore_seconds)
+        for task in report.tasks:
+            self.tasks[task.id] = task
+            self.processed[task.id] = self.processed.get(task.id, 0) + task.records
+            self.heard_at_ms[task.id] = now_ms
+
+    @property
+    def state_rows(self) -> int:
+        """Entries of all stores, as far as they are known."""
+        return sum(task.state_rows for task in list(self.tasks.values()))
+
+    @property
+    def state_bytes(self) -> int:
+        """On disk and in memtables."""
+        return sum(task.state_bytes for task in list(self.tasks.values()))
+
+
+def document(
+    config: StreamsConfig,
+    state: ClientState,
+    layout: ApplicationLayout | None,
+    figures: Figures,
+    lags: Mapping[TaskId, int],
+    owners: Mapping[TaskId, str],
+) -> dict[str, Any]:
+    """The ``/status`` document of a driver: its tasks are those of all workers."""
+    plans = {} if layout is None else layout.plans
+    return {
+        "applicationId": config.application_id,
+        "instance": config.client_id,
+        "engine": "spark",
+        "state": state.value,
+        "generation": None,
+        "tasks": [_task(task_id, plans[task_id], figures, lags, owners) for task_id in sorted(plans)],
+        "notes": [],
+        "ready": state is ClientState.RUNNING,
+        "peers": [],
+        "outages": [],
+        "globalStores": [],
+        "batches": figures.batches,
+        "progress": _progress(figures.progress),
+    }
+
+
+def _progress(progress: Any) -> dict[str, Any] | None:
+    """What Spark's user interface shows of the last batch."""
+    if progress is None:
+        return None
+    seen = progress.observedMetrics.get("streamsapp")
+    return {
+        "batchId": progress.batchId,
+        "numInputRows": progress.numInputRows,
+        "inputRowsPerSecond": progress.inputRowsPerSecond,
+        "processedRowsPerSecond": progress.processedRowsPerSecond,
+        "durationMs": progress.durationMs,
+        "observedMetrics": None if seen is None else seen.asDict(),
+    }
+
+
+def _task(
+    task_id: TaskId, plan: Any, figures: Figures, lags: Mapping[TaskId, int], owners: Mapping[TaskId, str]
+) -> dict[str, Any]:
+    report = figures.tasks.get(task_id)
+    return {
+        "id": str(task_id),
+        "role": "active",
+        "state": "CREATED" if report is None else "RUNNING",
+        "stores": [
+            _store(store, str(changelog), report, figures.heard_at_ms.get(task_id))
+            for store, changelog in plan.all_changelogs.items()
+        ],
+        "inputLag": lags.get(task_id),
+        "processedRecords": figures.processed.get(task_id, 0),
+        "restore": None,
+        "worker": owners.get(task_id),
+    }
+
+
+def _store(name: str, changelog: str, report: TaskReport | None, heard_at_ms: int | None) -> dict[str, Any]:
+    position = None if report is None else report.changelogs.get(name)
+    heard = None if heard_at_ms is None else datetime.fromtimestamp(heard_at_ms / 1000, UTC)
+    return {
+        "name": name,
+        "changelog": changelog,
+        "position": position,
+        "endOffset": position,
+        "lag": None if position is None else 0,
+        "observedAt": None if position is None or heard is None else heard.isoformat(timespec="milliseconds"),
+        "mode": "restoring" if report is None else "processing",
+        "snapshot": None,
+    }
+
+
+def samples(
+    config: StreamsConfig, state: ClientState, figures: Figures, lags: Mapping[TaskId, int], moves: int
+) -> Iterator[Sample]:
+    """Everything measured, under Kafka Streams' names where it has one."""
+    client = {"client_id": config.client_id, "application_id": config.application_id}
+    yield gauge("stream-metrics", "client-state", list(ClientState).index(state), **client)
+    yield counter("stream-batch-metrics", "batches", figures.batches, **client)
+    yield counter("stream-batch-metrics", "lane-moves", moves, **client)
+    yield gauge("stream-batch-metrics", "state-rows", figures.state_rows, **client)
+    yield gauge("stream-batch-metrics", "state-bytes", figures.state_bytes, **client)
+    yield from figures.lane_seconds.samples("stream-batch-metrics", "lane-latency", **client)
+    yield from figures.commit_seconds.samples("stream-batch-metrics", "commit-latency", **client)
+    yield from figures.restore_seconds.samples("stream-batch-metrics", "restore-latency", **client)
+    for task_id, report in sorted(figures.tasks.copy().items()):
+        tags = {"task_id": str(task_id)}
+        yield counter("stream-task-metrics", "process", figures.processed[task_id], **tags)
+        yield counter("stream-task-metrics", "dropped-records", report.dropped_records, **tags)
+        yield gauge("stream-task-metrics", "input-lag", lags.get(task_id, 0), **tags)

@@ -1,0 +1,138 @@
+"""A Python worker of Spark's at work on a batch: it pulls lanes from the driver and runs them.
+
+Stores, producers and consumer belong to the process and outlive the batch (``BatchProcess``): Spark keeps its Python
+workers. On its machine a process has a directory of its own, the first that no other holds, so that one that takes the
+place of another finds its state.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+
+from streamsapp.errors import ConfigError, StreamsError, UserInputError
+from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.entrypoint import load_topology, user_code
+from streamsapp.manifest.load import decode
+from streamsapp.manifest.to_config import to_config
+from streamsapp.runtime.application_layout import lay_out
+from streamsapp.runtime.batches.model import LaneReport
+from streamsapp.runtime.batches.process import BatchProcess
+from streamsapp.runtime.directory_lock import DirectoryLock
+from streamsapp_spark.streaming.channel import Address, ask
+from streamsapp_spark.task_run import HOPELESS
+
+SCHEMA = pa.schema([("report", pa.string())])
+
+
+@dataclass(frozen=True)
+class EngineJob:
+    """Plain data, the same for all workers of a driver."""
+
+    #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
+    manifest: bytes
+    folder: str
+    #: What the command line wants otherwise, by the names of ``StreamsConfig``.
+    overrides: tuple[tuple[str, Any], ...]
+    #: Partitions of every topic there is, as JSON.
+    partitions: bytes
+    driver: Address
+
+    @classmethod
+    def of(
+        cls, app: StreamsApp, folder: Path, overrides: Mapping[str, Any], partitions: Mapping[str, int], driver: Address
+    ) -> EngineJob:
+        shown = msgspec.json.encode(app), str(folder.resolve())
+        return cls(*shown, tuple(overrides.items()), msgspec.json.encode(dict(partitions)), driver)
+
+
+def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
+    """Run lanes as long as there are any for this process. As many rows come out as records went in: Spark counts
+    them."""
+    place = _place(job)
+    context = TaskContext.get()
+    attempt = 0 if context is None else context.attemptNumber()
+    with job.driver.connect() as driver:
+        order = ask(driver, "join", place.name, partition, attempt)
+        while order is not None:
+            report = _run(job, order, driver)
+            figures = ask(driver, "done", report)
+            yield from _rows(report, figures)
+            order = ask(driver, "take")
+
+
+def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
+    try:
+        return _process(job).run(order)
+    except Exception as error:
+        told = f"on {_place(job).name}: {error}"
+        ask(driver, "failed", order.number, told, isinstance(error, HOPELESS), isinstance(error, UserInputError))
+        raise
+
+
+def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatch]:
+    """A row for each record; the first says what was done, the others nothing."""
+    records = sum(task.records for task in report.tasks)
+    if records:
+        outputs = sum(task.outputs for task in report.tasks)
+        done = json.dumps({"records": records, "outputs": outputs, "lane": report.number, **figures})
+        column = pa.concat_arrays([pa.array([done]), pa.nulls(records - 1, pa.string())])
+        yield pa.RecordBatch.from_arrays([column], schema=SCHEMA)
+
+
+# ---- of the process ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where this process keeps its state."""
+
+    #: By which the driver knows it.
+    name: str
+    directory: Path
+    lock: DirectoryLock
+
+
+@lru_cache(maxsize=1)
+def _place(job: EngineJob) -> _Place:
+    config = _config(job)
+    for number in count():
+        directory = config.state_dir / config.application_id / f"worker-{number}"
+        try:
+            lock = DirectoryLock(directory)
+        except ConfigError:
+            continue  # another worker of this machine has it
+        return _Place(f"{socket.gethostname()}:{directory}", directory, lock)
+    raise AssertionError("there is always another number")
+
+
+@lru_cache(maxsize=1)
+def _process(job: EngineJob) -> BatchProcess:
+    """User code is imported here."""
+    app, place = decode(msgspec.json.decode(job.manifest)), _place(job)
+    config = _config(job)
+    client_id = f"{config.application_id}-{socket.gethostname()}-{place.directory.name}"
+    config = replace(config, state_dir=place.directory, client_id=client_id)
+    topology = load_topology(app, Path(job.folder))
+    layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
+    return BatchProcess(topology, config, layout)
+
+
+def _config(job: EngineJob) -> Any:
+    app = decode(msgspec.json.decode(job.manifest))
+    return to_config(app, code=user_code(app, Path(job.folder)), **dict(job.overrides))
+
+
+def _gone(topic: str) -> str:
+    raise StreamsError(f"topic {topic} was there when the driver started, and is not any more; start the driver again")

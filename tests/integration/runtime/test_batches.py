@@ -1,0 +1,263 @@
+"""Tasks that are run in batches, by whichever process is there, beside instances of the same application.
+
+Without an engine: the test orders, and processes are objects with directories of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from instances import Instances, eventually, produce
+from kafka_cluster import Kafka
+from streamsapp import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, Topology
+from streamsapp.clock import SystemClock
+from streamsapp.config import client_properties
+from streamsapp.errors import FencedError
+from streamsapp.kafka.topics import TopicAdmin
+from streamsapp.runtime.application_layout import make_layout
+from streamsapp.runtime.batches.batches import Batches
+from streamsapp.runtime.batches.lanes import fence_all
+from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.batches.process import BatchProcess
+
+TEXT, LONG = Serdes.string(), Serdes.long()
+
+
+class Application:
+    """Words are counted; ``seen`` is called with each of them."""
+
+    def __init__(self, instances: Instances, seen: Callable[[str], object] = str) -> None:
+        self.instances = instances
+        self.kafka: Kafka = instances.kafka
+        self.words = self.kafka.create_topic("words", 2)
+        self.counts = self.kafka.create_topic("counts", 2)
+        self.seen = seen
+        self.config = replace(instances.config(), processing_guarantee="exactly_once")
+        self.processes: list[BatchProcess] = []
+        self.admin = TopicAdmin(client_properties.admin(self.config))
+        self.produced = 0
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder()
+        words = builder.stream(self.words, Consumed(TEXT, TEXT)).peek(lambda _, word: self.seen(word))
+        grouped = words.group_by(lambda _, word: word, Grouped(key_serde=TEXT, value_serde=TEXT))
+        counted = grouped.count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
+        counted.to_stream().to(self.counts, Produced(key_serde=TEXT, value_serde=LONG))
+        return builder.build()
+
+    def produce(self, count: int) -> None:
+        since = self.produced
+        self.produced += count
+        records = [(b"k%d" % n, b"word%d" % (n % 7), 1_000 + n) for n in range(since, self.produced)]
+        produce(self.kafka, self.words, records)
+
+    def process(self) -> BatchProcess:
+        """A process with an empty disk."""
+        name = f"process-{len(self.processes)}"
+        config = replace(self.config, state_dir=self.instances.directory / name, client_id=name)
+        process = BatchProcess(self.topology(), config, make_layout(self.topology(), config, self.admin))
+        self.processes.append(process)
+        return process
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()
+        self.admin.close()
+
+    def batches(self, lanes: int = 1) -> Batches:
+        """What is to be done now."""
+        layout = make_layout(self.topology(), self.config, self.admin)
+        planner = BatchPlanner({task_id: plan.inputs for task_id, plan in layout.plans.items()}, lanes)
+        return Batches(layout, self.config, self.admin, SystemClock(), planner, catches_up=True)
+
+    def order(self) -> LaneOrder:
+        """The next batch of its one lane, which is not empty."""
+        (order,) = self.batches().next()
+        return order
+
+    def catch_up(self, *processes: BatchProcess) -> int:
+        """Run batches until there is nothing left, each process in turn; how many that were."""
+        batches, count = self.batches(), 0
+
+        def caught_up() -> bool:
+            nonlocal count
+            for order in batches.next():
+                batches.report(processes[count % len(processes)].run(order))
+                count += 1
+            return batches.caught_up
+
+        eventually(caught_up, "the end")
+        return count
+
+    def check(self) -> None:
+        """Every word has been counted exactly once, in the order of its records."""
+        counted: dict[bytes, list[int]] = {}
+        for message in self.kafka.read(self.counts):
+            counted.setdefault(message.key() or b"", []).append(int.from_bytes(message.value() or b"", "big"))
+        expected = Counter(b"word%d" % (number % 7) for number in range(self.produced))
+        assert counted == {word: list(range(1, count + 1)) for word, count in expected.items()}
+
+
+Make = Callable[..., Application]
+
+
+@pytest.fixture
+def make(instances: Instances) -> Iterator[Make]:
+    """Makes an application, whose processes are closed at the end."""
+    made: list[Application] = []
+
+    def new(seen: Callable[[str], object] = str) -> Application:
+        made.append(Application(instances, seen))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def app(make: Make) -> Application:
+    return make()
+
+
+def test_batches_do_what_an_instance_does_and_nothing_when_there_is_nothing_to_do(app: Application) -> None:
+    app.produce(200)
+    process = app.process()
+    assert app.catch_up(process) > 0
+    app.check()
+    app.produce(100)
+    assert app.catch_up(process) > 0
+    app.check()
+    assert app.catch_up(process) == 0
+    assert app.catch_up(app.process()) == 0
+
+
+def test_instances_and_batches_go_on_where_the_others_have_stopped(app: Application) -> None:
+    process = app.process()
+    for number in range(2):
+        app.produce(100)
+        config = replace(app.config, state_dir=app.instances.directory / f"instance-{number}")
+        instance = app.instances.start(app.topology(), config)
+        eventually(lambda: len(app.kafka.read(app.counts)) == app.produced, "results of the instance")
+        assert instance.close(30)
+        app.produce(100)
+        app.catch_up(process)
+        app.check()
+
+
+def test_who_comes_back_after_others_does_not_go_on_with_old_state(app: Application) -> None:
+    processes = app.process(), app.process()
+    for _ in range(4):
+        app.produce(50)
+        app.catch_up(*processes)
+    app.check()
+
+
+def test_who_was_given_up_for_lost_and_goes_on_changes_nothing(make: Make) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+    hanging = threading.local()
+
+    def seen(word: str) -> None:
+        if getattr(hanging, "hangs", False):
+            reached.set()
+            go_on.wait()
+
+    app = make(seen)
+    app.produce(100)
+    lost, heir = app.process(), app.process()
+    order = app.order()
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        hanging.hangs = True
+        try:
+            lost.run(order)
+        except BaseException as error:
+            raised.append(error)
+
+    zombie = threading.Thread(target=run)
+    zombie.start()
+    assert reached.wait(60)
+    heir.run(order)
+    go_on.set()
+    zombie.join()
+    assert [type(error) for error in raised] == [FencedError], raised
+    app.catch_up(heir)
+    app.check()
+
+
+def test_a_driver_that_starts_fences_whoever_is_left(make: Make) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+
+    def seen(word: str) -> None:
+        reached.set()
+        go_on.wait()
+
+    app = make(seen)
+    app.produce(10)
+    left, order = app.process(), app.order()
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            left.run(order)
+        except BaseException as error:
+            raised.append(error)
+
+    running = threading.Thread(target=run)
+    running.start()
+    assert reached.wait(60)
+    fence_all(app.config)
+    go_on.set()
+    running.join()
+    assert [type(error) for error in raised] == [FencedError], raised
+    app.catch_up(app.process())
+    app.check()
+
+
+def test_while_the_group_has_members_a_batch_commits_nothing(app: Application) -> None:
+    app.produce(100)
+    process, order = app.process(), app.order()
+    app.instances.start(app.topology(), app.config)
+    eventually(lambda: len(app.kafka.read(app.counts)) == app.produced, "results of the instance")
+    with pytest.raises(FencedError):
+        process.run(order)
+    app.check()
+
+
+def test_an_instance_that_starts_in_the_middle_of_a_batch_ends_it(make: Make) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+    in_batch = threading.local()
+
+    def seen(word: str) -> None:
+        if getattr(in_batch, "here", False):
+            reached.set()
+            go_on.wait()
+
+    app = make(seen)
+    app.produce(100)
+    process, order = app.process(), app.order()
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        in_batch.here = True
+        try:
+            process.run(order)
+        except BaseException as error:
+            raised.append(error)
+
+    batch = threading.Thread(target=run)
+    batch.start()
+    assert reached.wait(60)
+    app.instances.start(app.topology(), app.config)
+    eventually(lambda: len(app.kafka.read(app.counts)) == app.produced, "results of the instance")
+    go_on.set()
+    batch.join()
+    assert [type(error) for error in raised] == [FencedError], raised
+    app.check()

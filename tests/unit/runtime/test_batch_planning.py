@@ -1,0 +1,74 @@
+"""Which tasks a batch has, and how far they read."""
+
+from __future__ import annotations
+
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.batches.lanes import of_lanes, transactional_id
+from streamsapp.runtime.batches.model import InputTarget, TaskReport
+from streamsapp.runtime.batches.planning import BatchPlanner
+
+FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
+A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)
+
+
+def planner(max_records: int | None = None, lanes: int = 1) -> BatchPlanner:
+    made = BatchPlanner({FIRST: (A, B), SECOND: (C,)}, lanes, max_records)
+    made.positions = {A: 10, B: 0, C: 5}
+    made.ends = {A: 30, B: 0, C: 5}
+    return made
+
+
+def report(task_id: TaskId, positions: dict[TopicPartition, int], due_at_ms: int | None = None) -> TaskReport:
+    return TaskReport(task_id, 0, 0, positions, 0, 0, 0, {}, due_at_ms)
+
+
+def test_only_tasks_with_new_records_are_in_a_batch_and_all_of_their_inputs_are_named() -> None:
+    (lane,) = planner().plan(0)
+    (order,) = lane.tasks
+    assert (order.id, order.targets) == (FIRST, {A: InputTarget(10, 30, True), B: InputTarget(0, 0, True)})
+
+
+def test_nothing_is_planned_when_everything_is_read() -> None:
+    made = planner()
+    made.report(report(FIRST, {A: 30, B: 0}))
+    assert made.plan(0) == ()
+    assert (made.lag(FIRST), made.total_lag) == (0, 0)
+
+
+def test_a_task_whose_time_has_come_is_in_a_batch_without_records() -> None:
+    made = planner()
+    made.report(report(FIRST, {A: 30, B: 0}))
+    made.report(report(SECOND, {C: 5}, due_at_ms=1_000))
+    assert made.plan(999) == ()
+    ((order,),) = (lane.tasks for lane in made.plan(1_000))
+    assert (order.id, order.targets) == (SECOND, {C: InputTarget(5, 5, True)})
+    made.report(report(SECOND, {C: 5}))
+    assert made.plan(2_000) == ()
+
+
+def test_when_an_application_starts_every_task_is_opened() -> None:
+    made = planner(lanes=2)
+    made.due_at_once()
+    assert [[order.id for order in lane.tasks] for lane in made.plan(0)] == [[FIRST], [SECOND]]
+
+
+def test_a_bounded_batch_takes_a_part_of_each_partition_and_at_least_a_record() -> None:
+    made = planner(max_records=4)
+    made.ends = {A: 1_010, B: 2, C: 5}
+    (lane,) = made.plan(0)
+    targets = lane.tasks[0].targets
+    assert targets[B] == InputTarget(0, 1, False)
+    assert (targets[A].start, targets[A].at_end) == (10, False)
+    assert 10 < targets[A].until <= 14
+
+
+def test_bounds_end_a_batch_before_the_topics_do() -> None:
+    (lane,) = planner().plan(0, {A: 12})
+    assert lane.tasks[0].targets[A] == InputTarget(10, 12, False)
+    assert planner().plan(0, {A: 10}) == ()
+
+
+def test_lanes_are_told_from_instances_and_from_lanes_of_other_applications() -> None:
+    lanes = {transactional_id("app", number) for number in (0, 7, 12)}
+    others = {transactional_id("app-1", 0), "app-0", "app-6ba7b810-9dad-11d1-80b4-00c04fd430c8-1", "other"}
+    assert of_lanes("app", lanes | others) == lanes

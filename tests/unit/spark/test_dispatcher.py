@@ -1,0 +1,89 @@
+"""Who gets the lanes of a batch."""
+
+from __future__ import annotations
+
+import threading
+
+from streamsapp.runtime.batches.model import LaneOrder
+from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
+
+
+def orders(*numbers: int, gives_up: bool = False) -> list[LaneOrder]:
+    return [LaneOrder(number, (), gives_up) for number in numbers]
+
+
+def run(dispatcher: Dispatcher, puller: Puller) -> list[int]:
+    """Everything that a puller gets, done."""
+    done = []
+    while (order := dispatcher.take(puller)) is not None:
+        assert dispatcher.reported(puller, order.number)
+        done.append(order.number)
+    return done
+
+
+def test_lanes_are_divided_evenly_and_stay_where_they_are() -> None:
+    dispatcher = Dispatcher()
+    for places in (("a", "b"), ("b", "a")):
+        dispatcher.begin(orders(0, 1, 2, 3), 2)
+        first, second = (dispatcher.join(place, number, 0) for number, place in enumerate(places))
+        done = {first.process: run(dispatcher, first), second.process: run(dispatcher, second)}
+        assert done == {"a": [0, 2], "b": [1, 3]}
+        assert dispatcher.done
+    assert dispatcher.moves == 0
+
+
+def test_a_batch_waits_for_the_process_that_has_a_lane() -> None:
+    dispatcher = Dispatcher(rendezvous=60.0)
+    dispatcher.begin(orders(0, 1), 2)
+    pullers = [dispatcher.join(place, number, 0) for number, place in enumerate("ab")]
+    assert [run(dispatcher, puller) for puller in pullers] == [[0], [1]]
+    dispatcher.begin(orders(1), 2)
+    early = dispatcher.join("a", 0, 0)
+    got: list[list[int]] = []
+    waiting = threading.Thread(target=lambda: got.append(run(dispatcher, early)))
+    waiting.start()
+    assert run(dispatcher, dispatcher.join("b", 1, 0)) == [1]
+    waiting.join()
+    assert got == [[]]
+
+
+def test_lanes_of_a_process_that_does_not_come_go_to_those_that_do() -> None:
+    dispatcher = Dispatcher(rendezvous=0.01)
+    dispatcher.begin(orders(0, 1), 2)
+    for number, place in enumerate("ab"):
+        dispatcher.join(place, number, 0)
+    run(dispatcher, dispatcher.join("a", 0, 0))
+    run(dispatcher, dispatcher.join("b", 1, 0))
+    dispatcher.begin(orders(0, 1), 2)
+    assert run(dispatcher, dispatcher.join("a", 0, 0)) == [0, 1]
+    assert (dispatcher.moves, dispatcher.lanes) == (1, {0: "a", 1: "a"})
+
+
+def test_a_lane_of_a_lost_puller_is_done_by_the_next_attempt() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.begin(orders(0), 1)
+    lost = dispatcher.join("a", 0, 0)
+    assert dispatcher.take(lost) is not None
+    dispatcher.lose(lost)
+    assert not dispatcher.done
+    assert run(dispatcher, dispatcher.join("b", 0, 1)) == [0]
+    assert dispatcher.done
+
+
+def test_an_attempt_that_was_given_up_for_lost_gets_nothing_more_and_is_not_heard() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.begin(orders(0, 1), 1)
+    hanging = dispatcher.join("a", 0, 0)
+    order = dispatcher.take(hanging)
+    assert order is not None
+    again = dispatcher.join("b", 0, 1)
+    assert run(dispatcher, again) == [1, 0]
+    assert not dispatcher.reported(hanging, order.number)
+    assert dispatcher.take(hanging) is None
+
+
+def test_a_lane_that_is_given_up_belongs_to_nobody() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.begin(orders(0, gives_up=True), 1)
+    assert run(dispatcher, dispatcher.join("a", 0, 0)) == [0]
+    assert dispatcher.lanes == {}
