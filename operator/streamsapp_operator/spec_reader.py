@@ -45,6 +45,7 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
     try:
         _refuse_depth(document)
         app = decode(document)
+        _refuse_engine(app)
         revision = _revision(app, settings, config_map)
         job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
@@ -70,6 +71,13 @@ def _refuse_depth(document: Object) -> None:
     fault = depth_fault(document.get("spec"), "spec")
     if fault is not None:
         raise ManifestError([fault])
+
+
+def _refuse_engine(app: StreamsApp) -> None:
+    """Pods of the runtime would each start a driver."""
+    if app.spec.engine == "spark":
+        told = "'spark' is not available on Kubernetes yet; start its driver with `streamsapp run`, or use 'threads'"
+        raise ManifestError([f"spec.engine: {told}"])
 
 
 def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigMap) -> Revision:

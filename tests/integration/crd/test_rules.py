@@ -40,7 +40,6 @@ SHARED = [
         "spec.applicationId", "'a b' is not usable; it becomes part of topic and directory", {"applicationId": "a b"}
     ),
     Refused("spec.applicationId", "'..' names a directory; choose another name", {"applicationId": ".."}),
-    Refused("spec.engine", "'spark' is not available yet; use 'threads'", {"engine": "spark"}),
     Refused(
         "spec.autoscaling.minReplicas",
         "; lower it or raise maxReplicas",
@@ -124,6 +123,7 @@ CLUSTER_ONLY = [
     Refused(
         "spec.errors.deadLetterTopic", "is what 'dead_letter' writes to", {"errors": {"production": "dead_letter"}}
     ),
+    Refused("spec.engine", "'spark' is not available on Kubernetes yet", {"engine": "spark"}),
     Refused("spec.topology", "at least 1", {"topology": {}}),
     Refused("spec.topology", "at most 1", {"topology": {"entrypoint": "a:b", "graph": {}}}),
     Refused("spec.topology", "at most 1", {"topology": {"entrypoint": "a:b", "steps": []}}),

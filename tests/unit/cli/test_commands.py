@@ -89,11 +89,11 @@ def test_validate_says_ok(manifest: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_validate_tells_every_fault_on_a_line_of_its_own(manifest: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edit(manifest, "spec:\n", "spec:\n  engine: spark\n  replicas: x\n")
+    edit(manifest, "spec:\n", "spec:\n  topics: {properties: {X: 1}}\n  replicas: x\n")
     assert main(["validate", "-f", str(manifest)]) == 2
     assert capsys.readouterr().err.splitlines() == [
         f"{manifest}: spec.replicas: expected an integer ≥ 0, got 'x'",
-        f"{manifest}: spec.engine: 'spark' is not available yet; use 'threads'",
+        f"{manifest}: spec.topics.properties.X: expected a topic's setting such as retention.ms",
     ]
 
 

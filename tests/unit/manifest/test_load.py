@@ -110,7 +110,9 @@ def test_all_faults_are_told_at_once() -> None:
         ({"processing": {"thread": 2}}, "spec.processing.thread: unknown field; did you mean 'threads'?"),
         ({"processing": 3}, "spec.processing: expected a mapping, got 3"),
         ({"kafka": None}, "spec.kafka: expected a mapping, got nothing"),
-        ({"engine": "spark"}, "spec.engine: 'spark' is not available yet; use 'threads'"),
+        ({"engine": "flink"}, "spec.engine: expected 'spark' or 'threads', got 'flink'"),
+        ({"spark": {"trigger": "soon"}}, "spec.spark.trigger: expected 1s, 500ms, availableNow, got 'soon'"),
+        ({"spark": {"maxRecordsPerBatch": 0}}, "spec.spark.maxRecordsPerBatch: expected an integer ≥ 1, got 0"),
         (
             {"code": {"files": {"../x.py": ""}}},
             ("spec.code.files.../x.py: expected a relative path without '..', such as wordcount.py"),

@@ -19,7 +19,7 @@ def planner(max_records: int | None = None, lanes: int = 1) -> BatchPlanner:
 
 
 def report(task_id: TaskId, positions: dict[TopicPartition, int], due_at_ms: int | None = None) -> TaskReport:
-    return TaskReport(task_id, 0, 0, positions, 0, 0, 0, {}, due_at_ms)
+    return TaskReport(task_id, 0, 0, positions, positions, 0, 0, 0, {}, due_at_ms)
 
 
 def test_only_tasks_with_new_records_are_in_a_batch_and_all_of_their_inputs_are_named() -> None:

@@ -50,6 +50,8 @@ class Batches:
         self.planner = planner
         self._catches_up = catches_up
         self._bounds: dict[TopicPartition, int] = {}
+        #: Committed offsets of repartition topics since the last purge.
+        self._consumed: dict[TopicPartition, int] = {}
         self._next_purge = clock.monotonic() + _PURGE_PERIOD
         #: Since when the broker does not tell where topics end, in monotonic seconds, and why.
         self.outage: tuple[float, str] | None = None
@@ -80,6 +82,7 @@ class Batches:
         """A lane is done."""
         for task in report.tasks:
             self.planner.report(task)
+            self._consumed |= {each: at for each, at in task.committed.items() if self._is_internal(each)}
         self._purge()
 
     @property
@@ -133,16 +136,16 @@ class Batches:
         while near and self._clock.monotonic() < give_up:
             fetched = consumer.poll(_MARKERS, _WAIT)
             positions |= {each: end for each, end in fetched.ends.items() if each in near}
-            for partition in (*fetched.ends, *(each for each, _ in fetched.records)):
+            for partition in (*fetched.ends, *fetched.out_of_range, *(each for each, _ in fetched.records)):
                 near.pop(partition, None)
 
     def _purge(self) -> None:
         """Let the broker drop what was consumed from repartition topics, now and then."""
         now = self._clock.monotonic()
-        if self._layout.repartition_topics and now >= self._next_purge:
+        if self._consumed and now >= self._next_purge:
             self._next_purge = now + _PURGE_PERIOD
-            positions = self.planner.positions
-            self._admin.delete_records({each: at for each, at in positions.items() if self._is_internal(each)})
+            self._admin.delete_records(self._consumed)
+            self._consumed = {}
 
     def _is_internal(self, partition: TopicPartition) -> bool:
         return partition.topic in self._layout.repartition_topics

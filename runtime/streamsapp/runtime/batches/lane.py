@@ -175,6 +175,7 @@ class Lane:
             self._records[task.id],
             self._outputs[task.id],
             {partition: self._position(task, partition) for partition in task.plan.inputs},
+            dict(task.committed_offsets),
             sum(each.get("estimate_num_keys", 0) + each.get("backlog_entries", 0) for each in figures),
             sum(each.get("total_sst_files_size", 0) + each.get("cur_size_all_mem_tables", 0) for each in figures),
             task.context.dropped_records,

@@ -46,6 +46,8 @@ class TaskReport:
     outputs: int
     #: The offset up to which nothing is left to read, per input.
     positions: Mapping[TopicPartition, int]
+    #: The offset that is committed, per input that has one: lower where control records follow the last record.
+    committed: Mapping[TopicPartition, int]
     #: Entries and bytes of its stores, as far as they are known.
     state_rows: int
     state_bytes: int
