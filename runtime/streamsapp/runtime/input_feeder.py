@@ -108,7 +108,7 @@ class InputFeeder:
                 "task %s: records of %s were deleted before they were read; going on from the %s offset",
                 task.id, partition, task.plan.inputs[partition].offset_reset or DEFAULT_POLICY,
             )  # fmt: skip
-            self._consumer.reposition({partition: self._positions.reset(task, partition)})
+            self._consumer.reposition({partition: self._positions.reset(task.plan, partition)})
 
     def _add(self, task: StreamTask, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
         queue = self._filled[partition] = task.queues[partition]

@@ -1,6 +1,6 @@
 """The offsets from which tasks read their inputs: the committed ones, or what the reset policy says without them.
 
-Called on the polling thread.
+Called on the polling thread, and where tasks are run in batches.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from streamsapp.clock import Clock
 from streamsapp.errors import TopicError
 from streamsapp.kafka.consumer import BEGINNING, END, PartitionConsumer
 from streamsapp.record import TopicPartition
-from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.stream_task import StreamTask, TaskPlan
 
 #: The reset policy of a source that names none.
 DEFAULT_POLICY = "earliest"
@@ -27,12 +27,12 @@ class StartPositions:
     def of(self, task: StreamTask) -> dict[TopicPartition, int]:
         """The next offset of each of a restored task's inputs."""
         known = task.start_offsets
-        return {each: known[each].offset if each in known else self.reset(task, each) for each in task.plan.inputs}
+        return {each: known[each].offset if each in known else self.reset(task.plan, each) for each in task.plan.inputs}
 
-    def reset(self, task: StreamTask, partition: TopicPartition) -> int:
-        """The position of an input without a committed offset. Raises ``TopicError`` if the policy forbids that, or is
-        none."""
-        source = task.plan.inputs[partition]
+    def reset(self, plan: TaskPlan, partition: TopicPartition) -> int:
+        """The position of a task's input without a committed offset. Raises ``TopicError`` if the policy forbids that,
+        or is none."""
+        source = plan.inputs[partition]
         policy = source.offset_reset or DEFAULT_POLICY
         if policy == "earliest":
             return BEGINNING

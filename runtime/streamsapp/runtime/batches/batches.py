@@ -20,7 +20,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.batches.planning import BatchPlanner
-from streamsapp.runtime.reset_positions import reset_position
+from streamsapp.runtime.start_positions import StartPositions
 
 log = logging.getLogger(__name__)
 
@@ -116,9 +116,9 @@ class Batches:
         self, consumer: PartitionConsumer, committed: Mapping[TopicPartition, object]
     ) -> dict[TopicPartition, int]:
         """Where partitions without a committed offset are read from."""
-        sources = {each: source for plan in self._layout.plans.values() for each, source in plan.inputs.items()}
-        new = {each: source for each, source in sources.items() if each not in committed}
-        wanted = {each: reset_position(each, source, consumer, self._clock) for each, source in new.items()}
+        plans = {each: plan for plan in self._layout.plans.values() for each in plan.inputs if each not in committed}
+        start = StartPositions(consumer, self._clock)
+        wanted = {each: start.reset(plan, each) for each, plan in plans.items()}
 
         def ask() -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
             low = self._admin.request_offsets(wanted, earliest=True)

@@ -17,7 +17,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.kafka.consumer import BEGINNING, PartitionConsumer
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.runtime.batches.model import InputTarget
-from streamsapp.runtime.reset_positions import reset_position
+from streamsapp.runtime.start_positions import DEFAULT_POLICY, StartPositions
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
@@ -136,12 +136,11 @@ class BatchInputs:
     def _begin_anew(self, partition: TopicPartition) -> None:
         """The broker no longer has what was to be fetched next."""
         task = self._owners[partition]
-        source = task.plan.inputs[partition]
         log.warning(
             "task %s: records of %s were deleted before they were read; going on from the %s offset",
-            task.id, partition, source.offset_reset or "earliest",
+            task.id, partition, task.plan.inputs[partition].offset_reset or DEFAULT_POLICY,
         )  # fmt: skip
-        position = reset_position(partition, source, self._consumer, self._clock)
+        position = StartPositions(self._consumer, self._clock).reset(task.plan, partition)
         marks = self._consumer.watermarks(partition, cached=False)
         if position < 0 and marks is not None:
             position = marks[0] if position == BEGINNING else marks[1]

@@ -29,6 +29,7 @@ from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.lane import Lane, MovedOnError
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport, TaskOrder
 from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.tasks.assembly import TaskAssembly
@@ -56,9 +57,8 @@ class BatchProcess:
         self._closing = ClosingTime(self._clock)
         self._admin = TopicAdmin(client_properties.admin(config))
         plugins = Plugins(MostBufferedFirst(), HighAvailabilityTaskAssignor(), _no_handler)
-        self._stores = StateComponents(
-            topology, config, self._clock, plugins, self._admin, self._failures, lambda: True, self._closing
-        )
+        context = InstanceContext(config, self._clock, plugins, self._admin, self._closing, self._failures)
+        self._stores = StateComponents(topology, context, lambda: True)
         self._stores.lock()
         self._inputs = BatchInputs(config, self._clock)
         self._tasks: dict[TaskId, StreamTask] = {}
