@@ -48,8 +48,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "The pod runs until SIGTERM or Ctrl-C: then it hands its work over, commits and closes. A second signal ends\n"
         "it at once. Instances of one application share its work. With spec.processing.instances above 1 the command\n"
         "starts as many processes behind one port; auto starts one for each whole core of the CPU limit.\n"
-        "With spec.engine spark it starts the driver of a Structured Streaming query on --master, whose workers run the\n"
-        "tasks.",
+        "With spec.engine spark it starts the driver of a Structured Streaming query on --master, whose workers run\n"
+        "the tasks.",
         "  streamsapp run -f app.yaml\n  streamsapp run -f app.yaml --bootstrap-servers localhost:9092 --http-port 0",
     )
     add_manifest(parser)

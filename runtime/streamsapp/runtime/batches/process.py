@@ -170,7 +170,7 @@ class BatchProcess:
             except Exception:
                 log.exception("task %s: a processor raised in close(); going on", task.id)
         self._stores.restoration.close(leaving, clean=clean)
-        if leaving and not self._stores.restoration.settle(_CLOSE, self._closing.end):
+        if leaving and not self._stores.restoration.wait_until_done(_CLOSE, self._closing.end):
             raise StreamsError("the restoration thread does not come to an end; stores may be open")
 
     def _give_up(self, lane: Lane) -> None:
