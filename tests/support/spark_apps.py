@@ -72,6 +72,8 @@ class App:
     code: str
     remote_state: Mapping[str, Any] | None = None
     guarantee: str = "exactly_once"
+    #: More of ``spec``.
+    spec: Mapping[str, Any] = field(default_factory=dict)
     started: list[StreamsRuntime] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -90,6 +92,7 @@ class App:
                     **(self.remote_state or {}),
                 },
                 "processing": {"guarantee": self.guarantee, "commitIntervalMs": 100},
+                **self.spec,
             },
         }
         self.manifest.write_text(json.dumps(manifest))

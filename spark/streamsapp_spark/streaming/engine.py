@@ -159,7 +159,10 @@ class SparkEngine:
         failure = None if query.isActive else query.exception()
         if self._failure is None and failure is not None:
             log.debug("the query failed", exc_info=failure)
-            self._failure = StreamsError(f"the query failed: {reason(failure)}")
+            if self._closing.is_set():
+                log.warning("the query ended first: %s; what it has not committed is done by the next", reason(failure))
+            else:
+                self._failure = StreamsError(f"the query failed: {reason(failure)}")
         query.stop()
         if self._failure is not None:
             raise self._failure

@@ -1,0 +1,178 @@
+"""An application runs as a query of Spark's: with its results, its state, and whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from instances import Instances, end_offsets, eventually, produce
+from kafka_cluster import Kafka
+from spark_apps import App, finished
+
+#: Each has sessions of Spark's.
+pytestmark = pytest.mark.timeout(900)
+
+PARTITIONS = 2
+
+PROGRAM = """
+import os
+from pathlib import Path
+from streamsapp import *
+
+TEXT, LONG = Serdes.string(), Serdes.long()
+
+
+def seen(key, value):
+    if value == "poison":
+        raise ValueError("it is poisonous")
+    Path("{folder}", str(os.getpid())).touch()
+
+
+def topology():
+    builder = StreamsBuilder()
+    words = builder.stream("{words}", Consumed(TEXT, TEXT)).peek(seen)
+    grouped = words.group_by(lambda key, value: value, Grouped(key_serde=TEXT, value_serde=TEXT))
+    counted = grouped.count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
+    counted.to_stream().to("{counts}", Produced(key_serde=TEXT, value_serde=LONG))
+    return builder.build()
+"""
+
+
+class Counted:
+    """Words are counted; every count of each must be a result once, in order."""
+
+    def __init__(self, instances: Instances, name: str, trigger: str) -> None:
+        self.kafka: Kafka = instances.kafka
+        self.words = self.kafka.create_topic("words", PARTITIONS)
+        self.counts = self.kafka.create_topic("counts", PARTITIONS)
+        #: A file for each process that has seen a record.
+        self.processes = instances.directory / "processes"
+        self.processes.mkdir()
+        code = PROGRAM.replace("{words}", self.words).replace("{counts}", self.counts)
+        code = code.replace("{folder}", str(self.processes))
+        spec = {"engine": "spark", "spark": {"trigger": trigger, "conf": {"spark.ui.enabled": "false"}}}
+        self.app = App(instances, self.kafka.unique(name), code, spec=spec)
+        self.produced = 0
+
+    def produce(self, count: int) -> None:
+        since, self.produced = self.produced, self.produced + count
+        produce(self.kafka, self.words, [(b"k%d" % n, b"word%d" % (n % 20), n) for n in range(since, self.produced)])
+
+    def driver(self) -> subprocess.Popen[str]:
+        """A driver under way."""
+        state = str(self.app.folder / "spark")
+        return self.app.command("run", "--master", "local[2]", "--http-port", "0", "--state-dir", state)
+
+    def catch_up(self) -> str:
+        """A driver that ends by itself, and well; what it logs."""
+        code, _, errors = finished(self.driver())
+        assert code == 0, errors[-6000:]
+        return errors
+
+    def ends(self) -> list[int]:
+        """Where the topics of the application end, those that it made too."""
+        names = self.kafka.admin.list_topics(timeout=30).topics
+        return [
+            end_offsets(self.kafka, each) for each in sorted(names) if each.startswith((self.app.name, self.counts))
+        ]
+
+    def expected(self) -> Counter[str]:
+        return Counter(f"word{number % 20}" for number in range(self.produced))
+
+    def results(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for message in self.kafka.read(self.counts):
+            found.setdefault((message.key() or b"").decode(), []).append(int.from_bytes(message.value() or b"", "big"))
+        return found
+
+    def check(self) -> None:
+        assert self.results() == {word: list(range(1, count + 1)) for word, count in self.expected().items()}
+
+
+def test_an_application_goes_from_instances_to_spark_and_back(instances: Instances) -> None:
+    counted = Counted(instances, "there-and-back", "availableNow")
+    app = counted.app
+    counted.produce(500)
+    instance = app.start()
+    eventually(lambda: sum(map(len, counted.results().values())) == 500, "results of the instance")
+    assert instance.close(30)
+    counted.produce(500)
+    counted.catch_up()
+    counted.check()
+    counted.produce(500)
+    instance = app.start()
+    eventually(lambda: sum(map(len, counted.results().values())) == 1_500, "results of the instance")
+    assert instance.close(30)
+    counted.check()
+    stored = {key: value.value for (_, key), value in app.stored(1)["counts"].items()}
+    assert stored == dict(counted.expected())
+
+
+@pytest.mark.long
+def test_a_query_that_has_caught_up_does_nothing_and_one_that_finds_poison_says_so(instances: Instances) -> None:
+    counted = Counted(instances, "twice", "availableNow")
+    counted.produce(300)
+    counted.catch_up()
+    counted.check()
+    before = counted.ends()
+    said = counted.catch_up()
+    assert counted.ends() == before
+    assert "RUNNING" not in said, "a task was opened"
+    produce(counted.kafka, counted.words, [(b"k", b"poison", 10_000)])
+    code, _, errors = finished(counted.driver())
+    assert code == 1
+    assert re.search(r"task 0_[01].*it is poisonous", errors), errors[-6000:]
+    counted.check()
+
+
+@pytest.mark.long
+def test_workers_and_drivers_that_are_killed_lose_nothing_and_double_nothing(
+    instances: Instances, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # a driver that is killed ends its own Java, and nobody else's
+    counted = Counted(instances, "killed", "200ms")
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.wait(0.05):
+            counted.produce(20)
+
+    def grows() -> Callable[[], bool]:
+        """Whether there are more results than there were."""
+        before = len(counted.kafka.read(counted.counts))
+        return lambda: len(counted.kafka.read(counted.counts)) > before + 200
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    drivers = [counted.driver()]
+    try:
+        eventually(grows(), "the first results", 240.0)
+        for _ in range(2):
+            for each in list(counted.processes.iterdir()):
+                each.unlink()
+                with suppress(ProcessLookupError):
+                    os.kill(int(each.name), signal.SIGKILL)
+            eventually(grows(), "results after workers were killed", 240.0)
+        drivers[-1].kill()
+        drivers.append(counted.driver())
+        eventually(grows(), "results after the driver was killed", 240.0)
+        over.set()
+        writer.join()
+        eventually(lambda: len(counted.kafka.read(counted.counts)) >= counted.produced, "the rest", 240.0)
+        drivers[-1].terminate()
+        code, _, errors = finished(drivers[-1])
+        assert code == 0, errors[-6000:]
+        counted.check()
+    finally:
+        over.set()
+        for driver in drivers:
+            driver.kill()
+            driver.communicate()
