@@ -28,7 +28,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     folder = options.file.parent
     topology = load_topology(app, folder)
     app = with_remote_state(app, options.remote_state_url)
-    # What a batch does is one transaction, whatever is asked for: its fencing keeps state right.
+    # A batch is a transaction, whatever is asked for: its fencing keeps state right.
     overrides = {"bootstrap_servers": options.bootstrap_servers, "state_dir": options.state_dir}
     overrides = {name: value for name, value in overrides.items() if value is not None}
     overrides["processing_guarantee"] = "exactly_once"

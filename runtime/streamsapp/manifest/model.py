@@ -199,7 +199,7 @@ _TRIGGER_MS = {"ms": 1, "s": 1000, "m": 60_000}
 class SparkSpec(_Fields, frozen=True, kw_only=True):
     """The query that runs the topology where the engine is Spark."""
 
-    #: How often a batch begins; ``availableNow`` ends when it has caught up.
+    #: The time between two batches; ``availableNow`` ends when it has caught up.
     trigger: Trigger = "1s"
     max_records_per_batch: PositiveLong = 500_000
     #: Spark's own settings.
@@ -207,7 +207,7 @@ class SparkSpec(_Fields, frozen=True, kw_only=True):
 
     @property
     def catches_up(self) -> bool:
-        """Whether there is an end."""
+        """True if there is an end."""
         return self.trigger == AVAILABLE_NOW
 
     @property

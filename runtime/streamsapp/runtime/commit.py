@@ -59,7 +59,7 @@ class GroupCommits(GroupOffsets, Protocol):
     """The right to commit for the group."""
 
     def begin_commit(self) -> bool:
-        """Whether a commit may begin now."""
+        """True if a commit may begin now."""
         ...
 
     def end_commit(self) -> None:

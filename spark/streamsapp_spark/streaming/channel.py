@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Address:
-    """Where the driver listens, and its word."""
+    """The driver's host and port, and its word."""
 
     host: str
     port: int

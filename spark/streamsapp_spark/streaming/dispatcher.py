@@ -16,7 +16,7 @@ from threading import Condition
 
 from streamsapp.runtime.batches.model import LaneOrder
 
-#: How long a batch waits for all of its pullers before it gives their lanes to those who came, in seconds.
+#: The time that a batch waits for all of its pullers before it gives their lanes to those who came, in seconds.
 RENDEZVOUS = 2.0
 
 
@@ -27,12 +27,12 @@ class Puller:
     process: str
     partition: int
     attempt: int
-    #: What it was given and has not reported.
+    #: Lanes that it was given and has not reported.
     running: set[int] = field(default_factory=set)
 
 
 class Dispatcher:
-    """Who has which lane."""
+    """The lanes of the batch under way, and their processes."""
 
     def __init__(self, rendezvous: float = RENDEZVOUS) -> None:
         self._rendezvous = rendezvous
@@ -54,7 +54,7 @@ class Dispatcher:
 
     @property
     def done(self) -> bool:
-        """Whether nothing of the batch is left."""
+        """True if nothing of the batch is left."""
         with self._condition:
             return not self._waiting and not self._given
 

@@ -52,7 +52,7 @@ from streamsapp_spark.streaming.worker import EngineJob
 
 log = logging.getLogger(__name__)
 
-#: How long instances may take to leave the group before the driver refuses to start beside them: their session, and
+#: The time that instances have to leave the group before the driver refuses to start beside them: their session, and
 #: this many seconds.
 _LEAVE = 5.0
 #: A look at the query, and at the broker while there is nothing to do, in seconds.
@@ -255,7 +255,7 @@ class SparkEngine:
         return view.document(self._config, self._state.state, self._layout, self._figures, self._lags(), self._owners())
 
     def healthy(self) -> tuple[bool, str]:
-        """Whether the query lives, and the batch under way goes on."""
+        """Tell whether the query lives, and the batch under way goes on."""
         silent = self._clock.monotonic() - self._progress_at
         if self._state.state in (ClientState.ERROR, ClientState.PENDING_ERROR):
             return False, f"state is {self._state.state.value}"
@@ -264,12 +264,12 @@ class SparkEngine:
         return True, f"state is {self._state.state.value}"
 
     def ready(self) -> tuple[bool, str]:
-        """Whether a batch has been committed since the start, and it does not end."""
+        """Tell whether a batch has been committed since the start, and it does not end."""
         good = self._state.state is ClientState.RUNNING and not self._closing.is_set()
         return good, f"state is {self._state.state.value}"
 
     def describe(self) -> TopologyDescription:
-        """What the topology consists of."""
+        """The topology's description."""
         return self._topology.describe()
 
     def samples(self) -> Iterable[Sample]:

@@ -33,7 +33,7 @@ def source_of(job: EngineJob) -> type[DataSource]:
 
 
 class EngineSource(DataSource):
-    """What Spark makes of the options, of which there are none."""
+    """Made by Spark, of no options."""
 
     JOB: EngineJob
 

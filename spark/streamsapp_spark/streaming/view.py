@@ -1,4 +1,4 @@
-"""What can be seen of the engine from outside, in the form of an instance's: ``/status``, health, metrics.
+"""The engine as it is seen from outside, in the form of an instance's: ``/status``, health, metrics.
 
 Called on the threads of the HTTP server.
 """
@@ -20,7 +20,7 @@ from streamsapp.runtime.client_state import ClientState
 
 @dataclass
 class Figures:
-    """What was heard from workers."""
+    """Reports of the workers."""
 
     tasks: dict[TaskId, TaskReport] = field(default_factory=dict)
     processed: dict[TaskId, int] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def document(
 
 
 def _progress(progress: Any) -> dict[str, Any] | None:
-    """What Spark's user interface shows of the last batch."""
+    """The last batch, as Spark's user interface shows it."""
     if progress is None:
         return None
     seen = progress.observedMetrics.get("streamsapp")

@@ -43,7 +43,7 @@ class EngineJob:
     #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
     manifest: bytes
     folder: str
-    #: What the command line wants otherwise, by the names of ``StreamsConfig``.
+    #: Settings of the command line, by the names of ``StreamsConfig``.
     overrides: tuple[tuple[str, Any], ...]
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
@@ -96,7 +96,7 @@ def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatc
 
 @dataclass(frozen=True)
 class _Place:
-    """Where this process keeps its state."""
+    """The directory of this process."""
 
     #: By which the driver knows it.
     name: str

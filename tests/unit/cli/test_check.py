@@ -103,9 +103,9 @@ def test_a_fault_is_reported_and_told(
 
 
 def test_every_fault_of_a_manifest_is_reported(tmp_path: Path) -> None:
-    _, report = check(tmp_path, replicas=-1, engine="spark")
+    _, report = check(tmp_path, engine="flink", replicas=-1)
 
-    assert [line.partition(":")[0] for line in report["faults"]] == ["spec.replicas", "spec.engine"]
+    assert [line.partition(":")[0] for line in report["faults"]] == ["spec.engine", "spec.replicas"]
 
 
 def test_a_long_shape_is_packed() -> None:

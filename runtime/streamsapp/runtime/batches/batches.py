@@ -1,6 +1,6 @@
 """The batches of an application as its driver plans them: what the group has committed, where topics end, who is due.
 
-Called by the driver, one call at a time.
+Called on the driver's threads, one call at a time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MARKERS, _PROBE, _WAIT = 100, 10.0, 0.1
 
 
 class Batches:
-    """What is to be done, until everything is or for ever."""
+    """The work there is, until everything is done or for ever."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Batches:
 
     @property
     def caught_up(self) -> bool:
-        """Whether there is an end and it is reached: repartition topics are empty, and nobody has written to them and
+        """True if there is an end and it is reached: repartition topics are empty, and nobody has written to them and
         not committed yet."""
         if not self._catches_up or self.outage is not None or self.planner.plan(0, self._bounds):
             return False
@@ -115,7 +115,7 @@ class Batches:
     def _first(
         self, consumer: PartitionConsumer, committed: Mapping[TopicPartition, object]
     ) -> dict[TopicPartition, int]:
-        """Where partitions without a committed offset are read from."""
+        """The beginnings of partitions without a committed offset."""
         plans = {each: plan for plan in self._layout.plans.values() for each in plan.inputs if each not in committed}
         start = StartPositions(consumer, self._clock)
         wanted = {each: start.reset(plan, each) for each, plan in plans.items()}
@@ -128,7 +128,7 @@ class Batches:
         return {each: at if at >= 0 else lows[each] if at == BEGINNING else highs[each] for each, at in wanted.items()}
 
     def _pass_over_markers(self, consumer: PartitionConsumer) -> None:
-        """Where a transaction was the last thing, its control record is no work: nobody is to be opened for that."""
+        """A control record at the end of a partition is no work: no task is to be opened for that."""
         positions, ends = self.planner.positions, self.planner.ends
         near = {each: at for each, at in positions.items() if 0 < ends[each] - at <= _MARKERS}
         consumer.assign(near)

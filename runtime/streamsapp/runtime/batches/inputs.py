@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: Records per fetch, and how many of a partition may wait here before it is not fetched any more.
 _FETCH, _AHEAD = 2_000, 20_000
-#: How long one fetch waits for records, in seconds.
+#: The time that one fetch waits for records, in seconds.
 _WAIT = 0.05
 
 

@@ -79,7 +79,7 @@ class Lane:
         self._producer.start()
 
     def close(self) -> None:
-        """What was not committed is aborted."""
+        """Abort what was not committed."""
         self._producer.abort()
         self._producer.close()
 
@@ -168,7 +168,7 @@ class Lane:
         return time.monotonic() - began
 
     def report(self, task: StreamTask) -> TaskReport:
-        """What a task did since ``begin``."""
+        """Tell what a task did since ``begin``."""
         figures = task.stores.statistics().values()
         return TaskReport(
             task.id,

@@ -2,6 +2,8 @@
 
 Nobody is a member while batches are run: the broker refuses such commits while the group has members, and instances
 fence the open transactions of their application when they form a group. So the broker itself keeps both apart.
+
+``fence_all`` is called on the driver's main thread, the rest on the thread that runs lanes.
 """
 
 from __future__ import annotations

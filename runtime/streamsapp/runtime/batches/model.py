@@ -1,4 +1,4 @@
-"""What a driver orders, and what it is told: plain data that is sent between processes."""
+"""Orders of a driver and the reports that answer them: plain data between processes, of no thread."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from streamsapp.record import TaskId, TopicPartition
 
 @dataclass(frozen=True)
 class InputTarget:
-    """How far a partition is read in a batch."""
+    """The part of a partition that is read in a batch."""
 
-    #: Where it is read from if the group has no offset of it.
+    #: The first offset if the group has none.
     start: int
     until: int
-    #: Whether the broker had nothing beyond ``until`` when the batch was planned.
+    #: True if the broker had nothing beyond ``until`` when the batch was planned.
     at_end: bool
 
 
 @dataclass(frozen=True)
 class TaskOrder:
-    """What one task does in a batch: all of its inputs are named."""
+    """One task's part of a batch: all of its inputs are named."""
 
     id: TaskId
     targets: Mapping[TopicPartition, InputTarget]
@@ -39,7 +39,7 @@ class LaneOrder:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What one task did in a batch, and where it stands now."""
+    """The work of one task in a batch, and its positions now."""
 
     id: TaskId
     records: int
@@ -54,13 +54,13 @@ class TaskReport:
     dropped_records: int
     #: Changelog offset of each store.
     changelogs: Mapping[str, int] = field(default_factory=dict)
-    #: When it wants to be in a batch without new records, in milliseconds of wall-clock time.
+    #: The time of the next batch it wants to be in without new records, in milliseconds of wall-clock time.
     due_at_ms: int | None = None
 
 
 @dataclass(frozen=True)
 class LaneReport:
-    """What became of an order."""
+    """The answer to an order."""
 
     number: int
     tasks: tuple[TaskReport, ...]

@@ -13,7 +13,7 @@ from streamsapp.runtime.batches.model import InputTarget, LaneOrder, TaskOrder, 
 
 
 class BatchPlanner:
-    """What is known of the tasks, and what follows for the next batch."""
+    """Knows the tasks' positions, and plans the next batch from them."""
 
     def __init__(
         self, inputs: Mapping[TaskId, Collection[TopicPartition]], lanes: int, max_records: int | None = None
@@ -25,7 +25,7 @@ class BatchPlanner:
         self._max_records = max_records
         #: The offset up to which each partition is done with.
         self.positions: dict[TopicPartition, int] = {}
-        #: Where each partition that can be read ends.
+        #: The end of each partition, as far as it can be read.
         self.ends: dict[TopicPartition, int] = {}
         self._due_at_ms: dict[TaskId, int] = {}
 

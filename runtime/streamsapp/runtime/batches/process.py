@@ -39,9 +39,9 @@ from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
 
-#: How long a look at what other threads have ended may take, in seconds.
+#: The time between two looks at what other threads have ended, in seconds.
 _LOOK = 0.05
-#: How long closing a task's stores may take, and the last snapshots of a lane, in seconds.
+#: The time that closing tasks' stores and the last snapshots of a lane may take, in seconds.
 _CLOSE, _LAST_SNAPSHOTS = 60.0, 30.0
 
 
@@ -194,7 +194,7 @@ class BatchProcess:
         return thread.stores
 
     def _take_failures(self) -> None:
-        """What other threads could not go on with. A task that others have claimed is lost here, and no more."""
+        """Raise what other threads could not go on with. A task that others have claimed is lost here, and no more."""
         with suppress(Empty):
             while True:
                 failure = self._failures.get_nowait()

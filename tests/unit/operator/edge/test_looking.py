@@ -68,6 +68,13 @@ def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> Non
     assert [read_spec(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
 
 
+def test_an_engine_that_pods_cannot_be_made_for_is_refused() -> None:
+    wanted = read_spec(app(SPEC | {"engine": "spark"}), SETTINGS, lambda name: None).wanted
+    assert isinstance(wanted, InvalidSpec)
+    (fault,) = wanted.faults
+    assert fault.startswith("spec.engine: 'spark' is not available on Kubernetes yet; start its driver with")
+
+
 def test_a_config_map_that_is_not_there_is_a_fault_that_names_it() -> None:
     spec = SPEC | {"code": {"configMapRef": {"name": "mine"}}}
     asked = read_spec(app(spec, deletionTimestamp="2026-01-01T00:00:00Z"), SETTINGS, lambda name: None)
