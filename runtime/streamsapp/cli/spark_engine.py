@@ -35,7 +35,7 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     config = to_config(app, code=user_code(app, folder), **overrides)
     settings = ["spark.ui.enabled=true", *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
     java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
-    engine = engine_module.SparkEngine(app, topology, config, folder, overrides)
+    engine = engine_module.SparkEngine(engine_module.Program(app, folder, overrides), topology, config)
     with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
         server.start(driver_routes(engine), config.application_server)
         log.info("status on http://%s:%d/status", server.host, server.port)

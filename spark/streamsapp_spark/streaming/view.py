@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
+from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Histogram, Sample, counter, gauge
 from streamsapp.record import TaskId
@@ -53,15 +54,29 @@ class Figures:
         return sum(task.state_bytes for task in list(self.tasks.values()))
 
 
+class Known(Protocol):
+    """The part of the service that is shown."""
+
+    @property
+    def lags(self) -> dict[TaskId, int]: ...
+    @property
+    def owners(self) -> dict[TaskId, str]: ...
+    @property
+    def moves(self) -> int: ...
+    @property
+    def outage(self) -> tuple[float, str] | None: ...
+
+
 def document(
     config: StreamsConfig,
     state: ClientState,
     layout: ApplicationLayout | None,
     figures: Figures,
-    lags: Mapping[TaskId, int],
-    owners: Mapping[TaskId, str],
+    service: Known | None,
+    clock: Clock,
 ) -> dict[str, Any]:
     """The ``/status`` document of a driver: its tasks are those of all workers."""
+    lags, owners = ({}, {}) if service is None else (service.lags, service.owners)
     plans = {} if layout is None else layout.plans
     return {
         "applicationId": config.application_id,
@@ -73,11 +88,24 @@ def document(
         "notes": [],
         "ready": state is ClientState.RUNNING,
         "peers": [],
-        "outages": [],
+        "outages": [] if service is None else _outages(config, service, clock),
         "globalStores": [],
         "batches": figures.batches,
         "progress": _progress(figures.progress),
     }
+
+
+def _outages(config: StreamsConfig, service: Known, clock: Clock) -> list[dict[str, Any]]:
+    """Kafka, if it does not answer the driver."""
+    if service.outage is None:
+        return []
+    since, why = service.outage
+    since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - since))
+    return [{"name": "kafka", "address": config.bootstrap_servers, "since": _iso(since_ms), "message": why}]
+
+
+def _iso(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _progress(progress: Any) -> dict[str, Any] | None:
@@ -116,27 +144,25 @@ def _task(
 
 def _store(name: str, changelog: str, report: TaskReport | None, heard_at_ms: int | None) -> dict[str, Any]:
     position = None if report is None else report.changelogs.get(name)
-    heard = None if heard_at_ms is None else datetime.fromtimestamp(heard_at_ms / 1000, UTC)
     return {
         "name": name,
         "changelog": changelog,
         "position": position,
         "endOffset": position,
         "lag": None if position is None else 0,
-        "observedAt": None if position is None or heard is None else heard.isoformat(timespec="milliseconds"),
+        "observedAt": None if position is None or heard_at_ms is None else _iso(heard_at_ms),
         "mode": "restoring" if report is None else "processing",
         "snapshot": None,
     }
 
 
-def samples(
-    config: StreamsConfig, state: ClientState, figures: Figures, lags: Mapping[TaskId, int], moves: int
-) -> Iterator[Sample]:
+def samples(config: StreamsConfig, state: ClientState, figures: Figures, service: Known | None) -> Iterator[Sample]:
     """Everything measured, under Kafka Streams' names where it has one."""
+    lags = {} if service is None else service.lags
     client = {"client_id": config.client_id, "application_id": config.application_id}
     yield gauge("stream-metrics", "client-state", list(ClientState).index(state), **client)
     yield counter("stream-batch-metrics", "batches", figures.batches, **client)
-    yield counter("stream-batch-metrics", "lane-moves", moves, **client)
+    yield counter("stream-batch-metrics", "lane-moves", 0 if service is None else service.moves, **client)
     yield gauge("stream-batch-metrics", "state-rows", figures.state_rows, **client)
     yield gauge("stream-batch-metrics", "state-bytes", figures.state_bytes, **client)
     yield from figures.lane_seconds.samples("stream-batch-metrics", "lane-latency", **client)

@@ -1,0 +1,166 @@
+"""The driver's answers to Spark's source and to workers: which batch is next, who gets its lanes, what they did.
+
+Every connection of the channel has a thread, which calls in here.
+
+    latest    is there something to do? then the next batch is planned
+    begin     the batch that was planned begins
+    join, take, done, failed    a worker pulls lanes
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from streamsapp.clock import Clock
+from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
+from streamsapp.record import TaskId
+from streamsapp.runtime.batches.batches import Batches
+from streamsapp.runtime.batches.model import LaneOrder, LaneReport
+from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
+from streamsapp_spark.streaming.view import Figures
+
+log = logging.getLogger(__name__)
+
+#: Spark ends a Python worker that has had nothing to do for a minute, and with it what it has open. Seconds.
+_KEEP_WARM = 20.0
+
+
+class BatchService:
+    """The batches of one query."""
+
+    def __init__(
+        self, batches: Batches, parallelism: int, figures: Figures, clock: Clock, committed: Callable[[], object]
+    ) -> None:
+        """``parallelism`` is how many pullers a batch has; ``committed`` is called with every lane that is."""
+        self._batches = batches
+        self._parallelism = parallelism
+        self._figures = figures
+        self._clock = clock
+        self._committed = committed
+        self._lock = threading.RLock()
+        self._dispatcher = Dispatcher()
+        self._next: tuple[LaneOrder, ...] = ()
+        self._offset: dict[str, Any] = {"batch": 0}
+        self._progress_at = clock.monotonic()
+        #: Set when no more is to be read, and tasks are to be given up.
+        self.closing = threading.Event()
+        #: An error that trying again would not mend.
+        self.failure: StreamsAppError | None = None
+
+    @property
+    def given_up(self) -> bool:
+        """True if no worker has a task any more, and none is to get one."""
+        return self.closing.is_set() and self._dispatcher.done and not self._dispatcher.lanes
+
+    @property
+    def stuck_seconds(self) -> float:
+        """The time since something was heard of the batch under way; 0 while there is none."""
+        return 0.0 if self._dispatcher.done else self._clock.monotonic() - self._progress_at
+
+    @property
+    def moves(self) -> int:
+        """Lanes that went to another process than before, since the start."""
+        return self._dispatcher.moves
+
+    @property
+    def lags(self) -> dict[TaskId, int]:
+        """Records that wait, per task."""
+        return self._batches.lags()
+
+    @property
+    def owners(self) -> dict[TaskId, str]:
+        """The process of each task that is open."""
+        lanes = self._dispatcher.lanes
+        return {task: lanes[lane] for task, lane in self._batches.planner.lane_of.items() if lane in lanes}
+
+    @property
+    def outage(self) -> tuple[float, str] | None:
+        """Since when the broker does not answer the driver, in monotonic seconds, and why."""
+        return self._batches.outage
+
+    def serve(self, connection: Connection) -> None:
+        """Answer until the other side is gone."""
+        puller: Puller | None = None
+        answers: dict[str, Callable[..., Any]] = {
+            "latest": self._latest,
+            "begin": self._begin,
+            "take": self._take,
+            "done": self._done,
+            "failed": self._failed,
+        }
+        try:
+            while True:
+                name, *arguments = connection.recv()
+                if name == "join":
+                    puller = self._dispatcher.join(*arguments)
+                    connection.send(self._dispatcher.take(puller))
+                else:
+                    connection.send(answers[name](puller, *arguments))
+        finally:
+            if puller is not None:
+                self._dispatcher.lose(puller)
+
+    # ---- Spark's source ----------------------------------------------------------------------------------------
+
+    def _latest(self, _: None) -> dict[str, Any]:
+        """The offset of the batch that is to begin; the same as before if there is none."""
+        with self._lock:
+            if not self._dispatcher.done:
+                return self._offset
+            self._next = self._plan()
+            if self._next or self._clock.monotonic() > self._progress_at + _KEEP_WARM:
+                self._offset = {"batch": self._offset["batch"] + 1, **self._offsets()}
+            return self._offset
+
+    def _plan(self) -> tuple[LaneOrder, ...]:
+        if not self.closing.is_set():
+            orders = self._batches.next()
+            if orders or not self._batches.caught_up:
+                return orders
+            log.info("everything is read")
+            self.closing.set()
+        return tuple(LaneOrder(number, (), gives_up=True) for number in sorted(self._dispatcher.lanes))
+
+    def _offsets(self) -> dict[str, dict[str, int]]:
+        """Of every topic, as Kafka's own source shows them."""
+        positions = dict(self._batches.planner.positions)
+        for order in self._next:
+            positions |= {each: target.until for task in order.tasks for each, target in task.targets.items()}
+        shown: dict[str, dict[str, int]] = {}
+        for (topic, number), position in sorted(positions.items()):
+            shown.setdefault(topic, {})[str(number)] = position
+        return shown
+
+    def _begin(self, _: None, batch: int) -> int:
+        """The batch begins; returns how many partitions it has."""
+        with self._lock:
+            self._progress_at = self._clock.monotonic()
+            self._dispatcher.begin(self._next if batch == self._offset["batch"] else (), self._parallelism)
+            self._figures.batches += 1
+            return self._parallelism
+
+    # ---- workers -----------------------------------------------------------------------------------------------
+
+    def _take(self, puller: Puller) -> LaneOrder | None:
+        return self._dispatcher.take(puller)
+
+    def _done(self, puller: Puller, report: LaneReport) -> dict[str, int]:
+        """A lane is committed; returns what is known of the whole application now."""
+        with self._lock:
+            self._dispatcher.reported(puller, report.number)
+            self._batches.report(report)
+            self._figures.report(report, self._clock.now_ms())
+            self._progress_at = self._clock.monotonic()
+            self._committed()
+            figures, lag = self._figures, self._batches.planner.total_lag
+            return {"state_rows": figures.state_rows, "state_bytes": figures.state_bytes, "lag": lag}
+
+    def _failed(self, _: Puller, number: int, told: str, hopeless: bool, user: bool) -> None:
+        """A lane failed; Spark runs it again unless that would end the same."""
+        log.warning("lane %d %s%s", number, told, "" if hopeless else "; Spark tries again")
+        if hopeless:
+            self.failure = ManifestError([told]) if user else StreamsError(told)
