@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Address:
+class DriverAddress:
     """The driver's host and port, and its word."""
 
     host: str
@@ -40,7 +40,7 @@ class Server:
         self._word = secrets.token_bytes(32)
         self._listener = Listener(("127.0.0.1" if host == "127.0.0.1" else "", 0), authkey=self._word, backlog=64)
         port: int = self._listener.address[1]
-        self.address = Address(host, port, self._word)
+        self.address = DriverAddress(host, port, self._word)
         self._closed = False
         threading.Thread(target=self._accept, name="channel", daemon=True).start()
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from streamsapp_spark.streaming.channel import Address, ask
+from streamsapp_spark.streaming.channel import DriverAddress, ask
 from streamsapp_spark.streaming.worker import EngineJob, pull
 
 #: As Spark knows the source.
@@ -73,5 +73,5 @@ class EngineReader(DataSourceStreamReader):
 
 
 @lru_cache(maxsize=1)
-def _driver(address: Address) -> Connection:
+def _driver(address: DriverAddress) -> Connection:
     return address.connect()

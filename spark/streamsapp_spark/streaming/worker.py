@@ -30,7 +30,7 @@ from streamsapp.runtime.application_layout import lay_out
 from streamsapp.runtime.batches.model import LaneReport
 from streamsapp.runtime.batches.process import BatchProcess
 from streamsapp.runtime.directory_lock import DirectoryLock
-from streamsapp_spark.streaming.channel import Address, ask
+from streamsapp_spark.streaming.channel import DriverAddress, ask
 from streamsapp_spark.task_run import HOPELESS
 
 SCHEMA = pa.schema([("report", pa.string())])
@@ -47,11 +47,16 @@ class EngineJob:
     overrides: tuple[tuple[str, Any], ...]
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
-    driver: Address
+    driver: DriverAddress
 
     @classmethod
     def of(
-        cls, app: StreamsApp, folder: Path, overrides: Mapping[str, Any], partitions: Mapping[str, int], driver: Address
+        cls,
+        app: StreamsApp,
+        folder: Path,
+        overrides: Mapping[str, Any],
+        partitions: Mapping[str, int],
+        driver: DriverAddress,
     ) -> EngineJob:
         shown = msgspec.json.encode(app), str(folder.resolve())
         return cls(*shown, tuple(overrides.items()), msgspec.json.encode(dict(partitions)), driver)

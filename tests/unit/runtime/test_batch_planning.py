@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.lanes import of_lanes, transactional_id
-from streamsapp.runtime.batches.model import InputTarget, TaskReport
+from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget
 from streamsapp.runtime.batches.planning import BatchPlanner
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
@@ -18,8 +18,8 @@ def planner(max_records: int | None = None, lanes: int = 1) -> BatchPlanner:
     return made
 
 
-def report(task_id: TaskId, positions: dict[TopicPartition, int], due_at_ms: int | None = None) -> TaskReport:
-    return TaskReport(task_id, 0, 0, positions, positions, 0, 0, 0, {}, due_at_ms)
+def report(task_id: TaskId, positions: dict[TopicPartition, int], due_at_ms: int | None = None) -> BatchTaskReport:
+    return BatchTaskReport(task_id, 0, 0, positions, positions, 0, 0, 0, {}, due_at_ms)
 
 
 def test_only_tasks_with_new_records_are_in_a_batch_and_all_of_their_inputs_are_named() -> None:

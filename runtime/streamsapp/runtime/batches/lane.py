@@ -25,7 +25,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.lanes import NoMember, transactional_id
-from streamsapp.runtime.batches.model import LaneOrder, TaskReport
+from streamsapp.runtime.batches.model import BatchTaskReport, LaneOrder
 from streamsapp.runtime.commit import Commit
 from streamsapp.runtime.production_errors import ProductionErrors
 from streamsapp.tasks.record_queue import ProcessingControl
@@ -167,10 +167,10 @@ class Lane:
             self.committed |= {each: (at.offset, at.metadata) for each, at in epoch.offsets.items()}
         return time.monotonic() - began
 
-    def report(self, task: StreamTask) -> TaskReport:
+    def report(self, task: StreamTask) -> BatchTaskReport:
         """Tell what a task did since ``begin``."""
         figures = task.stores.statistics().values()
-        return TaskReport(
+        return BatchTaskReport(
             task.id,
             self._records[task.id],
             self._outputs[task.id],

@@ -38,7 +38,7 @@ class LaneOrder:
 
 
 @dataclass(frozen=True)
-class TaskReport:
+class BatchTaskReport:
     """The work of one task in a batch, and its positions now."""
 
     id: TaskId
@@ -63,7 +63,7 @@ class LaneReport:
     """The answer to an order."""
 
     number: int
-    tasks: tuple[TaskReport, ...]
+    tasks: tuple[BatchTaskReport, ...]
     #: From the first record to the end of the commit; of these, restoring and committing.
     seconds: float
     restore_seconds: float

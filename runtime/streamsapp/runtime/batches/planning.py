@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from streamsapp.record import TaskId, TopicPartition
-from streamsapp.runtime.batches.model import InputTarget, LaneOrder, TaskOrder, TaskReport
+from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, TaskOrder
 
 
 class BatchPlanner:
@@ -47,7 +47,7 @@ class BatchPlanner:
         """Every task takes part in the next batch, as those of an instance are opened when it starts."""
         self._due_at_ms = dict.fromkeys(self._inputs, 0)
 
-    def report(self, report: TaskReport) -> None:
+    def report(self, report: BatchTaskReport) -> None:
         """A task took part in a batch."""
         for partition, position in report.positions.items():
             self.positions[partition] = max(position, self.positions.get(partition, position))
