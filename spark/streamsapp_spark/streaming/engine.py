@@ -85,7 +85,7 @@ class SparkEngine:
         try:
             self._state.to(ClientState.REBALANCING)
             admin = TopicAdmin(client_properties.admin(self._config))
-            topics = ApplicationTopics(self._topology, self._config, admin)
+            topics = ApplicationTopics(self._topology, self._config, admin, self._clock)
             topics.wait_for_broker(self._closing.is_set)
             self._refuse_running()
             self._layout = topics.look_up()
