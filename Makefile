@@ -11,7 +11,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster lock clean \
+.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster lock release clean \
 	python setup setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo 'make bench-rolling  measures rolling restarts there, with the gate and without; ONLY=wordcount takes one workload'
 	@echo 'make cluster-up     starts a real Kubernetes on this machine, with Kafka and S3; export $$(make cluster-up)'
 	@echo 'make cluster-down   stops it and forgets everything in it'
+	@echo 'make release builds wheel, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
 	@echo 'make lock           resolves the dependencies into requirements.lock and those of the images anew (needs uv)'
 	@echo 'make clean          removes everything that the targets made in this tree (downloads stay in the cache)'
 
@@ -90,6 +91,10 @@ lock:
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
 	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
+
+# Needs no network: what is built has no dependency in it, and the SBOM is made of what is locked.
+release: setup
+	@$(RUN)/python tools/release.py dist
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

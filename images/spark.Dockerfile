@@ -10,6 +10,7 @@ RUN python3 -m venv /build/venv \
  && /build/venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --require-hashes -r /build/build.lock
 COPY pyproject.toml README.md LICENSE /build/tree/
 COPY crds /build/tree/crds
+COPY charts /build/tree/charts
 COPY runtime /build/tree/runtime
 COPY operator /build/tree/operator
 COPY spark /build/tree/spark

@@ -26,6 +26,7 @@ from streamsapp_operator.logs import set_up_logging
 from streamsapp_operator.loop import Key, Loops
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.observe import PodAsker
+from streamsapp_operator.packaged import chart_folder
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import OperatorHealth, ProbeServer
 from streamsapp_operator.reconcile import OperatorContext
@@ -46,9 +47,13 @@ log = logging.getLogger("streamsapp_operator")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs until told to end."""
+    """Runs until told to end; ``chart`` alone prints where the Helm chart is."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if list(given) == ["chart"]:
+        print(chart_folder())
+        return DONE
     try:
-        settings = parse(sys.argv[1:] if arguments is None else arguments)
+        settings = parse(given)
         set_up_logging(settings.log_level, settings.log_format)
         return run(settings)
     except UserInputError as error:

@@ -25,6 +25,8 @@ To run it on your own machine against the cluster of your kubeconfig:
   head -c 32 /dev/urandom > key
   streamsapp-operator --namespaces default --key-file key --runtime-image registry.example/streamsapp-runtime:1.0
 
+  helm install streamsapp "$(streamsapp-operator chart)"    # the chart that this installation brings
+
 It must reach the pods' addresses: what it cannot ask it takes for unsafe, and then restarts nothing.
 
 Exit codes: 0 asked to end, 1 the Lease was lost or the API server fails for good, 2 these settings are wrong.

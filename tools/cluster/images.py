@@ -45,7 +45,17 @@ class Image(NamedTuple):
     sources: Sequence[str]
 
 
-_WHEEL = ("images/build.lock", "pyproject.toml", "README.md", "LICENSE", "crds", "runtime", "operator", "spark")
+_WHEEL = (
+    "images/build.lock",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "crds",
+    "charts",
+    "runtime",
+    "operator",
+    "spark",
+)
 IMAGES = (
     Image(RUNTIME_IMAGE, "images/runtime.Dockerfile", ("images/runtime.lock", *_WHEEL)),
     Image(OPERATOR_IMAGE, "images/operator.Dockerfile", ("images/operator.lock", *_WHEEL)),

@@ -28,6 +28,14 @@ def test_it_has_the_resource_definition_as_the_tree_has_it(wheel: ZipFile) -> No
     assert wheel.read("streamsapp_operator/streamsapps.yaml") == (ROOT / "crds" / "streamsapps.yaml").read_bytes()
 
 
+def test_it_has_the_chart_with_the_resource(wheel: ZipFile) -> None:
+    chart = ROOT / "charts" / "streamsapp"
+    packed = {name.removeprefix("streamsapp_operator/chart/") for name in wheel.namelist() if "/chart/" in name}
+    assert packed == {each.relative_to(chart).as_posix() for each in chart.rglob("*") if each.is_file()}
+    crd = wheel.read("streamsapp_operator/chart/files/streamsapps.yaml")
+    assert crd == (ROOT / "crds" / "streamsapps.yaml").read_bytes()
+
+
 def test_every_package_has_types(wheel: ZipFile) -> None:
     names = set(wheel.namelist())
     assert {name.partition("/")[0] for name in names if name.endswith("__init__.py")} == set(PACKAGES)

@@ -1,0 +1,142 @@
+"""What a release consists of works where there is nothing else: no tree, no other package."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import release
+from instances import eventually
+
+ROOT = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All parts of a release of this tree."""
+    folder = tmp_path_factory.mktemp("release") / "dist"
+    subprocess.run([sys.executable, str(ROOT / "tools" / "release.py"), str(folder)], check=True)
+    return folder
+
+
+class Installed:
+    """An environment with the wheel and what that asks for, and nothing of this tree."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self.folder, self.bin = folder, folder / "venv" / "bin"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+        self.environment = {**kept, "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
+        subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+        self.run(str(self.bin / "pip"), "install", "--quiet", f"{wheel}[operator]", "pytest")
+
+    def run(self, *command: str, stdin: str = "", cwd: Path | None = None) -> str:
+        answer = subprocess.run(
+            command,
+            cwd=cwd or self.folder,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        return answer.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    [wheel] = dist.glob("*.whl")
+    return Installed(tmp_path_factory.mktemp("installed"), wheel)
+
+
+def test_a_release_has_five_parts_and_their_hashes(dist: Path) -> None:
+    version = release.project_version()
+    parts = {
+        f"streamsapp-{version}-py3-none-any.whl",
+        f"streamsapp-{version}.tar.gz",
+        f"streamsapp-chart-{version}.tgz",
+        f"streamsapp-{version}.cdx.json",
+    }
+    assert {each.name for each in dist.iterdir()} == {*parts, release.HASHES}
+    lines = (dist / release.HASHES).read_text().splitlines()
+    assert lines == [f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  {name}" for name in sorted(parts)]
+
+
+def test_the_same_tree_gives_the_same_bytes(dist: Path, tmp_path: Path) -> None:
+    again = tmp_path / "dist"
+    subprocess.run([sys.executable, str(ROOT / "tools" / "release.py"), str(again)], check=True)
+    assert (again / release.HASHES).read_text() == (dist / release.HASHES).read_text()
+
+
+def test_the_chart_has_the_resource_and_no_links(dist: Path) -> None:
+    with tarfile.open(dist / f"streamsapp-chart-{release.project_version()}.tgz") as archive:
+        members = {member.name: member for member in archive.getmembers()}
+        crd = archive.extractfile("streamsapp/files/streamsapps.yaml")
+        assert crd is not None
+        assert crd.read() == (ROOT / "crds" / "streamsapps.yaml").read_bytes()
+    assert all(member.isfile() for member in members.values())
+    assert {"streamsapp/Chart.yaml", "streamsapp/values.schema.json"} <= members.keys()
+
+
+def test_the_bill_of_materials_has_every_package_of_the_images(dist: Path) -> None:
+    sbom = json.loads((dist / f"streamsapp-{release.project_version()}.cdx.json").read_text())
+    listed = {each["name"]: each for each in sbom["components"]}
+    assert {"confluent-kafka", "rocksdict", "kopf", "pyspark"} <= listed.keys()
+    assert all(
+        each["hashes"] and each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}" for each in listed.values()
+    )
+
+
+def test_commands_and_files_are_there(installed: Installed) -> None:
+    where = installed.run("python", "-c", "import streamsapp, streamsapp_operator; print(streamsapp.__file__)")
+    assert where.startswith(str(installed.folder))
+    assert installed.run("streamsapp", "--version").startswith(f"streamsapp {release.project_version()}\n")
+    assert "restart" in installed.run("kubectl-streamsapp", "--help")
+    chart = Path(installed.run("streamsapp-operator", "chart").strip())
+    assert chart.is_relative_to(installed.folder)
+    for name in ("Chart.yaml", "values.yaml", "templates/deployment.yaml", "files/streamsapps.yaml"):
+        assert (chart / name).is_file(), name
+    resource = chart.parent / "streamsapps.yaml"
+    assert resource.read_bytes() == (ROOT / "crds" / "streamsapps.yaml").read_bytes()
+
+
+@pytest.fixture
+def project(installed: Installed, tmp_path: Path) -> Iterator[Path]:
+    """A new project that runs."""
+    installed.run("streamsapp", "new", "hello", cwd=tmp_path)
+    folder = tmp_path / "hello"
+    command = [str(installed.bin / "streamsapp"), "local", "-f", "app.yaml", "--http-port", "0"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, env=installed.environment, stdout=log, stderr=log)
+    try:
+
+        def runs() -> bool:
+            assert process.poll() is None, (tmp_path / "log").read_text()
+            return "to RUNNING" in (tmp_path / "log").read_text()
+
+        eventually(runs, "RUNNING")
+        yield folder
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_a_stranger_has_a_result_in_five_commands(installed: Installed, project: Path) -> None:
+    assert "1 passed" in installed.run("python", "-m", "pytest", "-q", cwd=project)
+    line = '{"key": null, "value": "Streams of streams"}\n'
+    assert "1 record written" in installed.run(
+        "streamsapp", "produce", "lines", "-f", "app.yaml", stdin=line, cwd=project
+    )
+    shown = installed.run("streamsapp", "consume", "counts", "-f", "app.yaml", "--follow", "--max", "3", cwd=project)
+    counts = [json.loads(each) for each in shown.splitlines()]
+    assert {(each["key"], each["value"]) for each in counts} == {("streams", 1), ("of", 1), ("streams", 2)}

@@ -1,0 +1,127 @@
+"""Builds what a release consists of, into one folder: wheel, source archive, chart archive, SBOM, and their hashes.
+
+Run by ``make release``. The same commit gives the same bytes. Nothing is published.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+CHART = ROOT / "charts" / "streamsapp"
+HASHES = "SHA256SUMS"
+#: What each installation brings, by the lock that has it.
+_LOCKS = ("images/runtime.lock", "images/operator.lock", "images/spark.lock", "requirements.lock")
+_LOCKED = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)(.*?)(?=^[A-Za-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def main() -> int:
+    out = Path(sys.argv[1]).resolve()
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    moment = commit_time()
+    build_packages(out, moment)
+    version = project_version()
+    (out / f"streamsapp-chart-{version}.tgz").write_bytes(chart_archive(CHART, moment))
+    sbom = sbom_of(version, [ROOT / lock for lock in _LOCKS])
+    (out / f"streamsapp-{version}.cdx.json").write_text(json.dumps(sbom, indent=2) + "\n", encoding="utf-8")
+    lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in sorted(out.iterdir())]
+    (out / HASHES).write_text("".join(lines), encoding="utf-8")
+    print("".join(lines), end="")
+    return 0
+
+
+def project_version() -> str:
+    """The version that wheel and chart have."""
+    version: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    return version
+
+
+def commit_time() -> int:
+    """When the commit was made, in seconds: the time of all files in archives."""
+    answer = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return int(answer.stdout)
+
+
+def build_packages(out: Path, moment: int) -> None:
+    """The source archive, and the wheel that is built of nothing but that."""
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(moment)}
+    hatchling = [sys.executable, "-m", "hatchling", "build", "-d", str(out)]
+    subprocess.run([*hatchling, "-t", "sdist"], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    [source] = out.glob("*.tar.gz")
+    unpacked = out / "source"
+    with tarfile.open(source) as archive:
+        archive.extractall(unpacked, filter="data")
+    [tree] = unpacked.iterdir()
+    subprocess.run([*hatchling, "-t", "wheel"], cwd=tree, env=environment, check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(unpacked)
+
+
+def chart_archive(chart: Path, moment: int) -> bytes:
+    """A chart as helm takes it, with files in the place of links."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as archive:
+        for path in sorted(chart.rglob("*")):
+            if not path.is_file():
+                continue
+            data = path.read_bytes()
+            member = tarfile.TarInfo(f"{chart.name}/{path.relative_to(chart)}")
+            member.size, member.mtime, member.mode = len(data), moment, 0o644
+            archive.addfile(member, io.BytesIO(data))
+    return gzip.compress(plain.getvalue(), mtime=moment)
+
+
+def sbom_of(version: str, locks: list[Path]) -> dict[str, Any]:
+    """All locked packages with their hashes, as CycloneDX 1.5, each with the locks that have it."""
+    components: dict[tuple[str, str], dict[str, Any]] = {}
+    for lock in locks:
+        for name, locked, hashes in _packages(lock):
+            found = components.setdefault(
+                (name, locked),
+                {
+                    "type": "library",
+                    "name": name,
+                    "version": locked,
+                    "purl": f"pkg:pypi/{name}@{locked}",
+                    "hashes": [{"alg": "SHA-256", "content": each} for each in hashes],
+                    "properties": [],
+                },
+            )
+            found["properties"].append({"name": "streamsapp:lock", "value": lock.name})
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "name": "streamsapp",
+                "version": version,
+                "purl": f"pkg:pypi/streamsapp@{version}",
+                "licenses": [{"license": {"id": "Apache-2.0"}}],
+            }
+        },
+        "components": [components[key] for key in sorted(components)],
+    }
+
+
+def _packages(lock: Path) -> Iterator[tuple[str, str, list[str]]]:
+    for found in _LOCKED.finditer(lock.read_text("utf-8")):
+        yield found[1].lower(), found[2], sorted(set(re.findall(r"--hash=sha256:([0-9a-f]{64})", found[3])))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
