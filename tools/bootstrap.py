@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 STAMP = VENV / ".installed"
-#: What the runtime needs, and what installs this tree; all that its development needs is more of the same versions.
+#: The packages that the runtime needs, and those that install this tree; its development needs only more of the same
+#: versions.
 RUNTIME_LOCKS = (ROOT / "images" / "runtime.lock", ROOT / "images" / "build.lock")
 LOCK = ROOT / "requirements.lock"
 
@@ -153,7 +154,7 @@ def set_up_kubernetes() -> None:
         raise SetupError(str(error)) from error
 
 
-#: What a target can ask for beside the environment.
+#: The parts that a target can ask for beside the environment.
 PARTS = {"broker": set_up_broker, "object-store": set_up_object_store, "kubernetes": set_up_kubernetes}
 
 

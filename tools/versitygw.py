@@ -20,7 +20,8 @@ from streamsapp.errors import StreamsError
 from streamsapp.local.jars import cache_dir
 
 VERSION = "1.8.0"
-#: How Go builds here. The compiler collects its garbage seldom: it needs a gigabyte or two more, and less time.
+#: The settings with which Go builds here. The compiler collects its garbage seldom: it needs a gigabyte or two more,
+#: and less time.
 GO = {"GOTOOLCHAIN": "auto", "CGO_ENABLED": "0", "GOGC": "400"}
 _MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
 

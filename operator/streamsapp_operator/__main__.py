@@ -36,7 +36,7 @@ from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.watch_health import Lister, WatchAge
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
-#: What loops may take to finish what they are at, in seconds.
+#: The time that loops may take to finish what they are at, in seconds.
 _LEAVE_SECONDS = 12.0
 #: Between two looks whether StreamsApps can be listed, in seconds.
 _SERVED_SECONDS = 2.0

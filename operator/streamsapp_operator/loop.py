@@ -70,11 +70,11 @@ class Loop:
         self._pace = pace
         self._app: AppReconciler | None = None
         self._document: Object | None = None
-        #: Whether the document must be read again.
+        #: Says whether the document must be read again.
         self._stale = True
         self._failures = 0
         self._cause: str | None = None
-        #: When it was last seen to get on, by the operator's clock.
+        #: The time when it was last seen to get on, by the operator's clock.
         self.beat_at = tools.clock.now()
         #: Kept by ``Loops``: whether something happened since the last turn began, whether it turns now, and when next.
         self.asked_for = False
@@ -209,7 +209,7 @@ class Loops:
         self._pace = Pace()
         self._changed = threading.Condition()
         self._loops: dict[Key, Loop] = {}
-        #: When a loop is due; entries of loops that are due at another time by now are passed over.
+        #: The time when a loop is due; entries of loops that are due at another time by now are passed over.
         self._due: list[tuple[float, int, Loop]] = []
         self._numbers = itertools.count()
         self._threads: list[threading.Thread] = []

@@ -54,13 +54,13 @@ class OperatorContext:
     settings: RenderSettings
     #: The operator's own key, of which tokens are derived.
     key: bytes
-    #: Who posts events.
+    #: The name under which events are posted.
     reporter: str
-    #: Whether this operator may act: whether it leads.
+    #: Says whether this operator may act: whether it leads.
     may_act: Callable[[], bool]
     plan: Planner
     groups: ConsumerGroups = field(default_factory=ConsumerGroups)
-    #: What the watches told; ``None``: everything is read from the API server each time.
+    #: The objects that the watches told of; ``None`` if everything is read from the API server each time.
     cache: Cache | None = None
     figure_writes: WriteLimit = field(default_factory=lambda: WriteLimit(FIGURE_WRITES_PER_SECOND))
 

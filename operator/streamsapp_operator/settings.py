@@ -41,7 +41,7 @@ class Settings:
     namespaces: tuple[str, ...]
     render: RenderSettings
     key: bytes
-    #: Where the Lease is, and who this is in it.
+    #: The place where the Lease is, and who this is in it.
     namespace: str
     identity: str
     lease_name: str

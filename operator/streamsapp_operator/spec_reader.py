@@ -29,7 +29,7 @@ class ReadSpec:
     owner: Owner
     application_id: str
     wanted: DesiredState | InvalidSpec
-    #: What the spec asks for now; ``None`` if it is invalid.
+    #: The revision that the spec asks for now; ``None`` if it is invalid.
     revision: Revision | None
     #: The Job of its bootstrap, if it asks for one.
     bootstrap: Object | None = None

@@ -22,7 +22,8 @@ from streamsapp_operator.model.status import Blocker
 #: An answer's Date header, by which pods' clocks are compared with ours, is cut to whole seconds: so much older than it
 #: seems may an observation be.
 DATE_RESOLUTION = 1.0
-#: What it takes a standby that has caught up to go on: it leaves the group, the heir reads the rest and starts.
+#: The seconds that a standby which has caught up takes to go on: it leaves the group, the heir reads the rest and
+#: starts.
 TAKEOVER_SECONDS = 1.0
 RUNNING = "RUNNING"
 

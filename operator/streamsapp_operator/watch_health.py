@@ -29,7 +29,7 @@ class WatchAge:
 
     def __init__(self, now: float) -> None:
         self._lock = threading.Lock()
-        #: When a list was asked for, the last time.
+        #: The time when a list was asked for, the last time.
         self._looked_at = now
         #: Resource version last told of each object, and when.
         self._told: dict[ObjectKey, tuple[str, float]] = {}

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     )
     from streamsapp.topology.builder import Topology as Topology
 
-#: Where each public name lives.
+#: The place where each public name lives.
 _HOMES = {
     "streamsapp.config.streams_config": ("StreamsConfig",),
     "streamsapp.dsl.builder": ("StreamsBuilder",),

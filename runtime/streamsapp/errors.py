@@ -152,7 +152,7 @@ _OWN = f"{Path(__file__).resolve().parent}{os.sep}"
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
 
 
-#: What is built now for somebody who wrote no code: a field of a manifest.
+#: The part that is built now for somebody who wrote no code: a field of a manifest.
 _written_at: ContextVar[str] = ContextVar("written_at", default="")
 
 

@@ -49,7 +49,7 @@ class AuditPlan:
     snapshots: dict[str, int] = field(default_factory=dict)
     ranges: list[HistoryRange] = field(default_factory=list)
     internal: list[HistoryRange] = field(default_factory=list)
-    #: Why tasks are not compared; a sentence each.
+    #: The reason why tasks are not compared; a sentence each.
     faults: list[str] = field(default_factory=list)
     #: Facts that the reader of the result should know.
     notes: list[str] = field(default_factory=list)

@@ -46,7 +46,7 @@ class Finding(Struct, frozen=True, tag="difference"):
     key: str
     expected: str
     found: str
-    #: Where the snapshot stands: input partition to offset, and the changelog's.
+    #: The place where the snapshot stands: input partition to offset, and the changelog's.
     inputs: dict[str, int]
     offset: int
 
@@ -76,7 +76,7 @@ class OffsetsUsed(Struct, frozen=True, tag="observed"):
     topics: list[str]
 
 
-#: What a task tells the driver.
+#: The messages of a task to the driver.
 Message: TypeAlias = Finding | Audited | Failed | OffsetsUsed
 
 _decoder = msgspec.json.Decoder(Message)

@@ -79,7 +79,7 @@ class _Bootstrap(Command):
         self._group = GroupAdmin(self._config)
         self._bootstraps = Bootstraps(self._objects, self._id)
         self._admin = TopicAdmin(client_properties.admin(self._config))
-        #: Whether instances wait for this bootstrap.
+        #: Says whether instances wait for this bootstrap.
         self._has_begun = False
 
     def run(self) -> int:

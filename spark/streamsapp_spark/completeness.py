@@ -57,7 +57,7 @@ class Completeness:
 
     table: DataFrame
     config: StreamsConfig
-    #: Whether the user has said that offsets without a row, and partitions without any, are right.
+    #: Says whether the user has said that offsets without a row, and partitions without any, are right.
     accepts_gaps: bool
 
     def ranges(self, bounds: PartitionOffsets) -> tuple[HistoryRange, ...]:

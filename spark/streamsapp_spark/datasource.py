@@ -84,9 +84,9 @@ class _Table:
     #: Names of serdes.
     key_kind: str
     value_kind: str
-    #: Whether its keys have windows.
+    #: Says whether its keys have windows.
     windowed: bool
-    #: Whether it keeps versions.
+    #: Says whether it keeps versions.
     versioned: bool
 
     @property

@@ -38,7 +38,7 @@ class ReplayJob:
     folder: str
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
-    #: Where workers tell how far they are.
+    #: The address at which workers tell how far they are.
     report_to: Address
 
     @classmethod

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 #: Masters to which the number of tries is added.
 _LOCAL = re.compile(r"local\[([0-9]+|\*)\]|local")
 
-#: How Spark, after a minute, says that its master did not let it in.
+#: Spark's words, after a minute, for a master that did not let it in.
 _GIVEN_UP = "Cannot call methods on a stopped SparkContext"
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")

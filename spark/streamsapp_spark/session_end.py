@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-#: How long an end in good order may take; a Java process that the driver has started ends with it in any case.
+#: The time that an end in good order may take; a Java process that the driver has started ends with it in any case.
 _STOP_SECONDS = 30.0
 
 
@@ -27,7 +27,7 @@ class SessionEnd:
     def __init__(self, spark: SparkSession) -> None:
         #: Each thread has a connection to Java of its own.
         self._stopping = threading.Thread(target=spark.stop, name="stopping", daemon=True)
-        #: Whether what a call to Java raises is no failure, but comes of Ctrl-C.
+        #: Says whether an error of a call to Java is no failure, but comes of Ctrl-C.
         self.interrupted = False
         self._before = signal.signal(signal.SIGINT, self._interrupt)
 

@@ -23,7 +23,7 @@ from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.replay_job import Application
 
-#: What a snapshot says of who wrote it.
+#: The writer that a snapshot names.
 WRITER = "bootstrap"
 
 

@@ -23,10 +23,10 @@ InputBatches: TypeAlias = Iterator[Sequence[InputRecord]]
 
 #: Records taken from the client at a time: few enough to stay in the processor's cache until they are processed.
 BATCH = 1_000
-#: How long the broker may send nothing of a partition that has more, in seconds.
+#: The time that the broker may send nothing of a partition that has more, in seconds.
 TIMEOUT = 120.0
 _WAIT = 0.5
-#: What the client fetches ahead of one partition.
+#: The kilobytes that the client fetches ahead of one partition.
 _AHEAD_KBYTES = 16_384
 
 

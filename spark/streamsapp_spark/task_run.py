@@ -33,7 +33,8 @@ from streamsapp_spark.worker_reports import Reporter
 
 Batches = Iterator[pa.RecordBatch]
 
-#: How often Spark tries a task: as on a cluster, also where a master on this machine would not try again.
+#: The number of times that Spark tries a task: as on a cluster, also where a master on this machine would not try
+#: again.
 TRIES = 4
 
 #: The same records would end the same.
@@ -50,12 +51,12 @@ class Work:
     internal: tuple[HistoryRange, ...]
     #: Spark partition and sub-topology of the reader of each input partition.
     destinations: dict[TopicPartition, tuple[int, int]]
-    #: Whether source topics come as rows, too.
+    #: Says whether source topics come as rows, too.
     rows_only: bool = False
 
 
 W = TypeVar("W", bound=Work)
-#: What to do with one task.
+#: The work to do with one task.
 Act = Callable[[W, "TaskRun", InputRows], Batches]
 
 

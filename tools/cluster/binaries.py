@@ -59,13 +59,13 @@ _PROGRAMS = {
     "pause": (_PAUSE, _OURS),
 }
 
-#: What tests of one resource need: objects that are stored and validated, without anybody who acts on them.
+#: The programs for tests of one resource: objects that are stored and validated, without anybody who acts on them.
 API_SERVER = ("etcd", "kube-apiserver", "kubectl")
-#: What all tests need where there can be no node.
+#: The programs for tests where there can be no node.
 WITHOUT_NODE = (*API_SERVER, "helm")
-#: What users of a cluster call.
+#: The programs that users of a cluster call.
 CLIENTS = ("kubectl", "helm")
-#: What a node needs.
+#: The programs that a node needs.
 NODE = tuple(_PROGRAMS)
 
 

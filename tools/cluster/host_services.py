@@ -26,8 +26,8 @@ from streamsapp.errors import StreamsError
 from streamsapp.local.broker import EmbeddedBroker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: Where processes of the host find them; pods say ``kafka:9092`` and ``http://s3:9000``. The variables are for tests on
-#: a cluster that was given to them and has its own.
+#: The place where processes of the host find them; pods say ``kafka:9092`` and ``http://s3:9000``. The variables are
+#: for tests on a cluster that was given to them and has its own.
 KAFKA = os.environ.get("CLUSTER_KAFKA", f"{NODE_ADDRESS}:19092")
 S3 = os.environ.get("CLUSTER_S3", f"http://{NODE_ADDRESS}:9000")
 BUCKET = "streamsapp"

@@ -23,7 +23,8 @@ _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 #: A route to more addresses than this gives way to the cluster's, which are more specific.
 _WIDEST = 16
 _BRIDGE_FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
-#: Where the cluster listens; what listens at one of these already would be mistaken for a part of it.
+#: The addresses at which the cluster listens; a process that listens at one of these already would be mistaken for a
+#: part of it.
 _LISTENERS = (
     *((NODE_ADDRESS, port) for port in (53, 6443, 9000, 9092, 10250, 19092, 19093)),
     *(("127.0.0.1", port) for port in (10248, 10249, 10256, 10257, 10259, 12379, 12380)),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import trustme
 
-#: Who may do everything: Kubernetes binds this group to ``cluster-admin`` itself.
+#: The group that may do everything: Kubernetes binds it to ``cluster-admin`` itself.
 ADMINISTRATORS = "system:masters"
 
 

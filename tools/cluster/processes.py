@@ -18,7 +18,8 @@ from streamsapp.errors import StreamsError
 
 _POLL_SECONDS = 0.05
 
-#: What this process started itself. Kept, because Python complains of children that are forgotten while they run.
+#: The processes that this one started itself. They are kept, because Python complains of children that are forgotten
+#: while they run.
 _children: list[subprocess.Popen[bytes]] = []
 
 

@@ -15,7 +15,7 @@ from streamsapp_operator.children.run_to_completion import requests_within, run_
 
 #: A check that is forgotten ends by itself.
 _DEADLINE_SECONDS = 600
-#: What loading a topology needs: a full pod's share may not be free while all of them run.
+#: The resources that loading a topology needs: a full pod's share may not be free while all of them run.
 _REQUESTS = {"cpu": "50m", "memory": "128Mi"}
 #: Limits of what can be overcommitted; devices are left to the pods that use them.
 _LIMITS = ("cpu", "memory", "ephemeral-storage")

@@ -23,7 +23,7 @@ TEMPLATE_KEY = "pod-template.json"
 #: Keys and values together, by the API server.
 _MAX_BYTES = 1 << 20
 _MAX_KEY = 253
-#: What the template may need of it.
+#: The bytes that the template may need of it.
 _RESERVE = 64 << 10
 
 

@@ -23,7 +23,7 @@ class Children:
     revision: str
     #: Every object but the check; the StatefulSet is the last.
     objects: tuple[dict[str, Any], ...]
-    #: What the check needs, and its pod last: nothing of it touches pods that run.
+    #: The children that the check needs, and its pod last: nothing of it touches pods that run.
     check: tuple[dict[str, Any], ...]
 
 

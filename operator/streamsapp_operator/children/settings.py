@@ -12,7 +12,7 @@ class RenderSettings:
 
     #: Of pods whose manifest has no ``spec.image``; ``None``: the manifest must name one.
     runtime_image: str | None
-    #: Where the operator runs, and the labels of its pods: they may reach every application's port.
+    #: The place where the operator runs, and the labels of its pods: they may reach every application's port.
     operator_namespace: str
     operator_labels: Mapping[str, str] = field(
         default_factory=lambda: {"app.kubernetes.io/name": "streamsapp-operator"}

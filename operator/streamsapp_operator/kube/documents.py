@@ -16,7 +16,7 @@ from typing import Any
 DEEPEST = 100
 #: Levels that a user's spec may have.
 DEEPEST_SPEC = 40
-#: What stands where something was cut off.
+#: The mark at a place where something was cut off.
 CUT = "(nested too deeply)"
 
 #: A string as a whole, or what begins or ends a level.

@@ -19,7 +19,7 @@ from typing import Any
 
 _MISSING_RIGHT = re.compile(r'cannot (\S+) resource "([^"]+)" in API group "([^"]*)"')
 
-#: How server-side apply tells that a document does not fit its schema: as an error of its own.
+#: The words in which server-side apply tells that a document does not fit its schema: as an error of its own.
 _UNTYPED = "failed to create typed patch object"
 
 

@@ -30,7 +30,7 @@ class Subject:
     name: str
     namespace: str
     uid: str
-    #: What is told again after this changed is a new event: the generation of the spec and its rollout, say.
+    #: An event that is posted again after this changed is a new one: the generation of the spec and its rollout, say.
     occasion: str = ""
 
 
@@ -41,7 +41,7 @@ class Recorder:
         self._client = client
         self._clock = clock
         self._reporter = reporter
-        #: How often each event was told, by its name.
+        #: The number of times that each event was posted, by its name.
         self._told: dict[str, int] = {}
 
     def tell(self, subject: Subject, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:

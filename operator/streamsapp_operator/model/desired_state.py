@@ -37,7 +37,7 @@ class DesiredState:
     has_remote_state: bool = False
     #: ``spec.remoteState.snapshotIntervalSeconds``: how old a snapshot may be that is fresh.
     snapshot_interval_seconds: int = 60
-    #: What the Job of ``spec.bootstrap`` is made of, as a hash; ``None``: no bootstrap is asked for.
+    #: The hash of everything that the Job of ``spec.bootstrap`` is made of; ``None`` if no bootstrap is asked for.
     bootstrap: str | None = None
     #: The application is being deleted: drain, then let go.
     deleting: bool = False

@@ -28,7 +28,7 @@ class StoreReport:
     end_offset: int | None
     #: Records behind the end of the changelog.
     lag: int | None
-    #: When position and end were seen, by the pod's clock.
+    #: The time when position and end were seen, by the pod's clock.
     observed_at: float | None
     #: processing | updating | restoring | paused
     mode: str
@@ -46,7 +46,8 @@ class TaskReport:
     state: str
     stores: tuple[StoreReport, ...] = ()
     input_lag: int | None = None
-    #: What restoring it on an empty disk would take, by the pod's own measured rates; only with remote state.
+    #: The seconds that restoring it on an empty disk would take, by the pod's own measured rates; only with remote
+    #: state.
     predicted_restore_seconds: float | None = None
     has_remote_state: bool = False
     #: Records it has processed on this pod so far.
@@ -74,13 +75,13 @@ class PodReport:
     #: Of the group; ``None`` before it joined.
     generation: int | None
     tasks: tuple[TaskReport, ...]
-    #: When the operator asked, by the operator's clock: never later than what it was told.
+    #: The time when the operator asked, by the operator's clock: never later than what it was told.
     fetched_at: float
     #: The pod's clock minus the operator's at that moment, from the answer's Date header, which is cut to whole
     #: seconds: the gate adds that second to every age, so do not round. The largest of the last minute: a clock that is
     #: set back would make old observations fresh.
     clock_offset: float = 0.0
-    #: What it would answer to ``/readyz``; ``None``: it does not say.
+    #: The answer it would give to ``/readyz``; ``None`` if it does not say.
     ready: bool | None = None
     #: ``host:port`` of every member of its group, itself included.
     peers: tuple[str, ...] = ()
@@ -115,10 +116,11 @@ class PodSeen:
     running_since: float | None = None
     #: It was ready once: it has state that is warm, if its container comes back.
     was_ready: bool = False
-    #: Why its container does not run: ``ImagePullBackOff``, ``CrashLoopBackOff``, ``CreateContainerConfigError``, ...
+    #: The reason why its container does not run: ``ImagePullBackOff``, ``CrashLoopBackOff``,
+    #: ``CreateContainerConfigError``, ...
     waiting_reason: str | None = None
     waiting_message: str | None = None
-    #: How the container ended the last time: its termination message, exit code in front (``exit 2: spec.kafka...``).
+    #: The container's last end: its termination message, exit code in front (``exit 2: spec.kafka...``).
     last_exit: str | None = None
     #: ``None``: it could not be asked, for the reason in ``unreachable``.
     report: PodReport | None = None
@@ -194,9 +196,9 @@ class BootstrapSeen:
     attempt: str
     revision: str | None
     state: JobState
-    #: Why it failed; what it waits for, or what became of the try before.
+    #: The reason why it failed, what it waits for, or what became of the try before.
     message: str | None = None
-    #: What it waits for is an error (its image cannot be pulled, no node takes it).
+    #: The Job waits for something that is an error (its image cannot be pulled, no node takes it).
     stuck: bool = False
 
 
@@ -215,7 +217,7 @@ class InputRates:
 
     arrival_low: float
     arrival_high: float
-    #: What one pod does that always has work waiting; ``None``: no pod had.
+    #: The rate of one pod that always has work waiting; ``None`` if no pod had.
     busy_pod: float | None
     #: The most that one pod does, busy or not.
     fastest_pod: float

@@ -57,7 +57,7 @@ class BootstrapStatus(_Fields, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     #: The Job, from before it is made until it is gone.
     job: str | None = None
-    #: What the Job is made of: another one is another attempt.
+    #: The hash of everything that the Job is made of: another one is another attempt.
     attempt: str | None = None
 
 
@@ -91,14 +91,14 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     step_started_at: datetime | None = None
     #: Since when it does not get on: no pod may be taken, or the last one's standbys do not catch up.
     blocked_since: datetime | None = None
-    #: Which containers of the revision are well, and since when these: ``plan.soak``.
+    #: The containers of the revision that are well, and since when these: ``plan.soak``.
     soaking: str | None = None
     soaking_since: datetime | None = None
     #: For how long the worst task of the pod that is restarted, or was last, stands still; and what it then was.
     predicted_seconds: float | None = None
     observed_seconds: float | None = None
     message: str | None = None
-    #: Why this revision was given up: it leads back to the last good one, or was never begun.
+    #: The reason why this revision was given up: it leads back to the last good one, or was never begun.
     failure: str | None = None
     #: Pods of this revision were well for ``soakSeconds``: from then on a pod that does not become ready is no reason
     #: to roll back.
@@ -122,7 +122,7 @@ class ScalingStatus(_Fields, frozen=True, kw_only=True):
     more_since: datetime | None = None
     #: Since when more input waits than may.
     behind_since: datetime | None = None
-    #: How much a busy pod does.
+    #: The rate of a busy pod.
     pod_records_per_second: float | None = None
 
 
@@ -173,9 +173,10 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     failed_revision: str | None = None
     #: The topology of ``last_good_revision``, as the check told it.
     shape: dict[str, Any] | None = None
-    #: How many tasks with stores each sub-topology has (number → count): one that nobody reports is missed by this.
+    #: The number of tasks with stores that each sub-topology has (number → count): one that nobody reports is missed by
+    #: this.
     known_tasks: dict[str, int] = {}
-    #: How many pods the StatefulSet is asked for; ``None`` before there is one.
+    #: The number of pods that the StatefulSet is asked for; ``None`` before there is one.
     target_replicas: int | None = None
     #: Since when the application is drained in order to be deleted.
     draining_since: datetime | None = None

@@ -39,7 +39,7 @@ class RateObserver:
         #: Of each pod, by uid, what each of its tasks had processed the last time.
         self._counts: dict[str, dict[str, int]] = {}
         self._processed = 0
-        #: How much has come.
+        #: The records that have come.
         self._input: _Window = deque()
         self._pods: dict[str, _Window] = {}
 

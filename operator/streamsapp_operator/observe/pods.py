@@ -17,7 +17,7 @@ from streamsapp_operator.model.observed_state import PodReport, PodSeen
 from streamsapp_operator.observe.exchange import Address
 
 _LONGEST_MESSAGE = 1000
-#: What the kubelet needs at most to tell of a pod that it takes.
+#: The seconds that the kubelet needs at most to tell of a pod that it takes.
 _TAKING_SECONDS = 5.0
 
 

@@ -23,7 +23,7 @@ State = Literal["True", "False", "Unknown"]
 Type = Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded"]
 Told = tuple[State, str, str]
 
-#: Why a container does not run that is expected to run in a moment.
+#: The reason why a container does not run that is expected to run in a moment.
 PASSING = frozenset({"ContainerCreating", "PodInitializing"})
 BOOTSTRAP_FAILED = "BootstrapFailed"
 #: A container that was started again is well after so many seconds.

@@ -30,11 +30,12 @@ class RestartStep:
     rollout: RolloutStatus
     #: To be evicted now.
     restart: PodSeen | None = None
-    #: Why it does not get on.
+    #: The reason why it does not get on.
     stuck: str | None = None
-    #: What of the user's will it waits for: until then pods that come back by themselves have the last good revision.
+    #: The part of the user's will that it waits for: until then pods that come back by themselves have the last good
+    #: revision.
     held: str | None = None
-    #: What it waits for that comes by itself.
+    #: The event that it waits for, which comes by itself.
     waits: str | None = None
 
 

@@ -46,7 +46,7 @@ class RolloutDecision:
     restart: PodSeen | None = None
     #: Every pod must end before the first of the new revision may start.
     stop: bool = False
-    #: What comes before the first pod: of the check, and of the bootstrap.
+    #: The actions before the first pod: those of the check, and of the bootstrap.
     before: tuple[Action, ...] = ()
     bootstrap: BootstrapStatus | None = None
 

@@ -32,7 +32,7 @@ class ReportedSnapshot(_Fields, frozen=True, kw_only=True):
     #: Of the whole task.
     bytes: int | None = None
     created_at: datetime | None = None
-    #: When it was last known to be all there is; it is not old for having not changed.
+    #: The time when it was last known to be all there is; it is not old for having not changed.
     confirmed_at: datetime | None = None
 
     @property
@@ -130,7 +130,7 @@ class StreamsAppSummary:
     name: str
     namespace: str
     created: datetime | None
-    #: What is asked for.
+    #: The number that is asked for.
     replicas: int
     autoscaled: bool
     has_remote_state: bool

@@ -15,7 +15,7 @@ from streamsapp.manifest.to_config import to_remote_state
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.object_store_factory import open_store
 
-#: What Kubernetes keeps of a termination message.
+#: The bytes that Kubernetes keeps of a termination message.
 _MAX_BYTES = 4096
 
 _in_spark = in_spark_package("bootstrap", "run")

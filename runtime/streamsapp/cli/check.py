@@ -22,7 +22,7 @@ from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SourceNode
 
-#: What Kubernetes keeps of a termination message.
+#: The bytes that Kubernetes keeps of a termination message.
 MAX_BYTES = 4096
 _MAX_FAULT = 600
 

@@ -19,7 +19,7 @@ from streamsapp.errors import UserInputError
 from streamsapp.local.broker import is_free
 
 _LOCK, _PORT = "lock", "port"
-#: What is kept here, and forgotten by ``--fresh``.
+#: The folders that are kept here, and forgotten by ``--fresh``.
 _KEPT = ("kafka", "state", "snapshots")
 #: Ports below those that systems give to clients.
 _FIRST_PORT, _PORTS = 20_000, 10_000

@@ -18,7 +18,7 @@ TEMPLATES = {
     "joins": "a stream that is joined with a table",
     "declared": "word count without Python, in the manifest",
 }
-#: What every project has beside.
+#: The files that every project has.
 _EVERY = "every"
 _NAME = "__NAME__"
 #: Kubernetes names pods after it, with a number and a revision behind it.

@@ -53,7 +53,7 @@ class PodSettings:
     http_host: str
     #: ``host:port`` of the pod; ``None`` for its own address and the port.
     application_server: str | None
-    #: Where snapshots are kept, if not where the manifest says.
+    #: The place where snapshots are kept, if not where the manifest says.
     remote_state_url: str | None = None
 
 

@@ -20,7 +20,7 @@ from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 
 _WRITTEN = ("key", "value", "timestamp", "headers", "partition", "keyBase64", "valueBase64")
-#: What ``consume`` tells beside: where a record was says nothing about where it is to go.
+#: Fields that ``consume`` tells beside: where a record was says nothing about where it is to go.
 _TOLD = ("topic", "offset", "keyError", "valueError")
 _LATEST = (1 << 63) - 1
 

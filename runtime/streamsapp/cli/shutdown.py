@@ -24,7 +24,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 #: Whoever signals a process and its whole group (``timeout``, a terminal) sends one signal twice; seconds.
 _ONE_PRESS = 0.3
-#: How often the main thread is interrupted until it leaves, in seconds.
+#: The interval in seconds at which the main thread is interrupted until it leaves.
 _INSIST = 0.1
 
 

@@ -79,7 +79,7 @@ PRODUCER_ONLY = frozenset({
     "sticky.partitioning.linger.ms", "transaction.timeout.ms",
 })  # fmt: skip
 
-#: What Java clients know by another name.
+#: Keys that Java clients know by another name.
 JAVA_NAMES = {
     "fetch.max.wait.ms": "use fetch.wait.max.ms",
     "max.poll.records": "leave it out: the runtime fetches in batches and pauses partitions by bytes",

@@ -38,7 +38,7 @@ class RemoteStateConfig:
     url: str
     #: Of a server other than Amazon's, such as ``https://minio.example:9000``.
     endpoint: str | None = None
-    #: What the environment says unless set, else ``us-east-1``.
+    #: The region; unless set that of the environment, else ``us-east-1``.
     region: str | None = None
     #: The bucket in the path of a request, not in its host name; so by default where ``endpoint`` is set.
     path_style: bool | None = None
@@ -54,13 +54,14 @@ class RemoteStateConfig:
     snapshot_interval: float = 60.0
     #: Of all tasks of an instance together; no limit unless set.
     upload_bytes_per_second: int | None = None
-    #: How many snapshots of a task are kept.
+    #: The number of snapshots of a task that are kept.
     retain: int = 3
-    #: How many seconds an object that no snapshot needs is left to those who may be reading it.
+    #: The seconds for which an object that no snapshot needs is left to those who may be reading it.
     grace: float = 3600.0
     #: A snapshot that claims to be larger is not restored.
     max_snapshot_bytes: int = 1 << 40
-    #: What tasks that moved away may leave on the local disk together; no limit unless set, and minutes in any case.
+    #: The bytes that tasks which moved away may leave on the local disk together; no limit unless set, and minutes in
+    #: any case.
     max_unused_bytes: int | None = None
 
     def __post_init__(self) -> None:

@@ -93,11 +93,14 @@ class StreamsConfig:
     group_instance_id: str | None = None
     #: ``host:port`` under which other instances reach this one's HTTP server (``application.server``).
     application_server: str = ""
-    #: What several instances on one machine or in one pod share: an active task's standbys are kept off its host.
+    #: The name that several instances on one machine or in one pod share: an active task's standbys are kept off its
+    #: host.
     host_id: str = ""
-    #: Where the instance runs, such as ``{"zone": "a"}``; standbys are spread over different values (KIP-708).
+    #: The place where the instance runs, such as ``{"zone": "a"}``; standbys are spread over different values
+    #: (KIP-708).
     client_tags: Mapping[str, str] = field(default_factory=dict)
-    #: Where snapshots of the stores are kept, from which an instance with an empty disk starts; nowhere unless set.
+    #: The place where snapshots of the stores are kept, from which an instance with an empty disk starts; nowhere
+    #: unless set.
     remote_state: RemoteStateConfig | None = None
 
     def __new__(cls, *_: object, **settings: object) -> StreamsConfig:

@@ -343,7 +343,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
     },
 }
 
-#: How one gets to what an operation works on.
+#: The ways to get to the kinds that an operation works on.
 WAY_TO = {
     Kind.STREAM: "make it a stream first, with toStream",
     Kind.TABLE: "make it a table first, with toTable",

@@ -24,7 +24,7 @@ from streamsapp.serdes.serdes import Serdes
 #: ``module:attribute``, both perhaps with dots.
 CODE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
-#: How a declaration names code: a text, or ``{name: text}`` for something built in that needs one.
+#: The form in which a declaration names code: a text, or ``{name: text}`` for something built in that needs one.
 Reference: TypeAlias = str | dict[str, str]
 
 
@@ -33,7 +33,7 @@ class Role:
     """The role of a reference: what it must be good for."""
 
     what: str
-    #: What the function is called with; ``None`` where other rules apply.
+    #: The arguments that the function is called with; ``None`` where other rules apply.
     arguments: tuple[str, ...] | None = None
     built_in: Mapping[str, Any] = field(default_factory=dict)
     #: Built in, but made from a text.

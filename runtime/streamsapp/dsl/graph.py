@@ -29,7 +29,7 @@ class GraphNode(ABC):
     closes_after_ms: int | None = None
     #: Names of the sources that this node writes: where records of its own topics come in.
     sources: tuple[str, ...] = ()
-    #: Whether it also takes records without a key (the left stream of a left join, KIP-962).
+    #: Says whether it also takes records without a key (the left stream of a left join, KIP-962).
     takes_null_keys = False
 
     def __init__(self, name: str) -> None:

@@ -27,7 +27,7 @@ class Grouping:
         self.place = place
         self.key_serde: AnySerde | None = grouped.key_serde or place.key_serde
         self.value_serde: AnySerde | None = grouped.value_serde or place.value_serde
-        #: Whether records of one key are combined in front of the repartition topic.
+        #: Says whether records of one key are combined in front of the repartition topic.
         self.combines = grouped.combine and place.key_changed
         self._topic_name = grouped.name
         self._repartition: RepartitionNode | None = None

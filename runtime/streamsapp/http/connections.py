@@ -17,7 +17,7 @@ from threading import Lock
 MOST = 64
 #: Bytes of a request line with its headers.
 HEAD_BYTES = 32 << 10
-#: How long a client may take to send them, which is also how long a connection may be idle; seconds.
+#: The time that a client may take to send them, which is also how long a connection may be idle; seconds.
 HEAD_SECONDS = 10.0
 
 _BLOCK = 4096

@@ -36,7 +36,7 @@ _BLOCK = 64 << 10
 _LARGE = 1 << 20
 _TARGET = re.compile(r"/[!-~]*")
 _HEADER = re.compile(r"[ -~]*")
-#: How long closing waits for the answer to a drain, which is what may have led to closing; seconds.
+#: The time that closing waits for the answer to a drain, which is what may have led to closing; seconds.
 _LAST_ANSWERS = 2.0
 
 

@@ -43,10 +43,10 @@ class QueryParameters:
     from_: str = ""
     to: str = ""
     before: str = ""
-    #: When windows start, both ends included.
+    #: The time when windows start, both ends included.
     from_time: int = 0
     to_time: int = MAX_TIMESTAMP
-    #: Where a page of windows or versions begins.
+    #: The place where a page of windows or versions begins.
     position: str = ""
     #: The time of the version that is wanted of a key.
     as_of: str = ""

@@ -55,9 +55,9 @@ class AutoscalingSpec(_Fields, frozen=True, kw_only=True):
     min_replicas: Positive = 1
     max_replicas: Positive
     target_input_lag: PositiveLong = 10_000
-    #: What waits beyond that is to be caught up within so long.
+    #: Records that wait beyond that are to be caught up within so long.
     catch_up_seconds: Positive = 300
-    #: How much of what pods could do the input may take.
+    #: The share of the pods' capacity that the input may take.
     target_utilization_percent: Annotated[int, Meta(ge=1, le=100)] = 80
     #: For so long more must be needed, and fewer be enough.
     scale_up_stabilization_seconds: Natural = 15
@@ -160,13 +160,13 @@ class RolloutSpec(_Fields, frozen=True, kw_only=True):
     timeout_seconds: Positive = 3600
     #: A new revision whose pod is not ready by then is rolled back.
     progress_deadline_seconds: Positive = 600
-    #: What to do with a topology that cannot work beside the running one: Recreate stops every pod first.
+    #: The way to roll out a topology that cannot work beside the running one: Recreate stops every pod first.
     topology_change: Literal["Refuse", "Recreate"] = "Refuse"
     #: For so long the pods of a new revision must stay well before the next one is taken.
     soak_seconds: Natural = 30
     #: Pods with a lower number keep the last good revision until the new one is approved.
     partition: Natural = 0
-    #: When a step may begin; none: at any time.
+    #: The time when a step may begin; none: at any time.
     maintenance_windows: list[MaintenanceWindow] = []
 
 

@@ -32,7 +32,7 @@ class TaskView:
     stores: Mapping[str, StoreView]
     #: Records it is behind its changelogs; ``None`` if that is not known.
     lag: int | None = None
-    #: When the lag was observed, in milliseconds since the epoch.
+    #: The time when the lag was observed, in milliseconds since the epoch.
     observed_at_ms: int | None = None
 
     @property
@@ -50,7 +50,7 @@ class StoreInfo:
     partitions: int
     key_serde: AnySerde
     value_serde: AnySerde
-    #: Whether each key is where the default partitioner puts it. Where others write the topics, that is not known.
+    #: Says whether each key is where the default partitioner puts it. Where others write the topics, that is not known.
     placed: bool
     #: Reads the window from an entry's key in a store of windows.
     window_of: WindowOf | None = None
@@ -104,7 +104,7 @@ class Staleness:
 
     #: Records; ``None`` for any known number.
     max_lag: int | None = None
-    #: How long ago the lag may have been observed; ``None`` for any time.
+    #: The time since the lag was observed may be so long at most; ``None`` for any time.
     max_age: timedelta | None = None
 
     def __post_init__(self) -> None:
@@ -133,13 +133,13 @@ class Found(NamedTuple):
 
     #: Serialised; in a store of windows that of the entry, with its window.
     key: bytes
-    #: What ``KeyValueStore.get`` gives: the value, with its timestamp where the store keeps one, or ``None``.
+    #: The value as ``KeyValueStore.get`` gives it, with its timestamp if the store keeps one, or ``None``.
     value: Any
     #: The value as the changelog has it.
     raw: bytes | None
 
 
-#: Where a page ends, by the bytes of its keys and values; the entry that reaches it is its last.
+#: The size at which a page ends, by the bytes of its keys and values; the entry that reaches it is its last.
 PAGE_BYTES = 8 << 20
 
 
@@ -198,5 +198,5 @@ class KeyRange(NamedTuple):
         return view.range(self.start, self.end, committed=committed)
 
 
-#: What is read page by page: ``start`` is where the next one begins.
+#: A range that is read page by page: ``start`` is where the next page begins.
 Wanted: TypeAlias = KeyRange | WindowRange

@@ -26,7 +26,7 @@ from streamsapp.tasks.states import TaskRole
 
 T = TypeVar("T")
 
-#: How long another instance may take to accept, and between two parts of its answer, in seconds.
+#: The time that another instance may take to accept, and between two parts of its answer, in seconds.
 TIMEOUT = 5.0
 #: Of an answer: pages end long before, and a record is no larger.
 MOST_BYTES = 64 << 20

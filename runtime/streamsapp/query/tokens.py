@@ -17,7 +17,7 @@ from streamsapp.clock import Clock
 
 #: The scheme of ``Authorization`` of an instance that asks another: seconds since the epoch, a colon, the signature.
 PEER = "StreamsApp-Peer"
-#: How far the clocks of two instances may be apart, with the time a request takes, in seconds.
+#: The seconds that the clocks of two instances may be apart, with the time a request takes.
 PEER_SECONDS = 300
 
 

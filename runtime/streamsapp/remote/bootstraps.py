@@ -53,7 +53,7 @@ class BootstrapBegun(Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
     version: Annotated[int, Meta(ge=VERSION, le=VERSION)]
     begun_at: _Text
-    #: Where the history is: ``kafka``, or the address of a table.
+    #: The place where the history is: ``kafka``, or the address of a table.
     history: _Text
     ranges: tuple[HistoryRange, ...]
     #: Of each task's sub-topology.

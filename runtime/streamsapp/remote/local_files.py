@@ -56,7 +56,7 @@ class FilePart:
         self._at = part.begin
         self._moved = moved
         self.sending = False
-        #: What reading or ``moved`` raised: the client takes it for a fault of the connection.
+        #: The error that reading or ``moved`` raised: the client takes it for a fault of the connection.
         self.failure: Exception | None = None
 
     def __len__(self) -> int:

@@ -36,7 +36,7 @@ class ManifestChain:
         self.objects = objects
         self.application_id = application_id
         self.task_id = task_id
-        #: Where everything of the task is.
+        #: The place where everything of the task is.
         self.folder = f"{application_id}/{task_id}/"
 
     def numbers(self) -> list[int]:

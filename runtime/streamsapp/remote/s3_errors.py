@@ -28,7 +28,7 @@ from streamsapp.remote.object_store import (
     UnfitObjectStoreError,
 )
 
-#: What boto3 raises. It lets some of urllib3's through while a body is read.
+#: The errors of boto3. It lets some of urllib3's through while a body is read.
 CLIENT_ERRORS: tuple[type[Exception], ...] = (BotoCoreError, ClientError, HTTPError)
 
 _CREDENTIALS = "correct the credentials"
@@ -36,7 +36,7 @@ _PERMISSIONS = (
     "the credentials need s3:GetObject, s3:PutObject, s3:DeleteObject, s3:ListBucket and s3:AbortMultipartUpload on it"
 )
 
-#: What a refusal of the server means for good, and the remedy.
+#: The meaning of the server's final refusals, and the remedy.
 _REFUSALS = {
     "NoSuchBucket": ("the bucket does not exist", "create it, or correct remote_state.url"),
     "InvalidBucketName": ("the bucket's name is not allowed", "correct remote_state.url"),

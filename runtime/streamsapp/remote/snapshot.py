@@ -31,7 +31,7 @@ _MAX_FILES = 100_000
 _MAX_STORES = 1_000
 _MAX_INPUTS = 100_000
 
-#: What a file of a snapshot may be called, as a regular expression.
+#: The names that a file of a snapshot may have, as a regular expression.
 FILE_NAME = r"(?:[0-9]{6,20}\.(?:sst|ldb|blob)|CURRENT|MANIFEST-[0-9]{1,20}|OPTIONS-[0-9]{1,20})"
 _OBJECT = re.compile(
     rf"files/(?P<epoch>[1-9][0-9]{{0,15}})-[0-9a-f]{{16}}/"

@@ -27,7 +27,7 @@ DATABASE = "rocksdb"
 
 _LEFTOVERS = "snapshot-*.part"
 
-#: How often the chain is listed again because files were collected under our hands.
+#: The number of times that the chain is listed again because files were collected under our hands.
 _LOOK_UPS = 5
 
 #: Files that are there and verified, by what they must be.
@@ -120,7 +120,7 @@ class _Fetch:
         self._acceptable = acceptable
         self._limit = limit
         self._downloads = downloads
-        #: Whether another call may continue with what this one has brought.
+        #: Says whether another call may continue with what this one has brought.
         self._may_go_on = may_go_on
         self._look_ups = _LOOK_UPS
 

@@ -41,7 +41,8 @@ log = logging.getLogger(__name__)
 #: Snapshots until the writer looks again whether the objects it relies on are still there.
 _CHECK_EVERY = 20
 
-#: What a checkpoint holds besides: a log, which is empty because a checkpoint flushes, and settings of the bindings.
+#: Files that a checkpoint holds besides: a log, which is empty because a checkpoint flushes, and settings of the
+#: bindings.
 _NOT_NEEDED = re.compile(r"[0-9]+\.log|rocksdict-config\.json")
 
 

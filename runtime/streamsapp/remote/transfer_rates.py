@@ -12,7 +12,7 @@ from streamsapp.clock import Clock
 #: Transfers that took this long together make earlier ones count for a third.
 _MEMORY_SECONDS = 60.0
 
-#: What an idle limit lets through at once.
+#: The seconds of traffic that an idle limit lets through at once.
 _BURST_SECONDS = 0.25
 
 

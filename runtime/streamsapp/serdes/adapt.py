@@ -11,10 +11,10 @@ from typing import Any, NoReturn, TypeAlias
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde, Serde
 
-#: What a user may give to read a topic: a serde, or a function of bytes.
+#: A user gives this to read a topic: a serde, or a function of bytes.
 Deserializing: TypeAlias = AnySerde | Callable[[bytes], Any] | None
 
-#: What a user may give to write a topic: a serde, or a function to bytes.
+#: A user gives this to write a topic: a serde, or a function to bytes.
 Serializing: TypeAlias = AnySerde | Callable[[Any], bytes] | None
 
 

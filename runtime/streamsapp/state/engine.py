@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from streamsapp.state.entries import Entry
 from streamsapp.state.epoch import Epoch, Range
 
-#: What a changelog record restores: a physical key and value, ``None`` for a deletion.
+#: The entry that a changelog record restores: a physical key and value, ``None`` for a deletion.
 Restored: TypeAlias = tuple[bytes, bytes | None]
 
 

@@ -38,7 +38,7 @@ class Cell(list[Any]):
     def __init__(self, stored: Any, timestamp: int, epoch: int) -> None:
         super().__init__((stored, timestamp))
         self.epoch = epoch
-        #: Whether the key is noted to be sent downstream at the commit; kept by the writer.
+        #: Says whether the key is noted to be sent downstream at the commit; kept by the writer.
         self.held = False
 
 
@@ -60,7 +60,7 @@ NO_TIMESTAMP = -1
 
 _MAX_TIMESTAMP = (1 << 63) - 1
 
-#: What is read where there is nothing.
+#: The entry that is read where there is nothing.
 ABSENT: Entry = (None, NO_TIMESTAMP)
 
 _TIMESTAMP = struct.Struct(">q")
@@ -133,7 +133,7 @@ def checked_timestamp(store: str, key: Any, timestamp: Any) -> int:
 class EntryFormat(Protocol):
     """Translates between the three forms, for one store."""
 
-    #: Whether changelog records carry headers.
+    #: Says whether changelog records carry headers.
     has_headers: bool
     #: Of a value that is not ``None``; raises for what could not be written at the commit.
     to_stored: Callable[[Any], Any]

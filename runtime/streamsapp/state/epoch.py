@@ -33,7 +33,7 @@ class Epoch(dict[bytes, Entry]):
         super().__init__(entries)
         #: Set when the epoch is frozen.
         self.deleted: Sequence[Range] = ()
-        #: What the store's layout knew by then, ``None`` if it knows nothing but its keys.
+        #: The facts that the store's layout knew by then, ``None`` if it knows nothing but its keys.
         self.facts: bytes | None = None
         self._ordered: SortedList[bytes] | None = None
         self._seen = 0

@@ -29,7 +29,7 @@ from streamsapp.state.write_back import WriteBack
 _TIME = Struct(">xq")
 _SEQUENCE = Struct(">I")
 _MAX_SEQUENCE = (1 << 31) - 1
-#: How many records are taken out at once.
+#: The number of records that are taken out at once.
 _CHUNK = 500
 
 

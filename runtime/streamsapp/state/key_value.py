@@ -42,7 +42,7 @@ class KeyValueStoreImpl(SerdeFacade):
         #: For entries changed in place: a cell is its writer's while ``cell.epoch == layers.epoch``.
         self.layers: Layers = layers
         self.prefetch: Callable[[Iterable[bytes]], None] = layers.prefetch
-        #: Whether entries may be counted up in place: every count fits a long.
+        #: Says whether entries may be counted up in place: every count fits a long.
         self.counts_in_place = parts.value_serde is Serdes.long()
 
     def get(self, key: Any) -> Any:

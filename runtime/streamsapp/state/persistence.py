@@ -37,7 +37,7 @@ class Persistence:
         #: The next changelog offset of each store, and facts about the task: as applied, perhaps not yet written.
         self.offsets: dict[str, int] = {}
         self.metadata: dict[str, bytes] = {}
-        #: Whether RocksDB lacks entries, offsets or metadata that were applied.
+        #: Says whether RocksDB lacks entries, offsets or metadata that were applied.
         self._behind = False
         #: Writing what waits began and did not end. What RocksDB could not take, a full disk for one, it is not asked
         #: to take again when it is closed: it would wait for room for ever, and the changelog has it.

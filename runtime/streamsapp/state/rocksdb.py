@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 #: The family that every RocksDB has anyway; a family of its own would cost each task one more memtable.
 _METADATA_FAMILY = "default"
-#: How RocksDB refuses a write that would have to wait, and how long it is left alone then.
+#: RocksDB's words for a write that would have to wait, and the time for which it is left alone then.
 _STOPPED, _ASK_AGAIN_SECONDS = "Result incomplete", 0.005
 
 

@@ -38,7 +38,7 @@ class Segments:
         self.deleted_before = 0
         #: Numbers entries of one key and time; never lower than the number of those that were appended.
         self.appended = 0
-        #: How often the store began anew, with what was committed or restored.
+        #: The number of times that the store began anew, with what was committed or restored.
         self.begun = 0
         #: The first segment that was alive when expired ones were last taken to be deleted.
         self._deleted_to = 0

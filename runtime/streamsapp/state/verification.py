@@ -15,7 +15,7 @@ from rocksdict import BlockBasedOptions, Options, Rdict
 from streamsapp.errors import TaskCorruptedError
 from streamsapp.state.rocksdb import translated_errors
 
-#: Where RocksDB's repair leaves the files that it could not read.
+#: The place where RocksDB's repair leaves the files that it could not read.
 _LOST = "lost"
 
 

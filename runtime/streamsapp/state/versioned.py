@@ -33,7 +33,7 @@ from streamsapp.state.write_back import WriteBack
 
 __all__ = ["PUT_RETURN_CODE_NOT_PUT", "PUT_RETURN_CODE_VALID_TO_UNDEFINED", "VersionedRecord"]
 
-#: How much longer the changelog keeps old versions: a day, as in Kafka Streams.
+#: The changelog keeps old versions a day longer, as in Kafka Streams.
 _ADDITIONAL_LAG_MS = 24 * 60 * 60 * 1000
 
 

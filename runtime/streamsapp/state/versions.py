@@ -23,9 +23,9 @@ from streamsapp.state.entries import NO_TIMESTAMP, Entry, EntryFormat, PlainForm
 from streamsapp.state.epoch import Epoch, Range, merged
 from streamsapp.state.segments import Segments
 
-#: What a put gives where the value is the key's latest: it is valid without end.
+#: A put returns this if the value is the key's latest: it is valid without end.
 PUT_RETURN_CODE_VALID_TO_UNDEFINED = -1
-#: What a put gives that came too late for the history, and was not made.
+#: A put returns this if it came too late for the history, and was not made.
 PUT_RETURN_CODE_NOT_PUT = -(1 << 63)
 
 #: Until when a version is valid that is the latest, and what stands there for a deletion.

@@ -27,7 +27,7 @@ from streamsapp.state.entries import ABSENT, Cell, Entry, EntryFormat
 from streamsapp.state.epoch import Epoch, merged
 from streamsapp.state.resources import StateResources
 
-#: What an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
+#: The bytes that an entry costs besides its key and value: tuple, timestamp, object headers, its share of the dict.
 _ENTRY_OVERHEAD = 250
 _FIRST_ESTIMATE = _ENTRY_OVERHEAD + 100
 _SAMPLED_ENTRIES = 8
@@ -42,7 +42,7 @@ class _ReadCache(dict[bytes, Entry]):
         super().__init__()
         self._load = load
         self._unwritten_from = unwritten_from
-        #: What is missing from this key on does not exist; ``None`` if this is not known since it was cleared.
+        #: Keys from this one on that are missing do not exist; ``None`` if this is not known since it was cleared.
         self._complete_from: bytes | None = None
 
     def __missing__(self, key: bytes) -> Entry:

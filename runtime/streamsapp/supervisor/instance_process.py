@@ -33,9 +33,9 @@ class InstanceProcess(threading.Thread):
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._leaving = threading.Event()
-        #: Where the instance is to be asked; ``None`` while it is not there.
+        #: The place where the instance is to be asked; ``None`` while it is not there.
         self.endpoint: str | None = None
-        #: How often it was started.
+        #: The number of times that it was started.
         self.starts = 0
         #: Set when the instance has got as far as its port, or has ended and that was seen to.
         self.settled = threading.Event()

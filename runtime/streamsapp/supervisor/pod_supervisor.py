@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the instances' health.
 HEALTH_PERIOD = 5.0
-#: How long an instance may take to answer, in seconds. It may have to ask another one first.
+#: The time that an instance may take to answer, in seconds. It may have to ask another one first.
 TIMEOUT = 10.0
 #: Of the time that a pod has to end, what is kept for ending its processes: so many seconds, or that share of the whole
 #: where it is less.

@@ -50,7 +50,7 @@ class Topology(JavaNames):
     def __init__(self) -> None:
         self._graph = TopologyDefinition()
         self._stores: dict[str, _AddedStore] = {}
-        #: Whether the DSL optimised it: which topics it has depends on that.
+        #: Says whether the DSL optimised it: which topics it has depends on that.
         self.optimized = False
         #: Where the user added what the DSL is writing; otherwise it is who calls that adds.
         self.place = ""

@@ -19,7 +19,7 @@ _INSTEAD = {
     "as": "use Named, Materialized(store_name) or Consumed(name=...)",
     "queryable_store_name": "give the store a name with Materialized(store_name)",
 }
-#: What only grouped streams and tables have.
+#: Methods that only grouped streams and tables have.
 _GROUPED = frozenset({"count", "reduce", "aggregate", "cogroup", "windowed_by"})
 
 

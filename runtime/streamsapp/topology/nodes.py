@@ -105,7 +105,7 @@ class GlobalStore:
     store: StoreBuilder
     source: SourceNode
     processor: ProcessorNode
-    #: Whether the processor sees the topic's records when the store is restored, too (KIP-813). Without, they are
+    #: Says whether the processor sees the topic's records when the store is restored, too (KIP-813). Without, they are
     #: copied into the store as they are: the topic holds exactly what the processor would put.
     reprocess_on_restore: bool = True
 

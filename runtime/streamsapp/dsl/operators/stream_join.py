@@ -176,7 +176,7 @@ class SelfJoin(Operator):
     joiner: Joiner
     windows: JoinWindows
     store: str
-    #: Which sides' records without a key are results: left, right.
+    #: The sides whose records without a key are results: left, right.
     outer: tuple[bool, bool]
 
     def bind(self, context: NodeContext) -> Push:

@@ -18,7 +18,7 @@ from streamsapp.record import Headers
 from streamsapp.state.key_value import KeyValueStoreImpl
 
 NULL_KEY = "null key"
-#: Why a late change is dropped where tables are joined (KIP-914).
+#: The reason why a late change is dropped where tables are joined (KIP-914).
 OUT_OF_ORDER = "out-of-order update of a versioned table"
 
 

@@ -34,7 +34,7 @@ class Aggregation(NamedTuple):
 class WindowedAggregate(StoredTableOperator, Generic[W]):
     """Folds the values of a key and window into an aggregate that starts from the initializer's."""
 
-    #: Whether a record without value changes windows, and closes earlier ones.
+    #: Says whether a record without value changes windows, and closes earlier ones.
     takes_null_values = True
 
     def __init__(
