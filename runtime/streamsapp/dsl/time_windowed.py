@@ -14,7 +14,8 @@ from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.operators.sliding_aggregate import SlidingAggregate
 from streamsapp.dsl.operators.table_views import WindowedView
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
-from streamsapp.dsl.operators.windowed import Aggregation
+from streamsapp.dsl.operators.window_count import WindowCount
+from streamsapp.dsl.operators.windowed import COUNTING, Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.stores import TableStore, window_store
 from streamsapp.dsl.tables import MakeStored
@@ -92,7 +93,8 @@ def time_aggregate(
     """The function that makes the operator of an aggregation."""
     if isinstance(windows, SlidingWindows):
         return partial(SlidingAggregate, windows, emit, aggregation)
-    return partial(WindowAggregate, windows, emit, aggregation)
+    operator = WindowCount if aggregation is COUNTING else WindowAggregate
+    return partial(operator, windows, emit, aggregation)
 
 
 def time_key_serde(store: TableStore, windows: TimeWindows | SlidingWindows | UnlimitedWindows) -> AnySerde | None:

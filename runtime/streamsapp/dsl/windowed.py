@@ -14,7 +14,7 @@ from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.grouping import Grouping
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.operators.table_views import SessionView, WindowedView
-from streamsapp.dsl.operators.windowed import Aggregation
+from streamsapp.dsl.operators.windowed import COUNTING, Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.stores import TableStore
 from streamsapp.dsl.tables import AggregatedTable, MakeStored
@@ -57,7 +57,7 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         name, materialized = table_options("count", options, named, materialized)
         if materialized is not None and materialized.store_name is None and self._numbers_unnamed_counts:
             self._names.store(AGGREGATE)  # Kafka Streams uses up one number more here
-        return self._table(AGGREGATE, name, materialized, Aggregation(lambda: 0, _add_one, _total), Serdes.long())
+        return self._table(AGGREGATE, name, materialized, COUNTING, Serdes.long())
 
     def reduce(
         self,
@@ -114,14 +114,6 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
     @abstractmethod
     def _closes_after(self) -> int:
         """The time in milliseconds that a result waits for after its window ended."""
-
-
-def _add_one(key: Any, value: Any, count: int) -> int:
-    return count + 1
-
-
-def _total(key: Any, one: int, other: int) -> int:
-    return one + other
 
 
 def _reduced(reducer: Callable[[Any, Any], Any], key: Any, value: Any, aggregate: Any) -> Any:

@@ -7,15 +7,17 @@ older than the stream time of the store less its retention are not read, and not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import Serdes
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.entries import (
+    Cell,
     Entry,
     EntryFormat,
     PlainFormat,
@@ -64,6 +66,10 @@ class WindowStoreImpl(SegmentedFacade):
         super().__init__(parts, segments)
         self._type = kind
         self._append = parts.layers.append
+        #: ``(stored, timestamp)`` of a physical key.
+        self.read_physical: Callable[[bytes], Entry] = parts.layers.read
+        #: Whether entries may be counted up in place: every count fits a long.
+        self.counts_in_place = kind.keeps_timestamps and parts.value_serde is Serdes.long()
 
     # ---- fast protocol, for operators: keys as bytes, values as they are stored ---------------------------------
 
@@ -86,6 +92,24 @@ class WindowStoreImpl(SegmentedFacade):
         # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
+
+    def physical(self, key: bytes, start_ms: int) -> bytes:
+        """Returns the physical key of a window."""
+        return self._segments.physical(window_key(key, start_ms), start_ms)
+
+    def count(self, physical: bytes, start_ms: int, timestamp: int) -> Cell:
+        """Counts one more in a window that is kept, in place if it was written in the running epoch; for stores that
+        are counted in."""
+        layers = self._layers
+        cell: Any = layers.read(physical)
+        if type(cell) is Cell and cell.epoch == layers.epoch:
+            cell[0] += 1
+            if timestamp > cell[1]:
+                cell[1] = timestamp
+            return cell
+        self._segments.observe(start_ms)
+        count, stored_at = cell
+        return layers.write_cell(physical, 1 if count is None else count + 1, max(timestamp, stored_at))
 
     def scan(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterator[tuple[int, Entry]]:
         """Iterates over ``(start, entry)`` of a key's windows that start from ``start_ms`` to ``end_ms``, both

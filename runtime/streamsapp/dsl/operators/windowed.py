@@ -31,6 +31,18 @@ class Aggregation(NamedTuple):
     merger: Callable[[Any, Any, Any], Any] | None = None
 
 
+def _add_one(key: Any, value: Any, count: int) -> int:
+    return count + 1
+
+
+def _total(key: Any, one: int, other: int) -> int:
+    return one + other
+
+
+#: Counts; operators that know it count in place.
+COUNTING = Aggregation(lambda: 0, _add_one, _total)
+
+
 class WindowedAggregate(StoredTableOperator, Generic[W]):
     """Folds the values of a key and window into an aggregate that starts from the initializer's."""
 
