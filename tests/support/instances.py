@@ -32,7 +32,7 @@ def eventually(holds: Callable[[], Any], what: str = "", timeout: float = TIMEOU
     give_up = time.monotonic() + timeout
     while not (answer := holds()):
         assert time.monotonic() < give_up, f"{what or 'what was waited for'} did not come: {answer!r}"
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 class Instances:
