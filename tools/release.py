@@ -51,7 +51,7 @@ def project_version() -> str:
 
 
 def commit_time() -> int:
-    """When the commit was made, in seconds: the time of all files in archives."""
+    """Returns when the commit was made, in seconds: the time of all files in archives."""
     answer = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True)
     return int(answer.stdout)
 

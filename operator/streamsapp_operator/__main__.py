@@ -38,9 +38,9 @@ from streamsapp_operator.watch_health import Lister, WatchAge
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 #: The time that loops may take to finish what they are at, in seconds.
 _LEAVE_SECONDS = 12.0
-#: Between two looks whether StreamsApps can be listed, in seconds.
+#: Seconds between two checks whether StreamsApps can be listed.
 _SERVED_SECONDS = 2.0
-#: Between two looks whether a signal came before kopf took them, in seconds.
+#: Seconds between two checks whether a signal came before kopf took them.
 _STOP_SECONDS = 0.2
 
 log = logging.getLogger("streamsapp_operator")

@@ -42,7 +42,7 @@ from streamsapp_operator.status_comparison import masked
 
 log = logging.getLogger(__name__)
 
-#: The least seconds between two turns, however much happens.
+#: The least seconds between two reconciles, however much happens.
 SHORTEST = 0.2
 #: Loops that reconcile at the same time: a reconcile waits for pods that do not answer.
 THREADS = 32
@@ -76,7 +76,8 @@ class Loop:
         self._cause: str | None = None
         #: The time when it was last seen to get on, by the operator's clock.
         self.beat_at = tools.clock.now()
-        #: Kept by ``Loops``: whether something happened since the last turn began, whether it turns now, and when next.
+        #: Kept by ``Loops``: whether something happened since the last reconcile began, whether one runs now, and when
+        #: the next is due.
         self.asked_for = False
         self.running = False
         self.ran_at, self.due_at = float("-inf"), float("inf")

@@ -39,7 +39,7 @@ class OperatorMetrics:
         self._registry = CollectorRegistry()
         self.reconcile_seconds = Histogram(
             "streamsapp_operator_reconcile_seconds",
-            "A turn of an application's loop.",
+            "A reconcile of an application.",
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
             registry=self._registry,
         )

@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 
 from streamsapp_operator.model.status import AppStatus
 
-#: Seconds between two looks at an application in motion, at one that has no pods, and at most at any other.
+#: Seconds between two reconciles of an application in motion, of one that has no pods, and at most of any other.
 PERIOD, IDLE_SECONDS, LONGEST_QUIET = 1.0, 60.0, 10.0
-#: Of one core, for looks at applications at rest; asking pods takes about as much again.
+#: Share of one core, for reconciles of applications at rest; asking pods takes about as much again.
 SHARE = 0.25
 
 Motion: TypeAlias = Literal["moving", "quiet", "idle"]
@@ -40,7 +40,7 @@ class Pace:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Of applications at rest, how long a look takes; seconds of a core.
+        #: The seconds of a core that a reconcile takes, of applications at rest.
         self._costs: dict[object, float] = {}
         self._total = 0.0
 

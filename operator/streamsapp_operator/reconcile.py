@@ -92,7 +92,7 @@ class AppReconciler:
         self.code = _CodeMap(tools.client, tools.reader)
         self._spec: tuple[object, ReadSpec] | None = None
         self._written_at = float("-inf")
-        #: Of the last turn, until one does all it wants.
+        #: The error of the last reconcile, until one does all it wants.
         self.trouble: Trouble | None = None
 
     def reconcile(self, document: Object, progress: Callable[[], None]) -> ReconcileResult | None:

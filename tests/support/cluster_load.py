@@ -35,7 +35,7 @@ class Way(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """For how long nothing came through."""
+    """Returns for how many seconds nothing came through."""
 
     seconds: float
     #: ``time.monotonic()`` of the last count before it.

@@ -24,7 +24,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
-from cluster_truth import Limits, Look, PodTruth, Removal, down, faults_of
+from cluster_truth import ClusterView, Limits, PodTruth, Removal, down, faults_of
 from streamsapp.kafka.admin import Admin
 
 _GROUP, _VERSION, _PLURAL = "streamsapp.dev", "v1alpha1", "streamsapps"
@@ -76,7 +76,7 @@ class Observer:
         self._addresses: dict[str, str] = {}
         self._proved: set[str] = set()
         self._excused: set[str] = set()
-        self._looks: list[Look] = []
+        self._looks: list[ClusterView] = []
         self._limits, self._replicas, self._token = Limits(), 0, ""
         self._end = threading.Event()
         self._askers = ThreadPoolExecutor(8, thread_name_prefix="observer-ask")
@@ -124,7 +124,7 @@ class Observer:
             address = self._addresses.get(pod)
         return None if address is None else self._ask(address)
 
-    def last_look(self) -> Look | None:
+    def last_view(self) -> ClusterView | None:
         """Returns the last observation."""
         with self._lock:
             return self._looks[-1] if self._looks else None
@@ -272,7 +272,7 @@ class Observer:
         with self._lock:
             self._count_down()
 
-    def _look(self, changelogs: set[str]) -> Look:
+    def _look(self, changelogs: set[str]) -> ClusterView:
         began = time.monotonic()
         with self._lock:
             pods = {
@@ -281,7 +281,7 @@ class Observer:
         ends = self._changelog_ends(changelogs)
         asked = {name: self._askers.submit(self._ask, address) for name, (_, address) in pods.items()}
         statuses = {name: status for name, answer in asked.items() if (status := answer.result()) is not None}
-        return Look(began, time.monotonic(), ends, statuses, {name: pods[name][0] for name in statuses})
+        return ClusterView(began, time.monotonic(), ends, statuses, {name: pods[name][0] for name in statuses})
 
     def _changelog_ends(self, changelogs: set[str]) -> dict[str, int]:
         asked = {}

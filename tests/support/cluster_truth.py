@@ -44,7 +44,7 @@ class PodTruth:
 
 
 @dataclass(frozen=True)
-class Look:
+class ClusterView:
     """The answers of everybody at one moment."""
 
     #: Before the first was asked, and after the last one answered.
@@ -73,7 +73,7 @@ class Removal:
     said: Mapping[str, Any] | None = None
 
 
-def faults_of(removal: Removal, looks: Sequence[Look]) -> list[str]:
+def faults_of(removal: Removal, looks: Sequence[ClusterView]) -> list[str]:
     """Returns why the pod must not have been taken away then; empty if it was right."""
     pod, at = removal.pod, removal.at
     known = [look for look in looks if look.ended <= at and at - look.began <= removal.limits.max_observation_age]
@@ -92,11 +92,11 @@ def faults_of(removal: Removal, looks: Sequence[Look]) -> list[str]:
     return found
 
 
-def _was_heard(pod: PodTruth, looks: Sequence[Look]) -> bool:
+def _was_heard(pod: PodTruth, looks: Sequence[ClusterView]) -> bool:
     return any(look.uids.get(pod.name) == pod.uid for look in looks)
 
 
-def _heard(removal: Removal, looks: Sequence[Look]) -> str:
+def _heard(removal: Removal, looks: Sequence[ClusterView]) -> str:
     """Returns when the pod was heard of the last time, for the report of a fault."""
     pod = removal.pod
     answered = [look.ended for look in looks if look.uids.get(pod.name) == pod.uid and look.ended <= removal.at]
@@ -127,7 +127,7 @@ def _seems_up(pod: PodTruth, at: float) -> bool:
     return (pod.ready and not pod.terminating) or at - pod.since <= UNSEEN_SECONDS
 
 
-def _task_faults(task: Mapping[str, Any], removal: Removal, looks: Sequence[Look]) -> Iterator[str]:
+def _task_faults(task: Mapping[str, Any], removal: Removal, looks: Sequence[ClusterView]) -> Iterator[str]:
     if _is_restored_soon(task, removal):
         return
     heirs = [pod for pod in removal.pods if pod.name != removal.pod.name and _seems_up(pod, removal.at)]
@@ -137,7 +137,7 @@ def _task_faults(task: Mapping[str, Any], removal: Removal, looks: Sequence[Look
         yield f"{removal.pod.name} was taken away while task {task['id']} could go on nowhere: {told}"
 
 
-def _why_not(task: Mapping[str, Any], heir: PodTruth, limits: Limits, looks: Sequence[Look]) -> str | None:
+def _why_not(task: Mapping[str, Any], heir: PodTruth, limits: Limits, looks: Sequence[ClusterView]) -> str | None:
     """Returns why the task could not go on at this pod; ``None`` if it could."""
     worst = "it does not follow it"
     heard = [look for look in looks if look.uids.get(heir.name) == heir.uid]
@@ -151,7 +151,9 @@ def _why_not(task: Mapping[str, Any], heir: PodTruth, limits: Limits, looks: Seq
     return worst
 
 
-def _store_faults(task: Mapping[str, Any], replica: Mapping[str, Any], limits: Limits, look: Look) -> Iterator[str]:
+def _store_faults(
+    task: Mapping[str, Any], replica: Mapping[str, Any], limits: Limits, look: ClusterView
+) -> Iterator[str]:
     stores = {store["name"]: store for store in replica["stores"]}
     for wanted in task["stores"]:
         store = stores.get(wanted["name"])

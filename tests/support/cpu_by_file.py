@@ -41,7 +41,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def cpu_ticks() -> int:
-    """What this process and those below it have used so far."""
+    """Returns the CPU ticks that this process and those below it have used so far."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):

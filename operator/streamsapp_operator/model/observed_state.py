@@ -239,7 +239,7 @@ class ObservedState:
     bootstrap: BootstrapSeen | None = None
     #: ``None``: not known.
     flow: InputRates | None = None
-    #: ``None``: the last turn did all it wanted.
+    #: ``None``: the last reconcile did all it wanted.
     trouble: Trouble | None = None
     #: Other StreamsApps, as ``namespace/name``, that are one consumer group with this one.
     rivals: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Reads the pods that check a revision: whether they are done, and what they found. Pure.
 
-Called by ``look``. Their result is their container's termination message: JSON ``{"faults": [...], "shape": {"sources":
-{"0": [...]}, "stores": {"0": {"name": "kind"}}}}``, or with ``shapeGz``, the shape compressed and in base64, where it
-is long. The user's code runs in them, so nothing of it is taken on trust.
+Called by the observer. Their result is their container's termination message: JSON
+``{"faults": [...], "shape": {"sources": {"0": [...]}, "stores": {"0": {"name": "kind"}}}}``, or with ``shapeGz``, the
+shape compressed and in base64, where it is long. The user's code runs in them, so nothing of it is taken on trust.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Measures how fast input comes and how much each pod processes, from the pods' counters. Pure, but for what it
 remembers.
 
-One for each application, called by ``look`` on the thread of its loop. Counts are untrusted, as user code runs in pods:
-one that goes back begins anew. What came is what was processed and by how much more waits, whichever pods have the
-tasks. How much a pod does is known while it has the same tasks and runs them all.
+There is one for each application, called by the observer on the thread of its loop. Counts are untrusted, as user code
+runs in pods: one that goes back begins anew. The input is what was processed and by how much more waits, whichever pods
+have the tasks. How much a pod does is known while it has the same tasks and runs them all.
 """
 
 from __future__ import annotations

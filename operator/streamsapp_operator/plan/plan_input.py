@@ -21,7 +21,7 @@ class PlanInput:
     settings: Accepted
     #: ``at`` is ``now``: so old is everything in it.
     observed: ObservedState
-    #: The time when the look began: pods were listed after that.
+    #: The time when the observation began: pods were listed after that.
     looked_at: float
     #: As it was left.
     status: AppStatus

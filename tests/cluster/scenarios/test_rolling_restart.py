@@ -106,7 +106,7 @@ def _uncovered(running: Running) -> set[str]:
 
 def _pod_that_follows(running: Running) -> tuple[str, set[str]]:
     """A pod with standbys, and their tasks."""
-    look = running.observer.last_look()
+    look = running.observer.last_view()
     assert look is not None
     for name, status in look.statuses.items():
         followed = {task["id"] for task in status["tasks"] if task["role"] == "standby" and task["stores"]}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster_load import CountLedger, Way
-from cluster_truth import Limits, Look, PodTruth, Removal, down, faults_of
+from cluster_truth import ClusterView, Limits, PodTruth, Removal, down, faults_of
 
 AT = 100.0
 CHANGELOG = "app-counts-changelog-0"
@@ -26,13 +26,13 @@ def task(role: str, *, position: int | None = 90, mode: str = "updating", **more
 
 def look(
     standby: dict[str, Any] | None, *, ended: float = AT - 0.1, end: int = 100, active: dict[str, Any] | None = None
-) -> Look:
+) -> ClusterView:
     statuses = {
         "app-0": {"tasks": [active or task("active", mode="processing")]},
         "app-1": {"tasks": [] if standby is None else [standby]},
     }
     uids = {"app-0": "uid-0", "app-1": "uid-1"}
-    return Look(ended - 0.1, ended, {CHANGELOG: end}, statuses, uids)
+    return ClusterView(ended - 0.1, ended, {CHANGELOG: end}, statuses, uids)
 
 
 def removal(*pods: PodTruth, **changes: Any) -> Removal:
@@ -58,7 +58,7 @@ def test_a_pod_may_go_whose_task_another_ready_pod_follows_closely() -> None:
         ([], "nobody could know what it holds"),
     ],
 )
-def test_what_is_behind_paused_unknown_or_seen_too_long_ago_is_found(looks: list[Look], why: str) -> None:
+def test_what_is_behind_paused_unknown_or_seen_too_long_ago_is_found(looks: list[ClusterView], why: str) -> None:
     (found,) = faults_of(removal(), looks)
 
     assert why in found
