@@ -6,7 +6,18 @@ Used by every layer, on any thread. The types hold no logic beyond their own ide
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # a type checker knows it; defaults are in typing from Python 3.13 on
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+    T = TypeVar("T")
+else:
+    from typing import TypeVar
+
+    K, V, T = TypeVar("K"), TypeVar("V"), TypeVar("T")
 
 #: Kafka's record headers: ordered, names may repeat, values may be null.
 Headers: TypeAlias = list[tuple[str, bytes | None]]
@@ -44,33 +55,33 @@ class TaskId(NamedTuple):
 
 
 @dataclass(slots=True)
-class Record:
+class Record(Generic[K, V]):
     """A record as processors see it: key, value, event time in milliseconds since the epoch, headers (KIP-478)."""
 
-    key: Any
-    value: Any
+    key: K
+    value: V
     timestamp: int
     headers: Headers
 
-    def __init__(self, key: Any, value: Any, timestamp: int, headers: Headers | None = None) -> None:
+    def __init__(self, key: K, value: V, timestamp: int, headers: Headers | None = None) -> None:
         self.key = key
         self.value = value
         self.timestamp = timestamp
         self.headers = [] if headers is None else headers
 
-    def with_key(self, key: Any) -> Record:
+    def with_key(self, key: T) -> Record[T, V]:
         """A copy with another key."""
         return Record(key, self.value, self.timestamp, self.headers)
 
-    def with_value(self, value: Any) -> Record:
+    def with_value(self, value: T) -> Record[K, T]:
         """A copy with another value."""
         return Record(self.key, value, self.timestamp, self.headers)
 
-    def with_timestamp(self, timestamp: int) -> Record:
+    def with_timestamp(self, timestamp: int) -> Record[K, V]:
         """A copy with another timestamp, in milliseconds."""
         return Record(self.key, self.value, timestamp, self.headers)
 
-    def with_headers(self, headers: Headers) -> Record:
+    def with_headers(self, headers: Headers) -> Record[K, V]:
         """A copy with other headers."""
         return Record(self.key, self.value, self.timestamp, headers)
 

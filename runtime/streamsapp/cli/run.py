@@ -9,10 +9,10 @@ import argparse
 import logging
 import os
 import socket
-import threading
 from contextlib import closing
 
 from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, with_remote_state
+from streamsapp.cli.foreground import run_until_closed
 from streamsapp.cli.pod import (
     ALL_INTERFACES,
     InstanceIdentity,
@@ -23,13 +23,11 @@ from streamsapp.cli.pod import (
     run_pod,
 )
 from streamsapp.cli.progress import RestoreBar
-from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.cli.spark_commands import add_spark_options
 from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
-from streamsapp.http import HttpServer, instance_routes
-from streamsapp.http.instance_routes import Drain
+from streamsapp.http import HttpServer
 from streamsapp.manifest import load
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
@@ -111,32 +109,12 @@ def _run_one(options: argparse.Namespace) -> int:
 def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, *, shutdown_timeout: float) -> int:
     """Run until closed; returns the exit code."""
     # Late: Kafka's client and RocksDB are loaded by the commands that use them only.
-    from streamsapp.runtime.client_state import ClientState
     from streamsapp.runtime.instance import StreamsRuntime
 
     log.debug("%r", config)
     runtime = StreamsRuntime(topology, config)
     runtime.set_global_state_restore_listener(RestoreBar())
-    drain = Drain(runtime.drain, shutdown_timeout)
-    gone = threading.Event()
-
-    def leave() -> None:
-        # An instance in no generation of the group, such as one that still looks for a broker, has nothing to hand
-        # over.
-        if runtime.state is not ClientState.CREATED and runtime.status()["generation"] is not None:
-            runtime.drain(shutdown_timeout)
-        else:
-            runtime.close(shutdown_timeout, leave_group=True)
-        gone.set()
-
-    server.start(instance_routes(runtime, runtime.queries, drain), config.application_server)
-    log.info("status on http://%s:%d/status", server.host, server.port)
-    with closing_on_signals(leave, within=shutdown_timeout):
-        runtime.start()
-        error = runtime.wait()
-        if error is None and drain.asked.is_set():
-            log.info("drained; waiting to be stopped")
-            gone.wait()
+    error = run_until_closed(runtime, server, config.application_server, shutdown_timeout)
     if error is None:
         return 0
     if isinstance(error, UserInputError):

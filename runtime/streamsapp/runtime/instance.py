@@ -118,6 +118,20 @@ class StreamsRuntime:
             self._components = components
         components.start()
 
+    def run(self, http_port: int = 8080, *, http_host: str = "127.0.0.1", shutdown_timeout: float = 25.0) -> None:
+        """Start with the HTTP port (``/status``, ``/metrics``, ``/state``, ...; 0 takes any free one) and return when
+        SIGTERM, SIGINT or SIGHUP has closed it; a program's main thread may do nothing else.
+
+        The first signal hands the work over and commits, within ``shutdown_timeout`` seconds; a second one ends the
+        process at once, as a crash would. Raises what ended the instance otherwise, and ``ValueError`` on any thread
+        but the main one. Other instances reach the port if ``http_host`` is ``"0.0.0.0"`` and ``application_server``
+        is set.
+        """
+        # Upwards and late: the program that runs an instance is a thin one, and the same for the command line.
+        from streamsapp.cli.foreground import run_with_port
+
+        run_with_port(self, http_host, http_port, self._config.application_server, shutdown_timeout)
+
     def close(self, timeout: float | timedelta = 60.0, leave_group: bool = True) -> bool:
         """Commit what was processed and end; whether that was done within ``timeout`` (seconds).
 
