@@ -192,3 +192,22 @@ def test_a_record_without_value_expires_nothing() -> None:
     records = [("r", "kept", 100), ("r", None, 130), ("l", "late", 105)]
     program["events"] = [{"topic": topic, "key": "k", "value": value, "ts": at} for topic, value, at in records]
     assert _results(program) == [("late/kept", 105)]
+
+
+@pytest.mark.parametrize(
+    ("windows", "records", "results"),
+    [
+        # Kafka Streams keeps records for 10 ms, and the second record is that much later.
+        ({"size": 0, "after": 10}, [("l", "1", 120), ("l", "2", 130), ("r", "3", 130)], [("1/3", 130), ("2/3", 130)]),
+        # It keeps them for 27 ms, though a partner may come 30 ms later.
+        ({"size": 30, "before": -3}, [("l", "1", 100), ("l", "2", 128), ("r", "3", 130)], [("1/3", 130)]),
+        ({"size": 30, "after": -3}, [("r", "1", 100), ("r", "2", 128), ("l", "3", 130)], [("3/1", 130)]),
+    ],
+    ids=["one-sided", "later", "earlier"],
+)
+def test_windows_on_one_side_lose_no_pair(
+    windows: dict[str, int], records: list[tuple[str, str, int]], results: list[tuple[str, int]]
+) -> None:
+    program = _program({"op": "join", "windows": windows})
+    program["events"] = [{"topic": topic, "key": "k", "value": value, "ts": at} for topic, value, at in records]
+    assert _results(program) == results

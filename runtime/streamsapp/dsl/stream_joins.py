@@ -160,8 +160,10 @@ class _Build:
     def _window_store(self, generated: str, suffix: str, value_serde: AnySerde | None) -> StoreBuilder:
         windows, store_name = self._windows, self._options.store_name
         base = generated if store_name is None else store_name + suffix
-        kept = max(windows.size_ms + windows.grace_ms, 1)
-        return self._store(base, JoinWindowType(kept, windows.size_ms), value_serde)
+        logged = windows.size_ms + windows.grace_ms
+        # A partner may be as far away as the wider bound, itself included, and late by the grace.
+        needed = max(windows.before_ms, windows.after_ms) + windows.grace_ms + 1
+        return self._store(base, JoinWindowType(max(logged, needed), windows.size_ms, logged_ms=logged), value_serde)
 
     def _outer_store(self, this_generated: str) -> StoreBuilder:
         store_name = self._options.store_name

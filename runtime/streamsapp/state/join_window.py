@@ -16,7 +16,7 @@ from streamsapp.state.entries import EntryFormat, HeadersLoggedFormat, LoggedEnt
 from streamsapp.state.recent import Item
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import StoreParts
-from streamsapp.state.window import WindowStoreImpl, WindowType
+from streamsapp.state.window import WindowStoreImpl, WindowType, windowed_changelog_settings
 
 
 class JoinWindowStore(WindowStoreImpl):
@@ -44,10 +44,12 @@ class JoinWindowType(WindowType):
     compacted."""
 
     retain_duplicates: bool = True
+    #: The retention that the changelog's is reckoned from: Kafka Streams', which may be less than the store's.
+    logged_ms: int = 0
 
     @property
     def changelog_settings(self) -> Mapping[str, str]:
-        return {**super().changelog_settings, "cleanup.policy": "delete"}
+        return {**windowed_changelog_settings(self.logged_ms), "cleanup.policy": "delete"}
 
     def format(self, value_serde: AnySerde) -> EntryFormat:
         return HeadersLoggedFormat(value_serde)
