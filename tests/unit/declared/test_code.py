@@ -156,6 +156,14 @@ def test_what_the_builder_refuses_is_told_at_its_step(tmp_path: Path, code: str)
             "steps[2].addStateStore: store w: a session store needs retentionMs, and no windowSizeMs",
         ),
         (
+            {"addStateStore": {"store": "w", "type": "versioned", "retentionMs": 5, "engine": "memory"}},
+            "steps[2].addStateStore: store w: a versioned store is kept in RocksDB; leave engine out",
+        ),
+        (
+            {"addStateStore": {"store": "w", "type": "versioned"}},
+            "steps[2].addStateStore: store w: a versioned store needs retentionMs, and no windowSizeMs",
+        ),
+        (
             {"addStateStore": {"store": "w", "retentionMs": 5}},
             "steps[2].addStateStore: store w: a keyValue store keeps every key",
         ),
