@@ -29,7 +29,7 @@ class JoinWindowStore(WindowStoreImpl):
         entry = (stored, timestamp) if headers is None else LoggedEntry.of(stored, timestamp, headers)
         self._append(self._appended_key(key, stored, timestamp), entry)
 
-    def near(self, key: bytes, from_ms: int, to_ms: int) -> Iterable[Item]:
+    def partners(self, key: bytes, from_ms: int, to_ms: int) -> Iterable[Item]:
         """Returns the records of a key between, both inclusive: ``(time, number, stored)`` in the order of time, and of
         one time in the order in which they were appended."""
         first = max(from_ms, self._segments.expired_before)

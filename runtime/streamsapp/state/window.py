@@ -89,6 +89,11 @@ class WindowStoreImpl(SegmentedFacade):
         kept = segments.observe(start_ms)
         if start_ms < segments.deleted_before:
             return False
+        if self._recent is not None:
+            if stored is None:
+                self._recent.remove(key, start_ms, 0)
+            else:
+                self._recent.put(key, start_ms, 0, (stored, timestamp))
         # Nobody reads what has just expired; as in Kafka Streams it is in the changelog while its segment lives.
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
@@ -127,6 +132,14 @@ class WindowStoreImpl(SegmentedFacade):
                 # Of another key, which continues as this one's windows do.
                 if len(physical) == size:
                     yield _start_of(physical), entry
+
+    def near(self, key: bytes, start_ms: int, end_ms: int, *, reverse: bool = False) -> Iterable[tuple[int, Entry]]:
+        """Returns the same from memory if recent windows are held there and these are among them."""
+        first = max(start_ms, self._segments.expired_before, 0)
+        if self._recent is None or not self._recent.has(first):
+            return self.scan(key, start_ms, end_ms, reverse=reverse)
+        found = self._recent.between(key, first, end_ms)
+        return [(start, entry) for start, _, entry in (reversed(found) if reverse else found)]
 
     def between(self, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Entry]]:
         """Iterates over all windows that start between, both inclusive; by start and key if the store is in order of

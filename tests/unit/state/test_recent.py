@@ -9,11 +9,13 @@ import pytest
 
 from streamsapp import (
     Consumed,
+    EmitStrategy,
     JoinWindows,
     Materialized,
     Produced,
     Serdes,
     SessionWindows,
+    SlidingWindows,
     StreamJoined,
     StreamsBuilder,
     TimeWindows,
@@ -100,6 +102,17 @@ def _sessions(builder: StreamsBuilder) -> None:
     named.to("out", Produced(STRING, Serdes.long()))
 
 
+def _sliding(builder: StreamsBuilder, emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE) -> None:
+    grouped = builder.stream("left", CONSUMED).group_by_key()
+    counts = grouped.windowed_by(SlidingWindows.of(20, grace=30)).emit_strategy(emit).count(Materialized("counts"))
+    named = counts.to_stream(lambda window, count: f"{window.key}@{window.start_ms}")
+    named.to("out", Produced(STRING, Serdes.long()))
+
+
+def _closed(builder: StreamsBuilder) -> None:
+    _sliding(builder, EmitStrategy.on_window_close())
+
+
 def _results(build: Callable[[StreamsBuilder], None]) -> list[tuple[object, object]]:
     """Random records of few keys, some of them late, some after all state was read back from the engine."""
     rng = random.Random(4)
@@ -117,7 +130,7 @@ def _results(build: Callable[[StreamsBuilder], None]) -> list[tuple[object, obje
         return [(each.key, each.value) for each in output.read_records()]
 
 
-@pytest.mark.parametrize("build", [_joined, _sessions])
+@pytest.mark.parametrize("build", [_joined, _sessions, _sliding, _closed])
 def test_an_operator_finds_in_memory_what_the_engine_has(
     build: Callable[[StreamsBuilder], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

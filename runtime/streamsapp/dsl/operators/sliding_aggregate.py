@@ -9,7 +9,7 @@ tells whether anything lies in the window beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
@@ -43,7 +43,8 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
 
     def _add(self, context: NodeContext, store: WindowStoreImpl, update: Update) -> Push:
         (initializer, fold, _), difference = self._aggregation, self._windows.difference_ms
-        key_bytes_of, scan, write = store.key_bytes, store.scan, store.write
+        key_bytes_of, near, write = store.key_bytes, store.near, store.write
+        store.keep_recent()
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
         #: The highest timestamp that came here; after a restart at least that of what the store has.
@@ -66,10 +67,10 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                 on_error(error, key, value, timestamp, headers)
                 return
             if timestamp < difference:
-                touched = _early(scan(key_bytes, 0, timestamp + 1), timestamp)
+                touched = _early(near(key_bytes, 0, timestamp + 1), timestamp)
             else:
                 first = max(0, timestamp - 2 * difference)
-                touched = _around(scan(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
+                touched = _around(near(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
             for start, (stored, stored_at), folds in touched:
                 end = start + difference
                 if folds and end < closed_until:
@@ -90,7 +91,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         return push
 
 
-def _around(found: Iterator[tuple[int, Entry]], timestamp: int, difference: int) -> list[_Touched]:
+def _around(found: Iterable[tuple[int, Entry]], timestamp: int, difference: int) -> list[_Touched]:
     """Returns the windows that a record touches. ``found`` are those of its key that start up to two differences before
     it, the latest first."""
     touched: list[_Touched] = []
@@ -124,7 +125,7 @@ def _around(found: Iterator[tuple[int, Entry]], timestamp: int, difference: int)
     return touched
 
 
-def _early(found: Iterator[tuple[int, Entry]], timestamp: int) -> list[_Touched]:
+def _early(found: Iterable[tuple[int, Entry]], timestamp: int) -> list[_Touched]:
     """Returns the same for a record whose left window would begin before 0: all of these share the window that begins
     at 0. ``found`` comes in order of time."""
     touched: list[_Touched] = []

@@ -71,7 +71,7 @@ class InnerJoinSide(Operator):
 
     def bind(self, context: NodeContext) -> Push:
         window: JoinWindowStore = context.store(self.other)
-        key_bytes_of, near, from_stored = window.key_bytes, window.near, window.from_stored
+        key_bytes_of, partners, from_stored = window.key_bytes, window.partners, window.from_stored
         joiner, range_of = self.joiner, self.reach.range
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
 
@@ -84,7 +84,7 @@ class InnerJoinSide(Operator):
             except Exception as error:
                 on_error(error, key, value, timestamp, headers)
                 return
-            for other_at, _, stored in near(key_bytes, *range_of(timestamp)):
+            for other_at, _, stored in partners(key_bytes, *range_of(timestamp)):
                 try:
                     joined = joiner(key, value, from_stored(stored))
                 except Exception as error:
@@ -108,7 +108,7 @@ class OuterJoinSide(Operator):
 
     def bind(self, context: NodeContext) -> Push:
         window: JoinWindowStore = context.store(self.other)
-        key_bytes_of, near, from_stored = window.key_bytes, window.near, window.from_stored
+        key_bytes_of, partners, from_stored = window.key_bytes, window.partners, window.from_stored
         joiner, range_of, is_left = self.joiner, self.reach.range, self.is_left
         forward, on_error, dropped = context.forward, context.on_error, context.dropped
         unjoined = Unjoined(context, self.outer, self._joined, self.reach.after_ms, window.stream_time)
@@ -141,7 +141,7 @@ class OuterJoinSide(Operator):
                 on_error(error, key, value, timestamp, headers)
                 return
             is_alone = True
-            for other_at, _, stored in near(key_bytes, first, last):
+            for other_at, _, stored in partners(key_bytes, first, last):
                 is_alone = False
                 if partners_wait:
                     found(other_at, not is_left, key_bytes, timestamp)
@@ -219,15 +219,15 @@ class SelfJoin(Operator):
         return push
 
     def _results(self, window: JoinWindowStore) -> Callable[[Any, bytes, Any, int, bool], Iterator[tuple[Any, int]]]:
-        joiner, near, from_stored = self.joiner, window.near, window.from_stored
+        joiner, partners, from_stored = self.joiner, window.partners, window.from_stored
         before, after = self.windows.before_ms, self.windows.after_ms
         right_range, left_range = Reach(before, after).range, Reach(after, before).range
 
         def results(key: Any, key_bytes: bytes, value: Any, at: int, itself: bool) -> Iterator[tuple[Any, int]]:
             own = joiner(key, value, value) if itself else None
-            for other_at, _, stored in near(key_bytes, *right_range(at)):
+            for other_at, _, stored in partners(key_bytes, *right_range(at)):
                 yield joiner(key, value, from_stored(stored)), max(at, other_at)
-            for other_at, _, stored in near(key_bytes, *left_range(at)):
+            for other_at, _, stored in partners(key_bytes, *left_range(at)):
                 if itself and other_at > at:
                     itself = False
                     yield own, at
