@@ -59,9 +59,8 @@ def _stage(name: str, inputs: list[Path], make: Callable[[Path], list[str]]) -> 
     return done
 
 
-def class_path(java: Path = HERE / "java") -> str:
+def class_path(java: Path = HERE / "java", pom: Path = HERE / "pom.xml") -> str:
     """Fetch the jars and compile the Java programs of a directory where that is not done yet."""
-    pom = HERE / "pom.xml"
     copy = [str(find_maven()), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     libraries = _stage("libraries", [pom], lambda into: [*copy, f"-DoutputDirectory={into}"])
     sources = sorted(java.glob("*.java"))
