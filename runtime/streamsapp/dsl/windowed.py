@@ -86,7 +86,11 @@ class WindowedKStream(JavaNames, ABC, Generic[K, V, W]):
         value_serde: AnySerde | None,
     ) -> KTable[Windowed[K], Any]:
         if self._grouping.combines:
-            raise TopologyError("windowed aggregations cannot combine before the repartition topic; use combine=False")
+            # Another task's records would move stream time meanwhile, and close the windows of those that are held.
+            raise TopologyError(
+                "windowed aggregations cannot combine before the repartition topic: records that wait there for the "
+                "commit could come after their window has closed; use combine=False"
+            )
         store = self._store(prefix, materialized, value_serde)
         node = self._names.named(name, prefix)
         table = AggregatedTable(store, self._operator(aggregation), self._view)

@@ -10,6 +10,7 @@ import pytest
 
 from streamsapp import (
     Consumed,
+    Grouped,
     KGroupedStream,
     KTable,
     Materialized,
@@ -20,6 +21,7 @@ from streamsapp import (
     StreamsBuilder,
     TimeWindows,
 )
+from streamsapp.errors import TopologyError
 from streamsapp.record import RawRecord, TopicPartition
 from streamsapp.testing import TopologyTestDriver
 
@@ -105,3 +107,10 @@ def test_the_results_of_a_commit_are_the_last_of_each_window(
         assert {key: value for key, value in known.items() if value is not None} == {
             key: value for key, value in state.items() if value is not None
         }
+
+
+def test_records_of_windows_are_not_held_back_before_the_repartition_topic() -> None:
+    records = StreamsBuilder().stream("in", Consumed(STRING, LONG))
+    grouped = records.group_by(lambda key, value: key, Grouped(STRING, LONG, combine=True))
+    with pytest.raises(TopologyError, match=r"could come after their window has closed; use combine=False"):
+        grouped.windowed_by(TimeWindows.of(10)).count()
