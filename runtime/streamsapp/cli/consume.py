@@ -20,6 +20,8 @@ from streamsapp.record import InputRecord, TopicPartition
 
 _AT_ONCE = 500
 _POLL_SECONDS = 0.5
+#: Fetched ahead: whoever reads is a person or a pipe, beside what the machine is for.
+_FETCHED_KIB = 16 << 10
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -83,7 +85,8 @@ def _records(
         all_bounds = cluster.bounds({options.topic: count}, {}, at_time)
     bounds = {each: bound for each, bound in all_bounds.items() if options.partition in (None, each.partition)}
     starts = {partition: _start(options.start, bound, at_time) for partition, bound in bounds.items()}
-    properties = client_properties.restore_consumer(target.config) | {"isolation.level": "read_committed"}
+    properties = client_properties.restore_consumer(target.config)
+    properties |= {"isolation.level": "read_committed", "queued.max.messages.kbytes": _FETCHED_KIB}
     consumer = PartitionConsumer(properties)
     try:
         ends = None if follow else {each: bound.latest for each, bound in bounds.items()}

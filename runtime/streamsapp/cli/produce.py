@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 #: A record that the broker does not take for so long is given up.
 _DELIVERY_SECONDS = 30.0
+#: Handed to the client and not yet acknowledged.
+_QUEUED_KIB = 32 << 10
 #: Longer lines are no records that a broker would take.
 _LONGEST_LINE = 64 << 20
 #: Of lines that were not written, so many are named.
@@ -108,7 +110,7 @@ class _Writer:
         self._topic, self._partitions, self._records = topic, partitions, records
         properties = client_properties.producer(target.config, delivery_timeout=_DELIVERY_SECONDS)
         # Whoever types lines wants to see them arrive, and which did.
-        properties |= {"delivery.report.only.error": False, "linger.ms": 5}
+        properties |= {"delivery.report.only.error": False, "linger.ms": 5, "queue.buffering.max.kbytes": _QUEUED_KIB}
         try:
             self._producer = Producer(properties, logger=log)
         except KafkaException as error:

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from threading import Lock
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec  # type: ignore[attr-defined]
 
 T = TypeVar("T")
@@ -75,8 +75,6 @@ class Admin(AdminClient):
             found = self.list_topics(topic, timeout=LOOKUP_TIMEOUT).topics[topic]
             if found.error is not None:
                 raise KafkaException(found.error)
-            if any(each.leader < 0 for each in found.partitions.values()):  # it has just been created
-                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             self._leaders.learned(topic)
 
 
