@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pytest
 
 from kafka_cluster import Kafka
-from members import Dealer, Instance, Members, tasks_of
+from members import TIMEOUT, Dealer, Instance, Members, tasks_of
 from streamsapp import TaskId
 from streamsapp.membership.api import Assignment, Holdings, Lost, TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberState, Plan
@@ -106,7 +106,7 @@ def test_a_task_never_has_two_owners(kafka: Kafka, members: Members) -> None:
             worker = workers.pop(chance.randrange(len(workers)))
             (worker.die if chance.random() < 0.15 else worker.leave)()
 
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + TIMEOUT
     while set(ledger.owners.values()) - {worker.instance for worker in workers} or len(ledger.owners) < PARTITIONS:
         assert time.monotonic() < give_up, "tasks are left without an owner"
         time.sleep(0.05)

@@ -178,10 +178,10 @@ def test_a_drained_instance_hands_everything_over_to_standbys(instances: Instanc
     second.start()
     eventually(lambda: caught_up(first, second) and len(heard.loaded) >= 3)
 
-    assert first.drain(20)
+    assert first.drain()
 
     assert first.state is ClientState.NOT_RUNNING
-    eventually(lambda: running(second) == TASKS, timeout=2)
+    eventually(lambda: running(second) == TASKS)
     assert heard.suspended.count(("counts", SuspendReason.PROMOTED)) >= 3
     group.verify()
 
@@ -190,7 +190,7 @@ def test_the_only_instance_drains_at_once(group: Group) -> None:
     only = group.start("a")
     eventually(lambda: running(only) == TASKS)
 
-    assert only.drain(20)
+    assert only.drain()
 
     assert only.wait(0) is None
 
@@ -206,7 +206,7 @@ def test_standbys_take_over_from_an_instance_that_was_killed(instances: Instance
 
     victim.kill()
 
-    eventually(lambda: running(second) | running(third) == TASKS, timeout=15)
+    eventually(lambda: running(second) | running(third) == TASKS)
     group.verify()
 
 

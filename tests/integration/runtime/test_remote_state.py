@@ -47,10 +47,10 @@ def test_a_second_snapshot_of_an_unchanged_store_uploads_nothing(instances: Inst
     instance = remote.start()
     remote.feed()
     remote.counted()
-    assert instance.snapshot(20)
+    assert instance.snapshot()
     files, number = remote.object_files(), remote.chain().numbers()[0]
 
-    assert instance.snapshot(20)
+    assert instance.snapshot()
 
     assert (remote.object_files(), remote.chain().numbers()[0]) == (files, number)
     assert metric(instance, "kafka_stream_task_snapshot_unchanged_total") == 1
@@ -61,7 +61,7 @@ def test_a_snapshot_stands_at_one_commit_and_status_tells_of_it(instances: Insta
     instance = remote.start()
     remote.feed(1_000)
     remote.counted()
-    assert instance.snapshot(20)
+    assert instance.snapshot()
 
     snapshot = remote.newest()
     assert snapshot is not None
@@ -126,7 +126,7 @@ def test_a_damaged_snapshot_never_becomes_wrong_state(instances: Instances, dama
     for _ in range(2):
         remote.feed()
         remote.counted()
-        assert instance.snapshot(20)
+        assert instance.snapshot()
     assert instance.close(30)
     remote.lose_disk()
     newest = remote.newest()

@@ -42,7 +42,7 @@ def test_a_standby_begins_with_a_snapshot(instances: Instances, caplog: pytest.L
     first = remote.start("one")
     remote.feed()
     remote.counted()
-    assert first.snapshot(20)
+    assert first.snapshot()
     remote.feed(100)
     remote.counted()
 
@@ -70,7 +70,7 @@ def test_who_loses_a_task_to_another_claim_stops_it_and_says_who_has_it(
     instance = remote.start()
     remote.feed()
     remote.counted()
-    assert instance.snapshot(20)
+    assert instance.snapshot()
     numbers = remote.chain().numbers()
 
     other = SnapshotWriter(remote.chain(), "the-other-one", SystemClock())
@@ -83,7 +83,7 @@ def test_who_loses_a_task_to_another_claim_stops_it_and_says_who_has_it(
     eventually(lambda: remote.chain().numbers()[0] == numbers[0] + 2)
     remote.feed()
     remote.counted()
-    assert instance.snapshot(20)
+    assert instance.snapshot()
     closed(instance)
     if guarantee == "exactly_once":
         remote.assert_exact()
@@ -185,7 +185,7 @@ def test_a_changelog_that_lost_what_comes_after_the_snapshot_is_an_error_and_not
     remote.lose_disk()
     instance = remote.start()
     eventually(lambda: instance.state is ClientState.RUNNING)
-    assert instance.snapshot(20)
+    assert instance.snapshot()
     closed(instance)
     process = remote.process()
     remote.feed()
