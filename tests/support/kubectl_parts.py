@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -131,6 +131,9 @@ class FakeCluster:
     seen_operators: list[OperatorSeen] | None = None
     annotated: list[Mapping[str, str | None]] = field(default_factory=list)
     scaled: list[int] = field(default_factory=list)
+    #: The lines of pods; those that are not there have no log.
+    written: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    logs_asked: list[tuple[str, int, bool, bool]] = field(default_factory=list)
 
     def app(self, name: str) -> Document:
         if name != "wordcount":
@@ -145,6 +148,12 @@ class FakeCluster:
 
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
         return self.topologies[form]
+
+    def logs(self, pod: str, *, tail: int, follow: bool, previous: bool) -> Iterator[str]:
+        self.logs_asked.append((pod, tail, follow, previous))
+        if pod not in self.written:
+            raise PluginError("container is creating")
+        yield from self.written[pod]
 
     def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:
         self.annotated.append(annotations)

@@ -11,15 +11,16 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from io import TextIOWrapper
 from typing import Any
 
 import urllib3
 from kubernetes import client, config
 
-from streamsapp_operator.children.names import NAME_LABEL, PORT, http_secret_name
+from streamsapp_operator.children.names import CONTAINER, NAME_LABEL, PORT, http_secret_name
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import ApiError, Conflict, Forbidden, Gone, Rejected, error_of
 from streamsapp_operator.kube.kinds import POD, SECRET, STREAMS_APP, ResourceKind
@@ -112,6 +113,26 @@ class KubeCluster:
             except PodUnreachableError as error:
                 faults.append(f"  {pod['metadata']['name']}: {error}")
         raise PluginError("\n".join(["no pod tells its topology:", *faults]))
+
+    def logs(self, pod: str, *, tail: int, follow: bool, previous: bool) -> Iterator[str]:
+        api = client.CoreV1Api(client.ApiClient(self._configuration))
+        with self._told("get pods/log"):
+            try:
+                answer: Any = api.read_namespaced_pod_log(
+                    pod,
+                    self.namespace,
+                    container=CONTAINER,
+                    tail_lines=tail,
+                    follow=follow,
+                    previous=previous,
+                    _preload_content=False,
+                )
+                with closing(answer), TextIOWrapper(answer, "utf-8", errors="replace") as lines:
+                    yield from (line.rstrip("\n") for line in lines)
+            except client.ApiException as error:
+                raise error_of(error.status or 0, _document(error.body), "reading the log") from error
+            except urllib3.exceptions.HTTPError as error:
+                raise error_of(0, {"message": str(error)}, "reading the log") from error
 
     def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:
         return self._patch("patch streamsapps", "", name, {"metadata": {"annotations": dict(annotations)}})

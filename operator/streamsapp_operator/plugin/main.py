@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from streamsapp.clock import SystemClock
-from streamsapp_operator.plugin import holds, restart, scale, snapshots, status, topology
+from streamsapp_operator.plugin import holds, logs, restart, scale, snapshots, status, topology
 from streamsapp_operator.plugin.errors import FAILED, PluginError
 from streamsapp_operator.plugin.session import Session, warn
 from streamsapp_operator.plugin.style import Style
@@ -27,6 +27,7 @@ examples:
   kubectl streamsapp scale wordcount 4
   kubectl streamsapp topology wordcount --format mermaid
   kubectl streamsapp snapshots wordcount -o json
+  kubectl streamsapp logs wordcount --follow       the lines of all pods
 
 exit codes: 0 done, 1 failed, 2 the input is wrong
 """
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         print()
-        return 0 if getattr(options, "watch", False) else FAILED
+        return 0 if getattr(options, "watch", False) or getattr(options, "follow", False) else FAILED
     return code
 
 
@@ -60,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (status, restart, holds, scale, topology, snapshots):
+    for command in (status, restart, holds, scale, topology, snapshots, logs):
         command.add(commands)
     return parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
@@ -50,6 +50,10 @@ class ClusterAccess(Protocol):
 
     def topology(self, name: str, pods: Sequence[Document], form: str) -> str:
         """Returns the topology, from the first of these pods that answers."""
+        ...
+
+    def logs(self, pod: str, *, tail: int, follow: bool, previous: bool) -> Iterator[str]:
+        """Returns the last lines that a pod has written, and with ``follow`` those that come."""
         ...
 
     def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from cluster_app import KubectlError
 from cluster_world import WORDCOUNT, Running
+from streamsapp_operator.plugin.main import main as plugin
 
 
 def test_helm_install_and_one_apply_are_all_it_takes_to_count_words(wordcount: Running) -> None:
@@ -72,3 +74,12 @@ def test_the_last_pod_that_the_spec_asks_for_makes_the_application_ready_again_a
 def _degraded(running: Running, error: str) -> dict[str, Any] | None:
     condition = running.app.condition("Degraded")
     return condition if condition.get("status") == "True" and error in condition["message"] else None
+
+
+def test_logs_of_all_pods_are_read_by_one_command(wordcount: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["-n", wordcount.app.namespace, "--kubeconfig", wordcount.world.kubectl.environment["KUBECONFIG"]]
+    assert plugin(["logs", WORDCOUNT, "--tail", "5", "-o", "json", *options]) == 0
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["pod"] for line in lines} == {f"{WORDCOUNT}-{number}" for number in range(len(wordcount.app.uids()))}
+    assert all("message" in line["log"] for line in lines), "what the runtime writes is JSON"
