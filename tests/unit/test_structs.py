@@ -10,13 +10,16 @@ ROUNDS = """
 import sys, threading
 from msgspec import defstruct
 from streamsapp.declared.faults import faults_of
+from streamsapp.membership.protocol import Message
 from streamsapp.structs import converted, decoded
 
 sys.setswitchinterval(1e-6)
 for number in range(150):
     inner = [defstruct(f"Inner{n}", [(f"field{m}", int | None, None) for m in range(8)]) for n in range(8)]
     outer = defstruct("Outer", [(f"part{n}", part | None, None) for n, part in enumerate(inner)])
-    together = threading.Barrier(6)
+    message = defstruct("Sent", [("said", outer | None, None)], bases=(Message,), array_like=True, frozen=True)
+    sent = message(outer(inner[7](1))).encode()
+    together = threading.Barrier(8)
 
     def meet(look):
         together.wait()
@@ -26,6 +29,7 @@ for number in range(150):
         lambda: faults_of({"part7": {"field7": 1}}, outer),
         lambda: converted({"part7": {"field7": 1}}, outer),
         lambda: decoded('{"part7": {"field7": 1}}', outer),
+        lambda: message.decode(sent),
     ]
     threads = [threading.Thread(target=meet, args=(look,)) for look in looks * 2]
     for thread in threads:

@@ -8,9 +8,10 @@ upgrade.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import groupby
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +19,9 @@ from msgspec import Meta
 from streamsapp.config.endpoint import ENDPOINT
 from streamsapp.membership.api import TaskInfo
 from streamsapp.record import TaskId, TopicPartition
+from streamsapp.structs import decoder
+
+M = TypeVar("M", bound="Message")
 
 #: The coordinator keeps what all members say in one record of a megabyte; nothing sensible comes near these.
 MAX_COMPRESSED, MAX_BYTES, MAX_TASKS = 1 << 20, 4 << 20, 50_000
@@ -69,9 +73,17 @@ class Message(msgspec.Struct, array_like=True, frozen=True):
             raw = unpacked.decompress(data, MAX_BYTES)
             if not unpacked.eof:
                 raise MalformedError("it does not end, or is larger than anything a member sends")
-            return msgspec.msgpack.decode(raw, type=cls)
+            message: Self = _reader(cls)(raw)
+            return message
         except (zlib.error, msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise MalformedError(str(error)) from error
+
+
+@cache
+def _reader(kind: type[M]) -> Callable[[bytes], M]:
+    """Returns the decoder of a kind of message, made where no other thread looks at a structure meanwhile: several
+    instances may run in one process."""
+    return decoder(kind, "msgpack")
 
 
 class Definition(Message, frozen=True):
