@@ -24,8 +24,6 @@ class JoinWindowStore(WindowStoreImpl):
 
     def append(self, key: bytes, stored: Any, timestamp: int, headers: Headers | None) -> None:
         """Keeps a record, with its headers for the changelog."""
-        if self._recent is not None and stored is not None:
-            self._recent.put(key, timestamp, self._segments.appended + 1, stored)
         entry = (stored, timestamp) if headers is None else LoggedEntry.of(stored, timestamp, headers)
         self._append(self._appended_key(key, stored, timestamp), entry)
 

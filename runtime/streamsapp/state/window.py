@@ -249,6 +249,8 @@ class WindowStoreImpl(SegmentedFacade):
         segments = self._segments
         segments.appended += 1
         if stored is not None:
+            if self._recent is not None:
+                self._recent.put(key, start_ms, segments.appended, stored)
             segments.observe(start_ms)
         return segments.physical(window_key(key, start_ms, segments.appended & _MAX_SEQUENCE), start_ms)
 

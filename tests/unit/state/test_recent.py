@@ -12,7 +12,10 @@ from streamsapp import (
     EmitStrategy,
     JoinWindows,
     Materialized,
+    Processor,
+    ProcessorContext,
     Produced,
+    Record,
     Serdes,
     SessionWindows,
     SlidingWindows,
@@ -77,6 +80,17 @@ def test_where_there_is_no_room_the_oldest_entries_go_first() -> None:
     assert sorted(held) == list(range(known_from, 1_000))
 
 
+def test_an_entry_larger_than_all_room_is_held_until_the_next_one_comes() -> None:
+    segments = _segments()
+    recent = Recent(segments, lambda: 0)
+    for time in range(5):
+        _put(recent, segments, b"k", time, time, "v")
+
+    assert recent.has(4)
+    assert not recent.has(3)
+    assert recent.between(b"k", 0, 4) == [(4, 4, "v")]
+
+
 def test_expired_entries_make_room() -> None:
     segments = _segments(retention_ms=50)
     recent = Recent(segments, lambda: 5_000)
@@ -139,6 +153,31 @@ def test_an_operator_finds_in_memory_what_the_engine_has(
 
     assert len(from_memory) > 300
     assert from_memory == _results(build)
+
+
+class _PutIntoJoin(Processor):
+    def init(self, context: ProcessorContext) -> None:
+        self._store = context.get_state_store("pairs-this-join-store")
+
+    def process(self, record: Record) -> None:
+        self._store.put(record.key, record.value, record.timestamp)
+
+
+def test_a_record_that_a_processor_puts_into_the_store_of_a_join_finds_its_partner() -> None:
+    builder = StreamsBuilder()
+    left, right, put = (builder.stream(topic, CONSUMED) for topic in ("left", "right", "put"))
+    options = StreamJoined(STRING, STRING, STRING, store_name="pairs")
+    joined = left.join(right, lambda one, other: f"{one}+{other}", JoinWindows.of(50), options)
+    joined.to("out", Produced(STRING, STRING))
+    put.process(_PutIntoJoin, "pairs-this-join-store")
+    with TopologyTestDriver(builder.build()) as driver:
+        rights, puts = (driver.create_input_topic(topic, STRING, STRING) for topic in ("right", "put"))
+        rights.pipe_input("k", "r1", 0)
+        puts.pipe_input("k", "put", 10)
+        rights.pipe_input("k", "r2", 20)
+
+        output = driver.create_output_topic("out", STRING, STRING)
+        assert [each.value for each in output.read_records()] == ["put+r2"]
 
 
 def test_a_window_in_a_new_segment_is_not_looked_for_in_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
