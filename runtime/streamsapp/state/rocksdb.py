@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
@@ -31,8 +32,11 @@ log = logging.getLogger(__name__)
 
 #: The family that every RocksDB has anyway; a family of its own would cost each task one more memtable.
 _METADATA_FAMILY = "default"
-#: RocksDB's words for a write that would have to wait, and the time for which it is left alone then.
-_STOPPED, _ASK_AGAIN_SECONDS = "Result incomplete", 0.005
+#: RocksDB's words for a write that would have to wait, and the time for which it is left alone then. A write that an
+#: error keeps waiting is refused with the words of that error.
+_STALLED, _ASK_AGAIN_SECONDS = "Write stall", 0.005
+#: After so many refusals in a row, ten seconds or more, the log says so.
+_MANY_REFUSALS = 2000
 
 
 class TaskDatabase:
@@ -74,13 +78,15 @@ class TaskDatabase:
     def _wait_until_writable(self) -> None:
         """RocksDB stops writers while its flushes or compactions are behind. A writer that waits there holds the
         interpreter, and waits for ever once a flush has found no room on the disk; one that asks again is told."""
-        while True:
+        for refused in count(1):
             try:
                 self._db.write(WriteBatch(raw_mode=True), self._asking)
                 return
             except Exception as error:
-                if _STOPPED not in str(error):
+                if _STALLED not in str(error):
                     raise
+            if refused == _MANY_REFUSALS:
+                log.warning("%s: RocksDB is behind and takes no writes; the disk is slow or full", self._directory)
             time.sleep(_ASK_AGAIN_SECONDS)
 
     def get(self, family: str, key: bytes) -> bytes | None:

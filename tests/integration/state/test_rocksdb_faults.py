@@ -110,6 +110,28 @@ print(t.write_until_it_fails(Path({str(small_disk / "0_0")!r})))
     assert "free or enlarge the disk" in done.stdout
 
 
+class Refusing:
+    """RocksDB that refuses writes: for a stall that passes, then for one that an error keeps up."""
+
+    def __init__(self) -> None:
+        self.reasons = iter(["Write stall", "IO error: No space left on device"])
+
+    def write(self, *_: object) -> None:
+        raise RuntimeError(f"Result incomplete: {next(self.reasons)}")
+
+
+def test_a_stall_that_an_error_keeps_up_is_told_and_not_waited_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = TaskDatabase(tmp_path, ["store"], StateResources(16 << 20))
+    batch = database.batch()
+    with monkeypatch.context() as faulty:
+        faulty.setattr(database, "_db", Refusing())
+        with pytest.raises(StateStoreError, match="free or enlarge the disk"):
+            database.write(batch)
+    database.close()
+
+
 def opened_with_room(disk: Path) -> TaskStores:
     subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
     return opened(disk / "0_0", plain("store"))
