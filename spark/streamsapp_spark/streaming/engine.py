@@ -146,7 +146,7 @@ class SparkEngine:
         spark.dataSource.register(source_of(job))
         frame = observed(spark.readStream.format(NAME).load())
         writer = frame.writeStream.format("noop").queryName(self._config.application_id)
-        # Nobody reads the checkpoint: writing it now and then, and not in the middle of a batch, saves half of its time.
+        # Nobody reads the checkpoint: it is written now and then, and not in the middle of a batch.
         writer = writer.options(
             checkpointLocation=checkpoint,
             asyncProgressTrackingEnabled=True,

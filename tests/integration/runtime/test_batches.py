@@ -51,11 +51,11 @@ class Application:
         counted.to_stream().to(self.counts, Produced(key_serde=TEXT, value_serde=LONG))
         return builder.build()
 
-    def produce(self, count: int) -> None:
+    def produce(self, count: int, partition: int = -1) -> None:
         since = self.produced
         self.produced += count
         records = [(b"k%d" % n, b"word%d" % (n % 7), 1_000 + n) for n in range(since, self.produced)]
-        produce(self.kafka, self.words, records)
+        produce(self.kafka, self.words, records, partition=partition)
 
     def process(self) -> BatchProcess:
         """A process with an empty disk."""
@@ -156,6 +156,17 @@ def test_who_comes_back_after_others_does_not_go_on_with_old_state(app: Applicat
     for _ in range(4):
         app.produce(50)
         app.catch_up(*processes)
+    app.check()
+
+
+def test_an_input_that_has_had_no_record_yet_is_no_obstacle_to_the_next_process(app: Application) -> None:
+    app.produce(30, partition=0)
+    batches, process = app.batches(), app.process()
+    batches.planner.due_at_once()
+    for order in batches.next():
+        process.run(order)
+    app.produce(30)
+    app.catch_up(app.process())
     app.check()
 
 
