@@ -4,7 +4,7 @@ Every connection of the channel has a thread, which calls in here.
 
     latest    is there something to do? then the next batch is planned
     begin     the batch that was planned begins
-    join, take, done, failed    a worker pulls lanes
+    join, take, alive, done, failed    a worker pulls lanes
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class BatchService:
             "latest": self._latest,
             "begin": self._begin,
             "take": self._take,
+            "alive": self._alive,
             "done": self._done,
             "failed": self._failed,
         }
@@ -147,6 +148,10 @@ class BatchService:
 
     def _take(self, puller: Puller) -> LaneOrder | None:
         return self._dispatcher.take(puller)
+
+    def _alive(self, _: Puller) -> None:
+        """A worker restores or processes."""
+        self._progress_at = self._clock.monotonic()
 
     def _done(self, puller: Puller, report: LaneReport) -> dict[str, int]:
         """A lane is committed; returns what is known of the whole application now."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -32,6 +33,9 @@ from streamsapp.runtime.batches.process import BatchProcess
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp_spark.streaming.channel import DriverAddress, ask
 from streamsapp_spark.task_run import HOPELESS
+
+#: The time between two signs of life of a worker at work, in seconds.
+_BEAT = 1.0
 
 SCHEMA = pa.schema([("report", pa.string())])
 
@@ -78,8 +82,16 @@ def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
 
 
 def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
+    beat = 0.0
+
+    def alive() -> None:
+        nonlocal beat
+        if time.monotonic() >= beat:
+            beat = time.monotonic() + _BEAT
+            ask(driver, "alive")
+
     try:
-        return _process(job).run(order)
+        return _process(job).run(order, alive)
     except Exception as error:
         told = f"on {_place(job).name}: {error}"
         ask(driver, "failed", order.number, told, isinstance(error, HOPELESS), isinstance(error, UserInputError))

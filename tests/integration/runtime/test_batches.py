@@ -19,7 +19,8 @@ from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.errors import FencedError
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.runtime.application_layout import make_layout
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import fence_all
 from streamsapp.runtime.batches.model import LaneOrder
@@ -57,11 +58,14 @@ class Application:
         records = [(b"k%d" % n, b"word%d" % (n % 7), 1_000 + n) for n in range(since, self.produced)]
         produce(self.kafka, self.words, records, partition=partition)
 
+    def layout(self) -> ApplicationLayout:
+        return ApplicationTopics(self.topology(), self.config, self.admin, SystemClock()).look_up()
+
     def process(self) -> BatchProcess:
         """A process with an empty disk."""
         name = f"process-{len(self.processes)}"
         config = replace(self.config, state_dir=self.instances.directory / name, client_id=name)
-        process = BatchProcess(self.topology(), config, make_layout(self.topology(), config, self.admin))
+        process = BatchProcess(self.topology(), config, self.layout())
         self.processes.append(process)
         return process
 
@@ -72,7 +76,7 @@ class Application:
 
     def batches(self, lanes: int = 1) -> Batches:
         """What is to be done now."""
-        layout = make_layout(self.topology(), self.config, self.admin)
+        layout = self.layout()
         planner = BatchPlanner({task_id: plan.inputs for task_id, plan in layout.plans.items()}, lanes)
         return Batches(layout, self.config, self.admin, SystemClock(), planner, catches_up=True)
 
@@ -163,8 +167,10 @@ def test_an_input_that_has_had_no_record_yet_is_no_obstacle_to_the_next_process(
     app.produce(30, partition=0)
     batches, process = app.batches(), app.process()
     batches.planner.due_at_once()
+    signs_of_life: list[None] = []
     for order in batches.next():
-        process.run(order)
+        process.run(order, lambda: signs_of_life.append(None))
+    assert signs_of_life
     app.produce(30)
     app.catch_up(app.process())
     app.check()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
@@ -107,7 +107,7 @@ class Lane:
 
     # ---- processing --------------------------------------------------------------------------------------------
 
-    def process(self, tasks: Sequence[StreamTask], order: LaneOrder) -> None:
+    def process(self, tasks: Sequence[StreamTask], order: LaneOrder, alive: Callable[[], object]) -> None:
         """Everything up to the targets, as far as the tasks do not wait for one input before they go on with another
         (KIP-695)."""
         targets = {each: target for it in order.tasks for each, target in it.targets.items()}
@@ -117,6 +117,7 @@ class Lane:
         since = time.monotonic()
         waiting = self._inputs.give(targets)
         while self._process(tasks) or waiting:
+            alive()
             if not waiting:
                 continue
             self._inputs.resume(waiting)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import NoReturn
@@ -69,17 +69,20 @@ class BatchProcess:
             thread.start()
         self._assembly = TaskAssembly(config, self._stores.resources, self._clock, self._global_stores())
 
-    def run(self, order: LaneOrder) -> LaneReport:
-        """Do what is ordered and commit it. Whatever goes wrong, the lane's tasks are closed, and nothing of the batch
-        counts: who is given the order again begins at what the group has committed."""
+    def run(self, order: LaneOrder, alive: Callable[[], object] = bool) -> LaneReport:
+        """Do what is ordered and commit it. ``alive`` is called often while work goes on.
+
+        Whatever goes wrong, the lane's tasks are closed, and nothing of the batch counts: who is given the order again
+        begins at what the group has committed.
+        """
         self._take_failures()
         try:
             try:
-                return self._run(order)
+                return self._run(order, alive)
             except (MovedOnError, TaskCorruptedError) as error:
                 log.info("lane %d: %s; its tasks are restored", order.number, error)
                 self._drop(order.number)
-                return self._run(order)
+                return self._run(order, alive)
         except BaseException:
             self._failed.add(order.number)
             self._drop(order.number)
@@ -101,14 +104,14 @@ class BatchProcess:
         self._stores.release()
         garbage_collection.restore()
 
-    def _run(self, order: LaneOrder) -> LaneReport:
+    def _run(self, order: LaneOrder, alive: Callable[[], object]) -> LaneReport:
         began = time.monotonic()
         lane = self._lane(order.number)
-        tasks = self._opened(lane, order.tasks)
+        tasks = self._opened(lane, order.tasks, alive)
         restored, seconds = time.monotonic(), 0.0
         if tasks:
             lane.begin(tasks, {each: target.start for it in order.tasks for each, target in it.targets.items()})
-            lane.process(tasks, order)
+            lane.process(tasks, order, alive)
             seconds = lane.commit(tasks)
         reports = tuple(lane.report(task) for task in tasks)
         if order.gives_up:
@@ -124,7 +127,7 @@ class BatchProcess:
 
     # ---- tasks -------------------------------------------------------------------------------------------------
 
-    def _opened(self, lane: Lane, orders: Sequence[TaskOrder]) -> list[StreamTask]:
+    def _opened(self, lane: Lane, orders: Sequence[TaskOrder], alive: Callable[[], object]) -> list[StreamTask]:
         """The tasks, restored; those that are here stay as they are."""
         new = {order.id: order for order in orders if order.id not in self._tasks}
         for task_id in new:
@@ -140,6 +143,7 @@ class BatchProcess:
                     self._start(lane, task, new[task.id])
                     missing.discard(task.id)
             self._take_failures()
+            alive()
         return [self._tasks[order.id] for order in orders]
 
     def _start(self, lane: Lane, task: StreamTask, order: TaskOrder) -> None:
