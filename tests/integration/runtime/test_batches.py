@@ -14,7 +14,19 @@ import pytest
 
 from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
-from streamsapp import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, Topology
+from streamsapp import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Produced,
+    PunctuationType,
+    Record,
+    Serdes,
+    StreamsBuilder,
+    Topology,
+)
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.errors import FencedError
@@ -278,3 +290,53 @@ def test_an_instance_that_starts_in_the_middle_of_a_batch_ends_it(make: Make) ->
     batch.join()
     assert [type(error) for error in raised] == [FencedError], raised
     app.check()
+
+
+class Greeter(Processor):
+    """Sends what the global store has for its key, by the wall clock and not when a record comes."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.context = context
+        self.names = context.get_state_store("names")
+        self.waiting: list[Record] = []
+        context.schedule(1, PunctuationType.WALL_CLOCK_TIME, self.greet)
+
+    def process(self, record: Record) -> None:
+        self.waiting.append(record)
+
+    def greet(self, timestamp: int) -> None:
+        for record in self.waiting:
+            self.context.forward(record.with_value(self.names.get(record.key).value))
+        self.waiting.clear()
+
+
+def test_what_waits_for_the_clock_is_done_in_a_batch_without_records_and_global_stores_are_read(
+    make: Make,
+) -> None:
+    app = make()
+    names = app.kafka.create_topic("names", 1)
+    app.kafka.produce(names, [(b"k", b"Ada")])
+
+    def topology() -> Topology:
+        builder = StreamsBuilder()
+        builder.global_table(names, Consumed(TEXT, TEXT), Materialized("names", key_serde=TEXT, value_serde=TEXT))
+        greeted = builder.stream(app.words, Consumed(TEXT, TEXT)).process(Greeter)
+        greeted.to(app.counts, Produced(key_serde=TEXT, value_serde=TEXT))
+        return builder.build()
+
+    app.topology = topology  # type: ignore[method-assign]
+    app.kafka.produce(app.words, [(b"k", b"hello")], partition=0)
+    batches, process = app.batches(), app.process()
+    orders = batches.next()
+    for order in orders:
+        batches.report(process.run(order))
+
+    def greeted() -> bool:
+        for order in batches.next():
+            report = process.run(order)
+            assert sum(task.records for task in report.tasks) == 0
+            batches.report(report)
+        return bool(app.kafka.read(app.counts))
+
+    eventually(greeted, "the greeting")
+    assert [(message.key(), message.value()) for message in app.kafka.read(app.counts)] == [(b"k", b"Ada")]

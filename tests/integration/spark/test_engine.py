@@ -16,6 +16,7 @@ import pytest
 from instances import Instances, end_offsets, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App, finished
+from streamsapp.runtime.client_state import ClientState
 
 #: Each has sessions of Spark's.
 pytestmark = pytest.mark.timeout(900)
@@ -114,6 +115,18 @@ def test_an_application_goes_from_instances_to_spark_and_back(instances: Instanc
     counted.check()
     stored = {key: value.value for (_, key), value in app.stored(1)["counts"].items()}
     assert stored == dict(counted.expected())
+
+
+def test_a_driver_does_not_start_beside_instances(instances: Instances) -> None:
+    counted = Counted(instances, "beside", "availableNow")
+    counted.produce(10)
+    instance = counted.app.start()
+    eventually(lambda: sum(map(len, counted.results().values())) == 10, "results of the instance")
+    code, _, errors = finished(counted.driver())
+    assert code == 2, errors[-6000:]
+    assert f"spec.engine: instances of {counted.app.name} are running: its consumer group has members" in errors
+    assert errors.rstrip().endswith("stop them before the driver starts, or set it to threads")
+    assert instance.state is ClientState.RUNNING
 
 
 @pytest.mark.long
