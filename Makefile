@@ -11,8 +11,8 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster lock release clean \
-	python setup setup-demo setup-services setup-all cluster-up cluster-down
+.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster docs lock release clean \
+	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
 	@echo 'make demo           counts words on a real Kafka broker over real input, and verifies every count'
@@ -28,7 +28,8 @@ help:
 	@echo 'make bench-rolling  measures rolling restarts there, with the gate and without; ONLY=wordcount takes one workload'
 	@echo 'make cluster-up     starts a real Kubernetes on this machine, with Kafka and S3; export $$(make cluster-up)'
 	@echo 'make cluster-down   stops it and forgets everything in it'
-	@echo 'make release builds wheel, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
+	@echo 'make docs           builds the documentation as a site into build/site, whose index.html needs no server'
+	@echo 'make release        builds wheel, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
 	@echo 'make lock           resolves the dependencies into requirements.lock and those of the images anew (needs uv)'
 	@echo 'make clean          removes everything that the targets made in this tree (downloads stay in the cache)'
 
@@ -47,7 +48,7 @@ SPREAD = -n $(or $(JOBS),4) --dist loadscope --no-loadscope-reorder --durations=
 test: setup-all check
 	@$(PYTEST) $(SPREAD) -m 'not long'
 
-test-long: setup-all
+test-long: setup-all setup-docs
 	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) $(SPREAD) -m 'long or hypothesis or seeds' \
 		--hypothesis-profile long --hypothesis-seed $(or $(SEED),1) --seed $(or $(SEED),1) --part $(or $(PART),1/1)
 
@@ -90,18 +91,26 @@ lock:
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml
+	@$(COMPILE) --group docs --output-file requirements-docs.lock
 	@printf 'editables\nhatchling\nsetuptools\nwheel\n' | $(COMPILE) --constraints requirements.lock --output-file images/build.lock -
+
+# A link that leads nowhere ends it (only --quiet would let it pass). SITE=folder builds into another folder.
+docs: setup-docs
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --site-dir $(or $(SITE),build/site)
 
 # Needs no network: what is built has no dependency in it, and the SBOM is made of what is locked.
 release: setup
 	@$(RUN)/python tools/release.py dist
 
 clean:
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@rm -rf .venv .venv-docs .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: python
 	@$(SETUP) development
+
+setup-docs: python
+	@$(SETUP) docs
 
 setup-demo: python
 	@$(SETUP) broker

@@ -1,5 +1,5 @@
 """Sets up this tree from nothing but Python 3.11+: an environment with the runtime, and the parts it is asked for:
-``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``.
+``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``, ``docs``.
 
 Run by every target of the Makefile with the parts that it needs. A step that is already done costs nothing and prints
 nothing. First started by the system's Python (standard library only); the steps that need the library run in the
@@ -28,6 +28,9 @@ STAMP = VENV / ".installed"
 #: versions.
 RUNTIME_LOCKS = (ROOT / "images" / "runtime.lock", ROOT / "images" / "build.lock")
 LOCK = ROOT / "requirements.lock"
+#: The site is built in an environment of its own: its packages are none of the runtime's.
+DOCS_VENV = ROOT / ".venv-docs"
+DOCS_LOCK = ROOT / "requirements-docs.lock"
 
 #: The newest of these that the distribution has is installed where Java is missing; Kafka needs 17 or newer.
 JDK_PACKAGES = ("openjdk-21-jdk-headless", "openjdk-17-jdk-headless")
@@ -60,7 +63,7 @@ def set_up_environment(locks: Sequence[Path]) -> None:
     if done in {_fingerprint(locks), _fingerprint([LOCK])} and _works(VENV_PYTHON):
         return
     if not _works(VENV_PYTHON):
-        _make_environment()
+        _make_environment(VENV)
     pip = [str(VENV_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     with step("locked packages"):
         run([*pip, "install", "--require-hashes", *(option for lock in locks for option in ("-r", str(lock)))])
@@ -77,14 +80,14 @@ def _fingerprint(locks: Sequence[Path]) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _make_environment() -> None:
-    with step(f"environment in .venv, Python {sys.version.split()[0]}"):
+def _make_environment(folder: Path) -> None:
+    with step(f"environment in {folder.name}, Python {sys.version.split()[0]}"):
         if importlib.util.find_spec("ensurepip") is None:  # Debian splits it off
             package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
             refresh_package_lists(instead=f"sudo apt-get install -y {package}")
             install_packages(package)
-        shutil.rmtree(VENV, ignore_errors=True)
-        run([sys.executable, "-m", "venv", str(VENV)])
+        shutil.rmtree(folder, ignore_errors=True)
+        run([sys.executable, "-m", "venv", str(folder)])
 
 
 def _surplus_packages() -> list[str]:
@@ -154,8 +157,25 @@ def set_up_kubernetes() -> None:
         raise SetupError(str(error)) from error
 
 
+def set_up_docs() -> None:
+    """The packages that build the documentation."""
+    stamp, fingerprint = DOCS_VENV / ".installed", hashlib.sha256(DOCS_LOCK.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == fingerprint:
+        return
+    _make_environment(DOCS_VENV)
+    with step("locked packages of the documentation"):
+        pip = [str(DOCS_VENV / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "install", "--require-hashes", "-r", str(DOCS_LOCK)])
+    stamp.write_text(fingerprint, encoding="utf-8")
+
+
 #: The parts that a target can ask for beside the environment.
-PARTS = {"broker": set_up_broker, "object-store": set_up_object_store, "kubernetes": set_up_kubernetes}
+PARTS = {
+    "broker": set_up_broker,
+    "object-store": set_up_object_store,
+    "kubernetes": set_up_kubernetes,
+    "docs": set_up_docs,
+}
 
 
 def refresh_package_lists(instead: str) -> None:

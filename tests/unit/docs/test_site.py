@@ -1,0 +1,85 @@
+"""The documentation as a site: every page is in the order, every public name in the reference, every link leads on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import streamsapp
+from streamsapp import testing
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+
+
+def listed(entries: Any) -> Iterator[str]:
+    """Pages of the navigation, in its order."""
+    if isinstance(entries, str):
+        yield entries
+    else:
+        for entry in entries.values() if isinstance(entries, dict) else entries:
+            yield from listed(entry)
+
+
+def anchors(page: Path) -> set[str]:
+    """The places of a page that a link can lead to, as Markdown's tools name them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", title).strip().lower() for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[-\s]+", "-", title) for title in plain}
+
+
+def documented() -> list[str]:
+    """What the pages of the reference are made of."""
+    return [name for page in PAGES for name in re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)]
+
+
+def test_every_page_is_in_the_order_once() -> None:
+    assert sorted(listed(SITE["nav"])) == [page.relative_to(DOCS).as_posix() for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_links_into_pages_lead_to_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*\.md)?#([\w-]+)\)", page.read_text("utf-8"))
+    assert [link for link in links if link[1] not in anchors(page.parent / link[0] if link[0] else page)] == []
+
+
+def test_links_stay_among_the_pages() -> None:
+    targets = {page: re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")) for page in PAGES}
+    away = [
+        (page.name, to) for page, found in targets.items() for to in found if (page.parent / to).resolve() not in PAGES
+    ]
+    assert away == []
+
+
+def test_every_public_name_has_an_entry_in_the_reference() -> None:
+    public = {*streamsapp.__all__, *(f"testing.{name}" for name in testing.__all__)}
+    assert public <= {name.removeprefix("streamsapp.") for name in documented()}
+
+
+def test_what_the_reference_shows_exists_and_has_a_docstring() -> None:
+    for name in documented():
+        module, _, attribute = name.rpartition(".")
+        found = import_module(name) if name == "streamsapp.errors" else getattr(import_module(module), attribute)
+        assert found.__doc__, name
+
+
+@pytest.mark.long
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    subprocess.run(["make", "docs", f"SITE={tmp_path}"], cwd=ROOT, check=True)
+
+    pages = {page.relative_to(tmp_path).as_posix(): page.read_text("utf-8") for page in tmp_path.rglob("*.html")}
+    assert {page.relative_to(DOCS).with_suffix(".html").as_posix() for page in PAGES} <= pages.keys()
+    loaded = r"<(?:script|img|iframe)[^>]* src=.?https?:|<link[^>]* href=.?https?:[^>]*stylesheet"
+    assert [name for name, text in pages.items() if re.search(loaded, text)] == []
+    assert [name for name, text in pages.items() if ":class:" in text or ":meth:" in text] == []
+    assert "group_by_key" in pages["api/dsl.html"]
+    assert "rebalance" in (tmp_path / "search" / "search_index.json").read_text("utf-8")
