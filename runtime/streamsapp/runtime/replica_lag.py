@@ -7,6 +7,7 @@ call. So the broker is asked where every changelog ends, twice a second, whether
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from streamsapp.clock import Clock
 from streamsapp.kafka.consumer import PartitionConsumer
@@ -37,7 +38,8 @@ class ReplicaLag:
         for partition, observed in self._observer.take().items():
             reader = readers.get(partition)
             if reader is not None and reader.follows:
-                reader.observed = observed
+                # One that began anew since the question is behind the position that was asked for.
+                reader.observed = replace(observed, position=min(observed.position, reader.position))
         now = self._clock.monotonic()
         if self._observer.waiting or now < self._next:
             return

@@ -180,6 +180,21 @@ def test_a_lag_is_of_the_moment_at_which_the_end_was_asked_for(it: Restoring) ->
     assert (seen.position, seen.end_offset, seen.lag, seen.observed_at_ms) == (1, 3, 2, 10_000)
 
 
+def test_a_replica_that_begins_anew_is_not_taken_for_the_one_whose_lag_was_asked_for(it: Restoring) -> None:
+    it.log(S, 0, 1, 2)
+    before = it.task(role=TaskRole.STANDBY)
+    it.thread.add(before)
+    it.passes()
+
+    it.thread.paused = True
+    it.thread.close([before], wipe=True)
+    anew = it.task(role=TaskRole.STANDBY)
+    it.thread.add(anew)
+    it.passes()
+
+    assert it.reading.lag(anew) == 3
+
+
 def test_a_replica_that_is_closed_is_suspended_because_it_migrated(it: Restoring) -> None:
     it.log(S, 0)
     task = it.task(role=TaskRole.WARMUP)
