@@ -1,0 +1,63 @@
+"""A lane begins only where its tasks stand as the group does. Producer and broker are simulated."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from streamsapp.clock import SystemClock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.runtime.batches import lane as lane_module
+from streamsapp.runtime.batches.lane import Lane, MovedOnError
+from streamsapp.tasks.dead_letters import DeadLetters
+from streamsapp.tasks.stream_task import ConsumedOffset
+
+INPUT = TopicPartition("in", 0)
+TASK = cast(Any, SimpleNamespace(id=TaskId(0, 0), plan=SimpleNamespace(inputs={INPUT: None})))
+
+
+class Producer:
+    """Takes what a lane announces."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self.announced: dict[TopicPartition, tuple[int, str]] = {}
+
+    def start(self) -> None:
+        pass
+
+    def announce(self, offsets: dict[TopicPartition, tuple[int, str]], group: object) -> None:
+        self.announced = offsets
+
+
+def _lane(monkeypatch: pytest.MonkeyPatch, in_group: dict[TopicPartition, tuple[int, str]]) -> Lane:
+    monkeypatch.setattr(lane_module, "ExactlyOnceProducer", Producer)
+    layout = cast(Any, SimpleNamespace(dead_letters=DeadLetters(None)))
+    inputs = cast(Any, SimpleNamespace(committed=lambda partitions: in_group))
+    return Lane(
+        0,
+        StreamsConfig(application_id="app", bootstrap_servers="localhost:1"),
+        layout,
+        inputs,
+        SystemClock(),
+        reports=False,
+    )
+
+
+def test_a_lane_begins_at_an_offset_that_a_tool_has_committed_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = _lane(monkeypatch, {INPUT: (7, "")})
+    lane.committed = {INPUT: (7, ConsumedOffset.committed(7, "").metadata)}
+    lane.begin([TASK], {INPUT: 7})
+    assert lane._producer.announced[INPUT][0] == 7  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("found", [{}, {INPUT: (8, "")}])
+def test_a_lane_does_not_begin_where_the_group_has_moved_on(
+    monkeypatch: pytest.MonkeyPatch, found: dict[TopicPartition, tuple[int, str]]
+) -> None:
+    lane = _lane(monkeypatch, found)
+    lane.committed = {INPUT: (7, ConsumedOffset.committed(7, "").metadata)}
+    with pytest.raises(MovedOnError):
+        lane.begin([TASK], {INPUT: 7})
