@@ -23,13 +23,24 @@ from streamsapp.state.write_back import WriteBack
 _KEY = Struct(">q?")
 
 
+class OuterJoinLayout(PlainLayout):
+    """Knows of the records that wait what both sides of the join share."""
+
+    def __init__(self) -> None:
+        #: The state of the join in a task besides its records: put here and read by the operators of both sides. It
+        #: begins anew with what is committed: while the task was a replica, other instances wrote that.
+        self.progress: Any = None
+
+    def stand_at(self, facts: bytes | None) -> None:
+        self.progress = None
+
+
 class OuterJoinStore(SerdeFacade):
     """Keeps records that wait for another one, in the order of their times."""
 
-    def __init__(self, parts: StoreParts) -> None:
+    def __init__(self, parts: StoreParts, shared: OuterJoinLayout) -> None:
         super().__init__(parts)
-        #: The state of the join in a task besides its records: put here and read by the operators of both sides.
-        self.progress: Any = None
+        self.shared = shared
 
     def add(self, timestamp: int, is_left: bool, key: bytes, value: Any) -> None:
         """Keeps a record that has found no other. Raises ``ValueError`` for a value that cannot be written."""
@@ -72,10 +83,6 @@ class OuterJoinStore(SerdeFacade):
         key = self._deserialize_key(physical[_KEY.size :])
         return key, [value for _, value in self.from_stored(stored)]
 
-    def open(self) -> None:
-        super().open()
-        self.progress = None
-
 
 @dataclass(frozen=True)
 class OuterJoinType:
@@ -91,10 +98,11 @@ class OuterJoinType:
         return PlainFormat(value_serde)
 
     def layout(self) -> Layout:
-        return PlainLayout()
+        return OuterJoinLayout()
 
     def facade(self, parts: StoreParts) -> OuterJoinStore:
-        return OuterJoinStore(parts)
+        assert isinstance(parts.layout, OuterJoinLayout)
+        return OuterJoinStore(parts, parts.layout)
 
     def view(self, layers: WriteBack, layout: Layout, format: EntryFormat, readers: Readers) -> StoreView | None:
         return None

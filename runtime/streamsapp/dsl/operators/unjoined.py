@@ -145,10 +145,10 @@ class Unjoined:
 def _shared(store: OuterJoinStore, stream_time: int) -> Progress:
     """Returns the progress that both sides share. After a restart it is derived from the records that wait and the
     stores' stream time."""
-    if store.progress is None:
+    if store.shared.progress is None:
         first = next(store.waiting(0), None)
         oldest = _NEVER if first is None else first[0]
-        store.progress = Progress(NO_TIME, oldest, oldest)
-    progress: Progress = store.progress
+        store.shared.progress = Progress(NO_TIME, oldest, oldest)
+    progress: Progress = store.shared.progress
     progress.stream_time = max(progress.stream_time, stream_time)
     return progress
