@@ -125,8 +125,8 @@ class Commit:
             changelog = changelogs.get(store)
             if changelog is None:
                 continue
-            written[store] = len(changes)
             for records in changes.records(changelog.topic, changelog.partition, SLICE):
+                written[store] = written.get(store, 0) + len(records)
                 batch: list[OutputRecord] = records
                 while batch:
                     batch = self._producer.send(batch)

@@ -267,8 +267,8 @@ class TopologyTestDriver:
             if changelog is not None:
                 for records in changes.records(*changelog, len(changes)):
                     self._outputs[changelog.topic].extend(records)
+                    self._offsets[changelog] += len(records)
                 self._written.add(changelog.topic)
-                self._offsets[changelog] += len(changes)
                 positions[store] = self._offsets[changelog]
         for _ in self._task.stores.apply(epoch.frozen, positions):
             pass

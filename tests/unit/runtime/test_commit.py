@@ -13,15 +13,19 @@ from streamsapp import ProcessorContext, Record, Serdes, Stores, TopicPartition,
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError, FencedError, ProcessingError, ProductionError
 from streamsapp.kafka.producer import AbortableError
-from streamsapp.runtime.commit import RETRY_FIRST, Commit, CommitSchedule
+from streamsapp.runtime.commit import RETRY_FIRST, Commit
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.session import SessionType
+from streamsapp.state.store_type import StoreType
+from streamsapp.state.versioned import VersionedType
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.scheduler import MostBufferedFirst
-from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 from streamsapp.testing import MockClock
-from task_parts import config, feed, raw, task_of, through
+from task_parts import feed, raw, task_of, through
 
 CHANGELOG = "app-store-changelog"
 GIVE_UP_AFTER = 60.0
@@ -201,6 +205,33 @@ def test_the_control_record_of_a_transaction_counts_when_the_next_one_is_through
         assert it.applied() == expected
 
 
+def put_version(context: ProcessorContext, record: Record) -> None:
+    context.get_state_store("store").put(record.key, record.value, int(record.value[1:]))
+
+
+def put_session(context: ProcessorContext, record: Record) -> None:
+    end = int(record.value[1:])
+    context.get_state_store("store").put(Windowed(record.key, end, end), record.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "process"), [(VersionedType(1_000), put_version), (SessionType(1_000, by_time=True), put_session)]
+)
+def test_an_entry_that_lies_in_several_places_counts_once_in_the_changelog(
+    kind: StoreType, process: Callable[[ProcessorContext, Record], None]
+) -> None:
+    """A store that stood beyond the end of its changelog would leave out what others write there next."""
+    store = StoreBuilder("store", kind, Engine.MEMORY, Serdes.string(), Serdes.string())
+    it = Instance(transactional=False, topology=through(process).add_state_store(store, "node"))
+    it.read("a1", "a2", "b3")
+    it.run(it.commit())
+    it.read("a4")
+    it.run(it.commit())
+
+    assert sum(event.startswith(f"sent {CHANGELOG}") for event in it.producer.events) == 4
+    assert it.applied() == 4
+
+
 def test_all_tasks_are_committed_at_once() -> None:
     it = Instance(partitions=3)
     it.read("a", task=0)
@@ -370,94 +401,6 @@ def test_a_paused_application_commits_what_it_processed_before() -> None:
 
     assert it.producer.events[-1] == "committed in-0@1"
     assert it.all[0].buffered_records == 1
-
-
-# ---- when --------------------------------------------------------------------------------------------------------
-
-
-class Scheduled:
-    """A commit schedule over one task."""
-
-    def __init__(self, *, interval: float = 10.0, uncommitted_limit: int = 1_000_000) -> None:
-        self.clock = MockClock(1_000)
-        self.task: StreamTask = task_of(storing(), clock=self.clock, settings=config())
-        self.tasks = TaskManager(MostBufferedFirst())
-        self.tasks.add(self.task)
-        self.schedule = CommitSchedule(interval, self.clock, uncommitted_limit)
-
-    @property
-    def due(self) -> bool:
-        return self.schedule.due(self.tasks)
-
-
-def test_a_commit_is_due_when_the_interval_is_over() -> None:
-    it = Scheduled(interval=10.0)
-    assert not it.due
-
-    it.clock.advance(9_999)
-    assert not it.due
-    it.clock.advance(1)
-    assert it.due
-
-
-def test_the_interval_begins_anew_when_a_commit_has_ended() -> None:
-    it = Scheduled(interval=10.0)
-    it.clock.advance(10_000)
-
-    it.schedule.restart()
-
-    assert not it.due
-    it.clock.advance(10_000)
-    assert it.due
-
-
-def test_a_commit_is_due_when_user_code_asks_for_one() -> None:
-    it = Scheduled()
-    it.task.context.commit_requested = True
-
-    assert it.due
-
-
-def test_a_commit_is_due_when_uncommitted_writes_grow_beyond_the_limit() -> None:
-    it = Scheduled(uncommitted_limit=5_000)
-    assert not it.due
-    feed(it.task, [raw(0, value=b"v" * 10_000)])
-    it.task.process(it.task.control, 1)
-    it.clock.advance(100)
-
-    assert it.due
-
-
-def test_tasks_are_looked_at_only_now_and_then() -> None:
-    it = Scheduled(interval=10.0)
-    assert not it.due
-    it.task.context.commit_requested = True
-
-    assert not it.due
-    it.clock.advance(50)
-    assert it.due
-
-
-def test_looking_at_very_many_tasks_takes_a_small_share_of_the_time() -> None:
-    it = Scheduled(interval=10.0)
-
-    class ManyTasks:
-        """Looking through them takes 4 ms."""
-
-        looks = 0
-
-        @property
-        def tasks(self) -> dict[Any, StreamTask]:
-            self.looks += 1
-            it.clock.advance(4)
-            return it.tasks.tasks
-
-    many = ManyTasks()
-    for _ in range(900):
-        it.schedule.due(cast(Any, many))
-        it.clock.advance(1)
-
-    assert many.looks == 5
 
 
 def test_a_commit_waits_while_the_group_assigns_anew_and_says_when_it_is_through() -> None:

@@ -1,0 +1,107 @@
+"""Decides when the next commit begins: by time, on request, and when uncommitted writes grow large."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from streamsapp import ProcessorContext, Record, Serdes, Stores, Topology
+from streamsapp.runtime.commit import CommitSchedule
+from streamsapp.tasks.scheduler import MostBufferedFirst
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_manager import TaskManager
+from streamsapp.testing import MockClock
+from task_parts import config, feed, raw, task_of, through
+
+
+def storing() -> Topology:
+    def process(context: ProcessorContext, record: Record) -> None:
+        context.get_state_store("store").put(record.key, record.value)
+
+    supplier = Stores.in_memory_key_value_store("store")
+    builder = Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.string())
+    return through(process).add_state_store(builder, "node")
+
+
+class Scheduled:
+    """A commit schedule over one task."""
+
+    def __init__(self, *, interval: float = 10.0, uncommitted_limit: int = 1_000_000) -> None:
+        self.clock = MockClock(1_000)
+        self.task: StreamTask = task_of(storing(), clock=self.clock, settings=config())
+        self.tasks = TaskManager(MostBufferedFirst())
+        self.tasks.add(self.task)
+        self.schedule = CommitSchedule(interval, self.clock, uncommitted_limit)
+
+    @property
+    def due(self) -> bool:
+        return self.schedule.due(self.tasks)
+
+
+def test_a_commit_is_due_when_the_interval_is_over() -> None:
+    it = Scheduled(interval=10.0)
+    assert not it.due
+
+    it.clock.advance(9_999)
+    assert not it.due
+    it.clock.advance(1)
+    assert it.due
+
+
+def test_the_interval_begins_anew_when_a_commit_has_ended() -> None:
+    it = Scheduled(interval=10.0)
+    it.clock.advance(10_000)
+
+    it.schedule.restart()
+
+    assert not it.due
+    it.clock.advance(10_000)
+    assert it.due
+
+
+def test_a_commit_is_due_when_user_code_asks_for_one() -> None:
+    it = Scheduled()
+    it.task.context.commit_requested = True
+
+    assert it.due
+
+
+def test_a_commit_is_due_when_uncommitted_writes_grow_beyond_the_limit() -> None:
+    it = Scheduled(uncommitted_limit=5_000)
+    assert not it.due
+    feed(it.task, [raw(0, value=b"v" * 10_000)])
+    it.task.process(it.task.control, 1)
+    it.clock.advance(100)
+
+    assert it.due
+
+
+def test_tasks_are_looked_at_only_now_and_then() -> None:
+    it = Scheduled(interval=10.0)
+    assert not it.due
+    it.task.context.commit_requested = True
+
+    assert not it.due
+    it.clock.advance(50)
+    assert it.due
+
+
+def test_looking_at_very_many_tasks_takes_a_small_share_of_the_time() -> None:
+    it = Scheduled(interval=10.0)
+
+    class ManyTasks:
+        """Looking through them takes 4 ms."""
+
+        looks = 0
+
+        @property
+        def tasks(self) -> dict[Any, StreamTask]:
+            self.looks += 1
+            it.clock.advance(4)
+            return it.tasks.tasks
+
+    many = ManyTasks()
+    for _ in range(900):
+        it.schedule.due(cast(Any, many))
+        it.clock.advance(1)
+
+    assert many.looks == 5
