@@ -1,6 +1,6 @@
 """The operator's Prometheus metrics, of itself and of its applications.
 
-Written on the loops' threads, read on those of the HTTP server. docs/operator.md lists the names.
+Written on the loops' threads, read on those of the HTTP server. docs/metrics.md lists the names.
 """
 
 from __future__ import annotations

@@ -73,13 +73,6 @@ class StateResources:
         open_stores = max(1, self._open_stores)
         return BacklogShare(*(whole * stores // open_stores for whole in self._backlog))
 
-    def statistics(self) -> dict[str, int]:
-        """Returns the bytes in use, for metrics."""
-        return {
-            "block_cache_usage": self._block_cache.get_usage(),
-            "memtable_usage": self._memtables.get_usage(),
-        }
-
     def _count_stores(self, change: int) -> None:
         self._open_stores += change
         self.read_cache_share = self.read_cache_bytes // max(1, self._open_stores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterator
@@ -12,9 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streamsapp.metrics.samples import metric_name
-from streamsapp_operator.metrics import OperatorMetrics
-from streamsapp_operator.model.status import AppStatus, RolloutStatus, from_document
+from metric_names import series
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "charts" / "streamsapp"
@@ -72,69 +69,6 @@ def test_a_misspelt_value_is_refused_everywhere() -> None:
     assert all(each["additionalProperties"] is False for each in objects)
 
 
-def _runtime_metrics() -> Iterator[str]:
-    """Names as the runtime's code gives them; one with a part that is computed is not among them."""
-    for path in (ROOT / "runtime" / "streamsapp").rglob("*.py"):
-        tree = ast.parse(path.read_text("utf-8"))
-        constants = {
-            target.id: node.value.value
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        } | {"group": "stream-task-metrics"}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and len(node.args) >= 2:
-                yield from _names(node, constants)
-
-
-def _names(call: ast.Call, constants: dict[str, Any]) -> Iterator[str]:
-    kind = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-    if kind not in ("counter", "gauge", "samples"):
-        return
-    first, metric = call.args[:2]
-    group = str(first.value if isinstance(first, ast.Constant) else constants.get(getattr(first, "id", "")))
-    for text in _texts(metric):
-        name = metric_name(group, text)
-        yield {"counter": f"{name}_total", "gauge": name, "samples": f"{name}_seconds_bucket"}[kind]
-
-
-def _texts(metric: ast.expr) -> Iterator[str]:
-    if isinstance(metric, ast.Constant):
-        yield str(metric.value)
-    elif isinstance(metric, ast.JoinedStr):
-        # What is computed in restore-{name}-seconds is one of these.
-        for name in ("predicted", "observed"):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else name for part in metric.values)
-
-
-def _operator_metrics() -> Iterator[str]:
-    figures = OperatorMetrics()
-    status = from_document(
-        {
-            "inputLag": 1,
-            "standbyLag": 1,
-            "rollout": {"revision": "a", "predictedSeconds": 1.0, "observedSeconds": 1.0},
-            "conditions": [
-                {
-                    "type": "Ready",
-                    "status": "True",
-                    "reason": "",
-                    "message": "",
-                    "lastTransitionTime": "",
-                    "observedGeneration": 1,
-                }
-            ],
-        }
-    )
-    assert isinstance(status, AppStatus)
-    assert isinstance(status.rollout, RolloutStatus)
-    figures.saw(("default", "wordcount"), status, 1)
-    figures.heard("get", "pods", "200")
-    figures.errors.labels("conflict").inc()
-    return iter(re.findall(r"^(\w+)", figures.render().decode(), re.MULTILINE))
-
-
 def _expressions() -> Iterator[tuple[str, str]]:
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", ()):
@@ -144,7 +78,7 @@ def _expressions() -> Iterator[tuple[str, str]]:
 
 
 def test_every_metric_of_the_dashboard_is_one_that_is_told() -> None:
-    told = {*_runtime_metrics(), *_operator_metrics()}
+    told = series()
     asked = {
         (title, name) for title, text in _expressions() for name in re.findall(r"\b(?:kafka|streamsapp)_\w+", text)
     }
