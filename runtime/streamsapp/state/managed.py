@@ -157,6 +157,7 @@ class StoreChanges:
     epoch: Epoch
 
     def __len__(self) -> int:
+        """Returns the number of entries, which is not that of records: a store may keep an entry in several places."""
         return len(self.epoch)
 
     def records(self, topic: str, partition: int, limit: int) -> Iterator[list[ChangelogRecord]]:
