@@ -12,15 +12,17 @@ from streamsapp.metrics.samples import metric_name
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.status import AppStatus, from_document
 
-RUNTIME = Path(__file__).resolve().parents[2] / "runtime" / "streamsapp"
+_ROOT = Path(__file__).resolve().parents[2]
+_CODE = (_ROOT / "runtime" / "streamsapp", _ROOT / "spark" / "streamsapp_spark")
 #: What is computed in a name, by what comes after it.
 _COMPUTED = {"-rate": ("bytes", "records"), "-seconds": ("predicted", "observed")}
 _TYPES = {"counter": ("{}_total", "counter"), "gauge": ("{}", "gauge"), "samples": ("{}_seconds", "histogram")}
 
 
 def runtime_metrics() -> dict[str, str]:
-    """Type by name of what an instance tells, without the process's own figures."""
-    return {name: kind for path in RUNTIME.rglob("*.py") for name, kind in _of_module(path)}
+    """Type by name of what an instance tells, in a pod or on Spark, without the process's own figures."""
+    modules = (path for folder in _CODE for path in folder.rglob("*.py"))
+    return {name: kind for path in modules for name, kind in _of_module(path)}
 
 
 def operator_metrics() -> dict[str, str]:

@@ -1,0 +1,47 @@
+"""Every page is a program: its Python blocks run as they stand, top to bottom. Blocks marked ``py`` are the code of
+other systems, beside which ours stands."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+#: Tests of their own run the blocks of the first three, and look at what they define. Those of the last one need a
+#: cluster of Spark and a bucket.
+ELSEWHERE = {"guide.md", "serdes.md", "declared.md", "spark.md"}
+
+
+def blocks(page: Path) -> list[tuple[int, str]]:
+    """Line number and text of every block of Python."""
+    text = page.read_text("utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start()) + 2, match.group(1)) for match in found]
+
+
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.name not in ELSEWHERE and blocks(page)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_every_block_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ModuleType("page")
+    monkeypatch.setitem(sys.modules, program.__name__, program)  # annotations of dataclasses are looked up there
+    for line, text in blocks(page):
+        exec(compile("\n" * (line - 1) + text, str(page), "exec"), program.__dict__)  # noqa: S102 - our own page
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_blocks_say_what_they_are_in(page: Path) -> None:
+    named = set(re.findall(r"^```(.*)$", page.read_text("utf-8"), re.MULTILINE))
+    assert named <= {"", "python", "py", "java", "yaml", "sh", "mermaid", "promql"}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("migration/*.md")), ids=lambda page: page.stem)
+def test_a_guide_for_migration_shows_both_sides(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert re.search(r"^```(py|java)$", text, re.MULTILINE)
+    assert "TopologyTestDriver(" in "".join(block for _, block in blocks(page))
