@@ -45,3 +45,8 @@ def test_a_guide_for_migration_shows_both_sides(page: Path) -> None:
     text = page.read_text("utf-8")
     assert re.search(r"^```(py|java)$", text, re.MULTILINE)
     assert "TopologyTestDriver(" in "".join(block for _, block in blocks(page))
+
+
+def test_the_tutorial_shows_the_topology_that_a_new_project_has() -> None:
+    template = DOCS.parent / "runtime" / "streamsapp" / "cli" / "templates" / "word-count" / "topology.py"
+    assert blocks(DOCS / "tutorial.md")[0][1] == template.read_text("utf-8")
