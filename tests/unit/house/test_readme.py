@@ -31,3 +31,9 @@ def test_the_first_application_counts_visits(tmp_path: Path) -> None:
         visits.pipe_input("jane", "/about")
 
         assert [(record.key, record.value) for record in totals.read_records()] == [("jane", 1), ("jane", 2)]
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", README.read_text("utf-8"))
+    assert len(targets) > 20
+    assert [target for target in targets if not (README.parent / target).exists()] == []
