@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib import import_module
@@ -83,3 +84,16 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     assert [name for name, text in pages.items() if ":class:" in text or ":meth:" in text] == []
     assert "group_by_key" in pages["api/dsl.html"]
     assert "rebalance" in (tmp_path / "search" / "search_index.json").read_text("utf-8")
+    _search_from_the_disk(tmp_path)
+
+
+def _search_from_the_disk(site: Path) -> None:
+    """A browser, if this machine has one, opens the files without a server, and its search finds something."""
+    browser = shutil.which("chromium")
+    if browser is None:
+        return
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={site / 'profile'}"]
+    page = f"{(site / 'index.html').as_uri()}?q=rebalance"
+    command = [browser, *options, "--virtual-time-budget=60000", "--dump-dom", page]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\d+ matching documents", shown)
