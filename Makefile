@@ -119,7 +119,7 @@ setup-services: python
 	@$(SETUP) development broker object-store
 
 setup-all: python
-	@$(SETUP) development broker object-store kubernetes
+	@$(SETUP) development broker object-store kubernetes shells
 
 python:
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed and none was found on PATH' >&2; exit 1; }

@@ -157,6 +157,16 @@ def set_up_kubernetes() -> None:
         raise SetupError(str(error)) from error
 
 
+def set_up_shells() -> None:
+    """The shells beside bash whose completion is tested; without them, or the right to install them, those tests say
+    that they did not run."""
+    missing = [shell for shell in ("zsh", "fish") if shutil.which(shell) is None]
+    if missing and shutil.which("apt-get") is not None and os.geteuid() == 0:
+        with step("shells whose completion is tested"):
+            run(["apt-get", "update", "-qq"])
+            install_packages(*missing)
+
+
 def set_up_docs() -> None:
     """The packages that build the documentation."""
     stamp, fingerprint = DOCS_VENV / ".installed", hashlib.sha256(DOCS_LOCK.read_bytes()).hexdigest()
@@ -174,6 +184,7 @@ PARTS = {
     "broker": set_up_broker,
     "object-store": set_up_object_store,
     "kubernetes": set_up_kubernetes,
+    "shells": set_up_shells,
     "docs": set_up_docs,
 }
 

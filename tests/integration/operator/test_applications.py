@@ -186,13 +186,13 @@ def test_is_scaled_by_what_comes_and_by_what_a_busy_pod_does(world: World) -> No
     until(
         lambda: (it := world.client.get(STATEFUL_SET, world.namespace, APP)) and it["spec"]["replicas"] == 2,
         "there is another pod",
-        90,
+        240,
     )
     world.node.behaviour.input_lag, world.node.behaviour.records_per_second = 0, 0.0
     scaling = world.status()["scaling"]
     assert 80 < scaling["podRecordsPerSecond"] < 120
     assert "a busy pod does" in scaling["reason"]
-    until(lambda: world.stateful_set()["spec"]["replicas"] == 1, "one is enough", 90)
+    until(lambda: world.stateful_set()["spec"]["replicas"] == 1, "one is enough", 240)
 
 
 def test_a_webhook_that_is_away_holds_up_only_the_application_whose_children_it_judges(world: World) -> None:

@@ -89,10 +89,12 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
     (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text("utf-8"), encoding="utf-8")
     (tmp_path / "Makefile").write_text("test:\n\t@echo tested\ntest-long:\n\t@echo long $(PART) $(SEED) $(LOAD)\n")
     parts = set()
+    # A make that runs within another one tells the folders that it enters.
+    outside_of_make = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     for hour in range(48):
         (tmp_path / "date").write_text(f"#!/bin/sh\necho {1_800_000_000 + 3600 * hour}\n", encoding="utf-8")
         (tmp_path / "date").chmod(0o755)
-        environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        environment = {**outside_of_make, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
         command = ["sh", str(tmp_path / ".ci" / "run")]
         answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         tested, repeats, long = answer.stdout.splitlines()
