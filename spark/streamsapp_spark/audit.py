@@ -52,7 +52,7 @@ class _Audit(Command):
         self._refuse_unknown_store(stages)
         plan = AuditPlanner(stages, self._known(layout), self._options.store).plan()
         report = AuditReport(plan, stages, as_json=self._options.output == "json")
-        if plan.parts:
+        if plan.stages:
             with session(self._java) as spark:
                 self._compare(spark, stages, plan, report)
         report.conclude(self._id)
@@ -79,18 +79,19 @@ class _Audit(Command):
     # ---- comparing ---------------------------------------------------------------------------------------------
 
     def _compare(self, spark: SparkSession, stages: Stages, plan: AuditPlan, report: AuditReport) -> None:
-        tasks = {str(each): 1 + plan.parts.index(each.subtopology) for each in sorted(plan.tasks)}
+        places = {number: place for place, stage in enumerate(plan.stages, 1) for number in stage}
+        tasks = {str(each): places[each.subtopology] for each in sorted(plan.tasks)}
         progress = SparkProgress(_records(stages, plan), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress, cancelled_when_hopeless(spark, progress):
             work = self._work(listener.address, stages, plan)
             frames = StageFrames(spark, KafkaHistory(), stages, work, auditing(work))
-            for number in plan.parts:
-                if report.failed_above(number):
-                    report.skip(number)
+            for stage in plan.stages:
+                if report.failed_above(stage):
+                    report.skip(stage)
                     continue
-                frames.make(number)
-                frame = frames.keep(number)
+                frames.make(stage)
+                frame = frames.keep(stage)
                 compute(frame, progress)
                 for message in _messages(frame):
                     report.take(message)

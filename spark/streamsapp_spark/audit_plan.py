@@ -20,7 +20,7 @@ from streamsapp.remote.snapshot import Snapshot
 from streamsapp_spark.audit_task import audited_stores
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.snapshots import NoSnapshotError, newest
-from streamsapp_spark.stages import Stages
+from streamsapp_spark.stages import Stage, Stages
 from streamsapp_spark.task_inputs import from_kafka
 
 _STOP = "stop the application, whose last snapshots are taken then, and audit it again"
@@ -42,8 +42,8 @@ class AuditFacts:
 class AuditPlan:
     """The tasks to replay, and the snapshots to compare them with."""
 
-    #: Sub-topologies to replay, writers before readers, and the tasks of them that are replayed.
-    parts: list[int] = field(default_factory=list)
+    #: To replay, writers before readers, and the tasks of them that are replayed.
+    stages: list[Stage] = field(default_factory=list)
     tasks: set[TaskId] = field(default_factory=set)
     #: Number of the snapshot of each task that is compared.
     snapshots: dict[str, int] = field(default_factory=dict)
@@ -68,13 +68,14 @@ class AuditPlanner:
         self._plan = AuditPlan()
 
     def plan(self) -> AuditPlan:
-        parts = [each for each in self._stages.in_order if audited_stores(self._stages.parts[each].stores, self._store)]
+        numbers = [number for stage in self._stages.in_order for number in stage]
+        parts = [each for each in numbers if audited_stores(self._stages.parts[each].stores, self._store)]
         sound = [task_id for number in parts for task_id in self._comparable(number)]
         upstream = {above for task_id in sound for above in self._stages.above(task_id.subtopology)}
         tasks = {*sound, *(task_id for number in upstream for task_id in self._stages.tasks(number))}
         replayed = {task_id.subtopology for task_id in tasks}
         self._plan.tasks = tasks
-        self._plan.parts = [each for each in self._stages.in_order if each in replayed]
+        self._plan.stages = [each for each in self._stages.in_order if replayed.intersection(each)]
         self._plan.snapshots = {str(task_id): self._snapshots[task_id].number for task_id in sound}
         for task_id in sorted(tasks):
             self._add_ranges(task_id)

@@ -10,7 +10,7 @@ import orjson
 from streamsapp.record import TaskId
 from streamsapp_spark.audit_plan import AuditPlan
 from streamsapp_spark.audit_task import Audited, Failed, Finding, Message, OffsetsUsed
-from streamsapp_spark.stages import Stages
+from streamsapp_spark.stages import Stage, Stages
 
 
 class AuditReport:
@@ -32,14 +32,14 @@ class AuditReport:
         """Says whether everything was compared, and nothing differs."""
         return not (self._plan.faults or self._differences)
 
-    def failed_above(self, number: int) -> list[TaskId]:
-        """Returns the tasks that failed and whose records a sub-topology would need."""
-        return sorted(each for each in self._failed if each.subtopology in self._stages.above(number))
+    def failed_above(self, stage: Stage) -> list[TaskId]:
+        """Returns the tasks that failed and whose records a stage would need."""
+        return sorted(each for each in self._failed if each.subtopology in self._stages.above(stage[0]))
 
-    def skip(self, number: int) -> None:
-        """Skips a sub-topology whose input is not complete, as tasks before it failed."""
-        writers = ", ".join(map(str, self.failed_above(number)))
-        for task_id in sorted(each for each in self._plan.tasks if each.subtopology == number):
+    def skip(self, stage: Stage) -> None:
+        """Skips a stage whose input is not complete, as tasks before it failed."""
+        writers = ", ".join(map(str, self.failed_above(stage)))
+        for task_id in sorted(each for each in self._plan.tasks if each.subtopology in stage):
             if str(task_id) in self._plan.snapshots:
                 self._plan.faults.append(f"task {task_id}: it reads what task {writers} writes")
 

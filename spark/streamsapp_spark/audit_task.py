@@ -1,4 +1,4 @@
-"""The Spark task of an audit: it replays one stream task up to where its snapshot stands, and compares.
+"""The Spark task of an audit: it replays a stream task up to where its snapshot stands, and compares.
 
 Runs in Spark's Python workers. Differences are yielded as rows that no task reads, beside what the task writes to
 internal topics.
@@ -22,7 +22,7 @@ from streamsapp.state.task_stores import TaskStores
 from streamsapp_spark.database_comparison import Comparison, EntryText
 from streamsapp_spark.snapshots import bring, database_of, numbered
 from streamsapp_spark.stage_rows import InputRows, message_batch
-from streamsapp_spark.task_run import HOPELESS, Batches, TaskRun, Work, is_last_try, run_task
+from streamsapp_spark.task_run import HOPELESS, Batches, GroupRun, TaskRun, Work, is_last_try, run_task
 
 _BATCH = 1_000
 
@@ -93,9 +93,9 @@ def decoded(message: bytes) -> Message:
     return found
 
 
-def _audit(work: AuditWork, run: TaskRun, rows: InputRows) -> Batches:
-    task = str(run.plan.id)
-    if task not in work.tasks:
+def _audit(work: AuditWork, run: GroupRun, rows: InputRows) -> Batches:
+    tasks = [str(task_id) for task_id in run.tasks]
+    if work.tasks.isdisjoint(tasks):
         return
     try:
         yield from _replayed(work, run, rows)
@@ -104,23 +104,28 @@ def _audit(work: AuditWork, run: TaskRun, rows: InputRows) -> Batches:
         if not (isinstance(error, HOPELESS) or is_last_try()):
             raise
         text = str(error)
-        failed = Failed(task, text if text.startswith(f"task {task}") else f"task {task}: {text}")
-        yield message_batch([msgspec.json.encode(failed)])
+        failed = [Failed(task, text if text.startswith(f"task {task}") else f"task {task}: {text}") for task in tasks]
+        yield message_batch([msgspec.json.encode(each) for each in failed])
 
 
-def _replayed(work: AuditWork, run: TaskRun, rows: InputRows) -> Batches:
-    # The snapshot first: a damaged one is found before anything is replayed.
-    number = work.snapshots.get(str(run.plan.id))
-    snapshot = None if number is None else _brought(run, number)
-    with run.global_stores() as shared, run.replay(shared) as replay:
-        for _, batches in run.advances(replay, rows):
+def _replayed(work: AuditWork, run: GroupRun, rows: InputRows) -> Batches:
+    # The snapshots first: a damaged one is found before anything is replayed.
+    numbers = {task_id: work.snapshots.get(str(task_id)) for task_id in run.tasks}
+    snapshots = {
+        task_id: _brought(run.tasks[task_id], number) for task_id, number in numbers.items() if number is not None
+    }
+    with run.replays() as replays:
+        for *_, batches in run.advances(replays, rows):
             yield from batches
-        observed = replay.observed(run.app.layout.repartition_topics)
-        if observed:
-            topics = sorted({each.topic for each in observed})
-            yield message_batch([msgspec.json.encode(OffsetsUsed(str(run.plan.id), topics))])
-        if snapshot is not None:
-            yield from _in_batches(_compared(work, run, replay.stores, snapshot))
+        observed = {each: replay.observed(run.app.layout.repartition_topics) for each, replay in replays.items()}
+        used = [
+            OffsetsUsed(str(task_id), sorted({each.topic for each in partitions}))
+            for task_id, partitions in observed.items()
+            if partitions
+        ]
+        yield from _in_batches(used)
+        for task_id, snapshot in snapshots.items():
+            yield from _in_batches(_compared(work, run.tasks[task_id], replays[task_id].stores, snapshot))
 
 
 def _brought(run: TaskRun, number: int) -> Snapshot:
@@ -161,7 +166,7 @@ def audited_stores(stores: Iterable[StoreBuilder], only: str | None) -> list[Sto
     ]
 
 
-def _in_batches(messages: Iterator[Message]) -> Batches:
+def _in_batches(messages: Iterable[Message]) -> Batches:
     waiting: list[bytes] = []
     for message in messages:
         waiting.append(msgspec.json.encode(message))

@@ -1,7 +1,7 @@
 """``streamsapp bootstrap``: makes snapshots of topic history, from which instances start.
 
 Runs on the driver's main thread, called by the command line. The driver fixes the offsets, writes them down, has Spark
-replay one sub-topology after the other, and says that it is done when every task is. Whatever ends it in between, the
+replay one stage after the other, and says that it is done when every task is. Whatever ends it in between, the
 same command goes on where it was; until then no instance starts.
 """
 
@@ -43,7 +43,7 @@ from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.replay_job import ReplayJob
 from streamsapp_spark.session import session
 from streamsapp_spark.stage_frames import StageFrames, cancelled_when_hopeless, compute, spark_partitions_of
-from streamsapp_spark.stages import Stages
+from streamsapp_spark.stages import Stage, Stages
 from streamsapp_spark.worker_reports import Address, Listener
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,6 @@ class _Bootstrap(Command):
         layout = make_layout(self._topology, self._config, self._admin)
         stages = Stages(layout)
         stages.refuse_feedback()
-        stages.in_order  # noqa: B018 - raises where there is no order
         kafka = KafkaHistory() if self._options.source == KAFKA else None
         # Most mistakes are told before Spark has started; nothing is begun before it has.
         found = None
@@ -178,8 +177,12 @@ class _Bootstrap(Command):
 
     def _replay(self, spark: SparkSession, history: History, stages: Stages, work: _Begun) -> None:
         needed = stages.needed(work.bootstrap.finished)
-        layers = {number: 1 + place for place, number in enumerate(needed)}
-        tasks = {str(task_id): layers[number] for number in needed for task_id in stages.tasks(number)}
+        tasks = {
+            str(task_id): place
+            for place, stage in enumerate(needed, 1)
+            for group in stages.groups(stage)
+            for task_id in group
+        }
         progress = SparkProgress(_records(stages.layout, work.begun, tasks), tasks)
         host = spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
         with Listener(host, progress.heard) as listener, progress:
@@ -248,17 +251,16 @@ class _Bootstrap(Command):
             consumer.close()
 
 
-def _replay_all(stages: Stages, frames: StageFrames, needed: list[int], progress: SparkProgress) -> None:
-    """Runs one Spark action for all sub-topologies that nobody reads, and one for each that several read, which is
-    kept."""
+def _replay_all(stages: Stages, frames: StageFrames, needed: list[Stage], progress: SparkProgress) -> None:
+    """Runs one Spark action for all stages that nobody reads, and one for each that several read, which is kept."""
     last = []
-    for number in needed:
-        frame = frames.make(number)
-        readers = [each for each in stages.downstream(number) if each in needed]
+    for stage in needed:
+        frame = frames.make(stage)
+        readers = [each for each in stages.readers(stage) if each in needed]
         if not readers:
             last.append(frame)
         elif len(readers) > 1:
-            compute(frames.keep(number), progress)
+            compute(frames.keep(stage), progress)
     compute(reduce(DataFrame.union, last), progress)
 
 

@@ -41,7 +41,7 @@ class History(Protocol):
         ...
 
     def records(self, part: int, work: Work) -> DataFrame | None:
-        """Returns the rows that a sub-topology's tasks read; ``None`` if they read Kafka themselves."""
+        """Returns the rows that the tasks of the stage read that ``part`` stands for; ``None`` if they read Kafka."""
         ...
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.record import TopicPartition
+from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.state.managed import FrozenEpoch
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
-from streamsapp.tasks.record_queue import ProcessingControl
+from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.task_inputs import InputBatches
 
@@ -42,7 +42,8 @@ class Advance:
 
 
 class Replay:
-    """Replays one task. Use it as a context manager, and call ``run`` once."""
+    """Replays one task. Use it as a context manager, and call ``run`` once, or ``begin`` and what goes on from
+    there."""
 
     def __init__(
         self,
@@ -75,19 +76,54 @@ class Replay:
     def run(self, inputs: Mapping[TopicPartition, InputBatches]) -> Iterator[Advance]:
         """Processes everything; partitions that are not in ``inputs`` have no records. Each advance has to be taken
         before the next: its writes are applied then."""
-        self._inputs = dict(inputs)
-        for partition in self._task.queues.keys() - self._inputs.keys():
-            self._task.reached_end(partition)
+        self.begin(inputs)
         while self._fill():
-            taken = self._task.process(self._control, STEP - self._since_step)
-            self._since_step += taken
-            self._since_commit += taken
-            if self._since_step >= STEP and self._commit_is_due():
-                yield from self._commit(taken)
-            else:
-                yield Advance(taken, self._task.take_output())
-            self._since_step %= STEP
-        yield from self._commit(0)
+            yield from self.advance(STEP)
+        yield from self.commit()
+
+    # ---- by steps ----------------------------------------------------------------------------------------------
+
+    def begin(self, inputs: Mapping[TopicPartition, InputBatches]) -> None:
+        """Takes the inputs, of which nothing is read yet."""
+        self._inputs = dict(inputs)
+
+    def add(self, partition: TopicPartition, records: Sequence[InputRecord]) -> None:
+        """Appends records to a partition that is not among the inputs."""
+        self._task.add_records(partition, records)
+
+    def earliest(self) -> int:
+        """Returns the timestamp of the next record, ``NO_BOUND`` if none is left."""
+        while self._fill():
+            heads = [queue.head_timestamp() for queue in self._task.queues.values()]
+            found = [each for each in heads if each is not None]
+            if found:  # not if none could be read
+                return min(found)
+        return NO_BOUND
+
+    def advance(self, limit: int) -> Iterator[Advance]:
+        """Processes some records, at most ``limit``; yields one advance."""
+        taken = self._task.process(self._control, min(limit, STEP - self._since_step))
+        self._since_step += taken
+        self._since_commit += taken
+        if self._since_step >= STEP and self._commit_is_due():
+            yield from self.commit(taken)
+        else:
+            yield Advance(taken, self._task.take_output())
+        self._since_step %= STEP
+
+    def commit(self, taken: int = 0) -> Iterator[Advance]:
+        """Ends a commit interval; yields one advance, with all that was held back for the commit."""
+        while self._task.emit_held(STEP):
+            pass
+        outputs = self._task.take_output()
+        frozen = self.stores.freeze()
+        yield Advance(taken, outputs, frozen)
+        if frozen is not None:
+            for _ in self.stores.apply(frozen, {}):
+                pass
+        self._since_commit = 0
+
+    # ---- results -----------------------------------------------------------------------------------------------
 
     def positions(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, ConsumedOffset]:
         """Returns the position of the task: at the ends of its inputs, at the times that it has seen there."""
@@ -113,21 +149,9 @@ class Replay:
                 records = next(self._inputs[partition], None)
                 if records is None:
                     del self._inputs[partition]
-                    self._task.reached_end(partition)
                 else:
                     self._task.add_records(partition, records)
         return self._task.buffered_records > 0
 
     def _commit_is_due(self) -> bool:
         return self._since_commit >= COMMIT_EVERY or self.stores.uncommitted_bytes > UNCOMMITTED_BYTES
-
-    def _commit(self, taken: int) -> Iterator[Advance]:
-        while self._task.emit_held(STEP):
-            pass
-        outputs = self._task.take_output()
-        frozen = self.stores.freeze()
-        yield Advance(taken, outputs, frozen)
-        if frozen is not None:
-            for _ in self.stores.apply(frozen, {}):
-                pass
-        self._since_commit = 0

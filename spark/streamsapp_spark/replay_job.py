@@ -26,6 +26,7 @@ from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout, lay_out
 from streamsapp.state.resources import StateResources
 from streamsapp.topology.builder import Topology
+from streamsapp_spark.stages import Stages
 from streamsapp_spark.worker_reports import Address
 
 
@@ -68,6 +69,10 @@ class Application:
     def chain(self, task_id: TaskId) -> ManifestChain:
         """Returns the chain of a task's snapshots."""
         return ManifestChain(self.objects, self.config.application_id, task_id)
+
+    @cached_property
+    def stages(self) -> Stages:
+        return Stages(self.layout)
 
     @cached_property
     def owners(self) -> Mapping[TopicPartition, TaskId]:

@@ -1,4 +1,4 @@
-"""Makes data frames of the replay of an application: one per sub-topology, each made of the rows of those before it.
+"""Makes data frames of the replay of an application: one per stage, each made of the rows of those before it.
 
 Runs on the driver.
 """
@@ -21,14 +21,14 @@ from streamsapp_spark.partitioning import repartition_keys
 from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.session import reason, shuffled, task_frame
 from streamsapp_spark.stage_rows import SQL_SCHEMA, task_row
-from streamsapp_spark.stages import Stages
+from streamsapp_spark.stages import Stage, Stages
 from streamsapp_spark.task_run import Batches, Work
 
 log = logging.getLogger(__name__)
 
 
 class StageFrames:
-    """The rows that the tasks of each sub-topology yield."""
+    """The rows that the tasks of each stage yield."""
 
     def __init__(
         self,
@@ -43,27 +43,27 @@ class StageFrames:
         self._stages = stages
         self._work = work
         self._run = run
-        self._made: dict[int, DataFrame] = {}
+        self._made: dict[Stage, DataFrame] = {}
 
-    def make(self, number: int) -> DataFrame:
-        """Makes the frame of a sub-topology, after those that it reads from."""
-        tasks = self._stages.tasks(number)
+    def make(self, stage: Stage) -> DataFrame:
+        """Makes the frame of a stage, after those that it reads from."""
+        groups = self._stages.groups(stage)
         rows = [
-            task_row(task_id, repartition_key)
-            for task_id, repartition_key in zip(tasks, repartition_keys(len(tasks)), strict=True)
+            task_row(group[0], repartition_key)
+            for group, repartition_key in zip(groups, repartition_keys(len(groups)), strict=True)
         ]
         described = task_frame(self._spark, rows)
-        inputs = [self._made[each].filter(f"reader = {number}") for each in sorted(self._stages.upstream[number])]
-        source = self._history.records(number, self._work)
+        inputs = [self._made[each].filter(f"reader = {stage[0]}") for each in self._stages.writers(stage)]
+        source = self._history.records(stage[0], self._work)
         inputs += [] if source is None else [source]
         if inputs:
-            described = shuffled(described, reduce(DataFrame.union, inputs), len(tasks))
-        frame = self._made[number] = described.mapInArrow(self._run, SQL_SCHEMA)
+            described = shuffled(described, reduce(DataFrame.union, inputs), len(groups))
+        frame = self._made[stage] = described.mapInArrow(self._run, SQL_SCHEMA)
         return frame
 
-    def keep(self, number: int) -> DataFrame:
+    def keep(self, stage: Stage) -> DataFrame:
         """Keeps a frame on executors' disks, so that it is computed once instead of once for each that reads it."""
-        return self._made[number].persist(StorageLevel.DISK_ONLY)
+        return self._made[stage].persist(StorageLevel.DISK_ONLY)
 
 
 def compute(frame: DataFrame, progress: SparkProgress) -> None:
@@ -76,12 +76,13 @@ def compute(frame: DataFrame, progress: SparkProgress) -> None:
 
 
 def spark_partitions_of(stages: Stages) -> dict[TopicPartition, tuple[int, int]]:
-    """Returns the Spark partition and the sub-topology of each input partition's reader."""
+    """Returns the Spark partition of each input partition's reader, and the sub-topology that stands for its stage."""
     found: dict[TopicPartition, tuple[int, int]] = {}
-    for number in stages.in_order:
-        tasks = stages.tasks(number)
-        for task_id, repartition_key in zip(tasks, repartition_keys(len(tasks)), strict=True):
-            found.update(dict.fromkeys(stages.layout.plans[task_id].inputs, (repartition_key, number)))
+    for stage in stages.in_order:
+        groups = stages.groups(stage)
+        for group, repartition_key in zip(groups, repartition_keys(len(groups)), strict=True):
+            for task_id in group:
+                found.update(dict.fromkeys(stages.layout.plans[task_id].inputs, (repartition_key, stage[0])))
     return found
 
 

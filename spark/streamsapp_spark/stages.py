@@ -1,18 +1,22 @@
 """Orders the sub-topologies of an application for a replay, and finds those that have to be replayed at all.
 
-Pure; called by the driver.
+Pure; called by the driver, and by workers that look for the tasks that they replay together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from streamsapp.errors import TopologyError
-from streamsapp.record import TaskId
+from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.topology.nodes import SinkNode, SubTopology
+
+#: The sub-topologies that are replayed at the same time; the first one stands for it.
+Stage: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -42,38 +46,71 @@ class Stages:
         }
 
     def above(self, part: int) -> frozenset[int]:
-        """Returns all sub-topologies that a sub-topology gets records from, directly or through others."""
-        direct = self.upstream[part]
-        return direct.union(*(self.above(each) for each in direct))
-
-    def downstream(self, part: int) -> list[int]:
-        """Returns the sub-topologies that read what this one writes."""
-        return [number for number, writers in self.upstream.items() if part in writers]
+        """Returns all sub-topologies that a sub-topology gets records from, directly or through others: itself, too, if
+        records come back to it."""
+        found: set[int] = set()
+        waiting = [part]
+        while waiting:
+            new = self.upstream[waiting.pop()] - found
+            found |= new
+            waiting += new
+        return frozenset(found)
 
     @cached_property
-    def in_order(self) -> list[int]:
-        """Returns the sub-topologies, writers before readers; raises ``TopologyError`` if records go in circles."""
-        ordered: list[int] = []
-        while len(ordered) < len(self.parts):
-            ready = [each for each in self.parts if each not in ordered and self.upstream[each] <= set(ordered)]
-            if not ready:
-                circle = ", ".join(str(each) for each in self.parts if each not in ordered)
-                raise TopologyError(
-                    f"the sub-topologies {circle} read each other's internal topics, as in a foreign-key join: such a "
-                    "loop cannot be replayed one after the other; start without a bootstrap"
-                )
-            ordered += ready
-        return ordered
+    def in_order(self) -> list[Stage]:
+        """Returns the stages, writers before readers. A stage is one sub-topology, or those that read each other's
+        internal topics, as the two sides of a foreign-key join do."""
+        above = {part: self.above(part) for part in self.parts}
+        stages = {
+            tuple(sorted({part, *(each for each in above[part] if part in above[each])})): above[part]
+            for part in self.parts
+        }
+        # Each has more above it than those have that it reads.
+        return sorted(stages, key=lambda stage: (len(stages[stage].union(stage)), stage))
 
-    def needed(self, finished: Collection[TaskId]) -> list[int]:
-        """Returns the sub-topologies to replay, writers before readers: those with tasks that are not finished, and
-        those they read."""
-        wanted: set[int] = set()
-        for number in reversed(self.in_order):
-            unfinished = not set(self.tasks(number)) <= set(finished)
-            if unfinished or wanted.intersection(self.downstream(number)):
-                wanted.add(number)
-        return [number for number in self.in_order if number in wanted]
+    def groups(self, stage: Stage) -> list[tuple[TaskId, ...]]:
+        """Returns the tasks of a stage by the Spark task that replays them: each has one of its own, but those that get
+        records back from each other share one."""
+        tasks = [task_id for part in stage for task_id in self.tasks(part)]
+        return [tuple(tasks)] if stage[0] in self.above(stage[0]) else [(each,) for each in tasks]
+
+    def group(self, task_id: TaskId) -> tuple[TaskId, ...]:
+        """Returns the tasks that are replayed together with this one."""
+        (stage,) = [each for each in self.in_order if task_id.subtopology in each]
+        return next(group for group in self.groups(stage) if task_id in group)
+
+    def looped(self, group: Sequence[TaskId]) -> dict[TopicPartition, TaskId]:
+        """Returns the readers of the internal topics that tasks, replayed together, send each other."""
+        written = self._written(group)
+        plans = self.layout.plans
+        return {each: task_id for task_id in group for each in plans[task_id].inputs if each.topic in written}
+
+    def onward(self, group: Sequence[TaskId]) -> set[str]:
+        """Returns the internal topics that tasks, replayed together, write for others."""
+        return self._written(group) - {each.topic for each in self.looped(group)}
+
+    def _written(self, group: Sequence[TaskId]) -> set[str]:
+        plans = [self.layout.plans[task_id] for task_id in group]
+        return {plan.topic_name(topic) for plan in plans for topic in plan.sub_topology.repartition_sinks}
+
+    def writers(self, stage: Stage) -> list[Stage]:
+        """Returns the other stages that write what this one reads."""
+        upstream = {writer for part in stage for writer in self.upstream[part]}
+        return [each for each in self.in_order if each != stage and upstream.intersection(each)]
+
+    def readers(self, stage: Stage) -> list[Stage]:
+        """Returns the other stages that read what this one writes."""
+        return [each for each in self.in_order if stage in self.writers(each)]
+
+    def needed(self, finished: Collection[TaskId]) -> list[Stage]:
+        """Returns the stages to replay, writers before readers: those with tasks that are not finished, and those they
+        read."""
+        wanted: set[Stage] = set()
+        for stage in reversed(self.in_order):
+            tasks = {task_id for part in stage for task_id in self.tasks(part)}
+            if not tasks <= set(finished) or wanted.intersection(self.readers(stage)):
+                wanted.add(stage)
+        return [stage for stage in self.in_order if stage in wanted]
 
     def refuse_feedback(self) -> None:
         """Raises if the application both writes and reads a topic of the user's, which has no history yet of records

@@ -1,15 +1,16 @@
-"""Runs one stream task over its ranges in a Spark task: the part that bootstrap and audit have in common.
+"""Runs stream tasks over their ranges in a Spark task: the part that bootstrap and audit have in common. It is one
+stream task, unless there are more that get records back from each other.
 
-Runs in Spark's Python workers. What the task writes to internal topics is yielded for the next stage, the same every
-time it is run.
+Runs in Spark's Python workers. What the tasks write to internal topics is yielded for the next stage, the same every
+time they are run.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +28,7 @@ from streamsapp_spark.global_stores import global_stores
 from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.replay_job import Application, ReplayJob, application
+from streamsapp_spark.replay_loop import Loop
 from streamsapp_spark.stage_rows import InputRows, OutputRows
 from streamsapp_spark.task_inputs import InputBatches, from_kafka, from_rows
 from streamsapp_spark.worker_reports import Reporter
@@ -49,31 +51,40 @@ class Work:
     #: Of source topics, and of internal ones: of those nothing is read, and readers go on at their ends.
     ranges: tuple[HistoryRange, ...]
     internal: tuple[HistoryRange, ...]
-    #: Spark partition and sub-topology of the reader of each input partition.
+    #: Spark partition of the reader of each input partition, and the sub-topology that stands for its stage.
     destinations: dict[TopicPartition, tuple[int, int]]
     #: Says whether source topics come as rows, too.
     rows_only: bool = False
 
 
 W = TypeVar("W", bound=Work)
-#: The work to do with one task.
-Act = Callable[[W, "TaskRun", InputRows], Batches]
+#: The work to do with the tasks of one Spark task.
+Act = Callable[[W, "GroupRun", InputRows], Batches]
 
 
 def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Runs a task: the function for ``mapInArrow``, once the first two arguments are given."""
+    """Runs the tasks: the function for ``mapInArrow``, once the first two arguments are given."""
     rows = InputRows(batches)
-    task_id = rows.task()
-    if task_id is None:
+    first = rows.task()
+    if first is None:
         return
-    reporter = Reporter(work.job.report_to, task_id)
-    directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{task_id}-"))
+    reporter = Reporter(work.job.report_to, first)
+    directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{first}-"))
     garbage_collection.relax()
+    named = f"task {first}"
     try:
-        yield from act(work, TaskRun(work, application(work.job), task_id, directory, reporter), rows)
-        reporter.finished()
+        app = application(work.job)
+        group = app.stages.group(first)
+        named = f"task{'s' * (len(group) > 1)} {', '.join(map(str, group))}"
+        with ExitStack() as stack:
+            others = [stack.enter_context(closing(Reporter(work.job.report_to, each))) for each in group[1:]]
+            reporters = dict(zip(group, (reporter, *others), strict=True))
+            tasks = {each: TaskRun(app, each, directory, of) for each, of in reporters.items()}
+            yield from act(work, GroupRun(work, app, tasks, directory), rows)
+            for each in reporters.values():
+                each.finished()
     except Exception as error:
-        reporter.failed(f"task {task_id}: {error}", hopeless=isinstance(error, HOPELESS))
+        reporter.failed(f"{named}: {error}", hopeless=isinstance(error, HOPELESS))
         raise
     finally:
         garbage_collection.restore()
@@ -90,22 +101,16 @@ def is_last_try() -> bool:
 class TaskRun:
     """One try at one stream task."""
 
-    def __init__(self, work: Work, app: Application, task_id: TaskId, directory: Path, reporter: Reporter) -> None:
-        self._work = work
-        self._reporter = reporter
+    def __init__(self, app: Application, task_id: TaskId, directory: Path, reporter: Reporter) -> None:
         self.app = app
         self.plan: TaskPlan = app.layout.plans[task_id]
-        self.directory = directory
+        self.directory = directory / str(task_id)
         self.config = app.config_of(task_id, "replay")
-        self.ranges = {each.of: each for each in (*work.ranges, *work.internal)}
         #: Processed, and sent to any topic.
         self.records = self.outputs = 0
+        self._reporter = reporter
 
-    def global_stores(self) -> AbstractContextManager[dict[str, KeyValueStoreImpl]]:
-        """Returns the stores that every task may read, filled."""
-        return global_stores(self.app, self.ranges, self.directory, self.config)
-
-    def replay(self, shared: dict[str, KeyValueStoreImpl], *, results: bool = False) -> Replay:
+    def replay(self, shared: dict[str, KeyValueStoreImpl], *, results: bool) -> Replay:
         """Returns the task with empty stores; without ``results`` it sends the records that the next stage reads, and
         no others."""
         plan, internal = self.plan, self.app.layout.repartition_topics
@@ -114,23 +119,68 @@ class TaskRun:
             plan = replace(plan, sub_topology=needed)
         return Replay(plan, self.config, self.directory, self.app.resources, shared)
 
-    def advances(self, replay: Replay, rows: InputRows) -> Iterator[tuple[Advance, Batches]]:
-        """Yields the work of the task, and the rows of it for the next stage."""
-        internal = self.app.layout.repartition_topics
-        partitions = {topic: self.plan.partition_count(topic) for topic in internal}
-        out = OutputRows(self.plan.id, partitions, self._work.destinations)
-        writes_internal = bool(self.plan.sub_topology.repartition_sinks)
-        for advance in replay.run(self._feeds(rows)):
-            self.records += advance.records
-            self.outputs += len(advance.outputs)
-            self._reporter.processed(advance.records)
-            yield advance, iter(out.batches(advance.outputs) if writes_internal else [])
-        yield Advance(0, ()), iter(out.rest())
+    def count(self, advance: Advance) -> None:
+        """Counts the work of the task, and reports it."""
+        self.records += advance.records
+        self.outputs += len(advance.outputs)
+        self._reporter.processed(advance.records)
 
-    def _feeds(self, rows: InputRows) -> dict[TopicPartition, InputBatches]:
+
+class GroupRun:
+    """One try at the stream tasks of one Spark task."""
+
+    def __init__(self, work: Work, app: Application, tasks: Mapping[TaskId, TaskRun], directory: Path) -> None:
+        self._work = work
+        self._directory = directory
+        self.app = app
+        self.tasks = tasks
+        self.ranges = {each.of: each for each in (*work.ranges, *work.internal)}
+        #: The readers of what the tasks send each other, and the internal topics that they write for the next stage.
+        self._looped, self.onward = app.stages.looped(tuple(tasks)), app.stages.onward(tuple(tasks))
+
+    @contextmanager
+    def replays(self, *, results: bool = False) -> Iterator[dict[TaskId, Replay]]:
+        """Returns the tasks as they begin, beside global stores that are filled; without ``results`` they send the
+        records that others read, and no others."""
+        first = next(iter(self.tasks.values()))
+        with global_stores(self.app, self.ranges, self._directory, first.config) as shared, ExitStack() as replays:
+            yield {
+                task_id: replays.enter_context(task.replay(shared, results=results))
+                for task_id, task in self.tasks.items()
+            }
+
+    def advances(self, replays: Mapping[TaskId, Replay], rows: InputRows) -> Iterator[tuple[TaskRun, Advance, Batches]]:
+        """Yields the work of the tasks, and the rows of it for the next stage."""
+        rows_of = {
+            task_id: OutputRows(
+                task_id, {topic: task.plan.partition_count(topic) for topic in self.onward}, self._work.destinations
+            )
+            for task_id, task in self.tasks.items()
+        }
+        for task_id, advance in self._advances(replays, rows):
+            task = self.tasks[task_id]
+            task.count(advance)
+            yield task, advance, iter(rows_of[task_id].batches(advance.outputs) if self.onward else [])
+        for task_id, out in rows_of.items():
+            yield self.tasks[task_id], Advance(0, ()), iter(out.rest())
+
+    def _advances(self, replays: Mapping[TaskId, Replay], rows: InputRows) -> Iterator[tuple[TaskId, Advance]]:
+        inputs = self._inputs(rows)
+        if self._looped:
+            by_task = {
+                task_id: {each: inputs[each] for each in task.plan.inputs if each in inputs}
+                for task_id, task in self.tasks.items()
+            }
+            yield from Loop(replays, self._looped).run(by_task)
+            return
+        ((task_id, replay),) = replays.items()
+        yield from ((task_id, advance) for advance in replay.run(inputs))
+
+    def _inputs(self, rows: InputRows) -> dict[TopicPartition, InputBatches]:
         internal = self.app.layout.repartition_topics
-        from_stage = {each for each in self.plan.inputs if self._work.rows_only or each.topic in internal}
+        inputs = {each: task.config for task in self.tasks.values() for each in task.plan.inputs}
+        from_stage = {each for each in inputs if self._work.rows_only or each.topic in internal}
         from_topics = {
-            each: from_kafka(self.ranges[each], self.config) for each in self.plan.inputs if each not in from_stage
+            each: from_kafka(self.ranges[each], config) for each, config in inputs.items() if each not in from_stage
         }
         return from_rows(rows, len(from_stage)) | from_topics

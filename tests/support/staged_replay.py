@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from streamsapp.runtime.application_layout import lay_out
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.pruning import without_external_sinks
-from streamsapp_spark.replay import Replay
+from streamsapp_spark.replay import Advance, Replay
+from streamsapp_spark.replay_loop import Loop
 from streamsapp_spark.stage_frames import spark_partitions_of
 from streamsapp_spark.stage_rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.task_inputs import from_rows
+from streamsapp_spark.task_inputs import InputBatches, from_rows
 
 Records = Mapping[TopicPartition, Sequence[RawRecord]]
 
@@ -67,41 +70,58 @@ class Staged:
             if partition.topic in task.by_topic and records:
                 task.restore(partition, records)
         task.start()
-        for number in self.stages.in_order:
-            for task_id in self.stages.tasks(number):
-                self._run_task(task_id, dict(task.stores.for_tasks))
+        for stage in self.stages.in_order:
+            for group in self.stages.groups(stage):
+                self._run_group(group, dict(task.stores.for_tasks))
         task.close()
 
-    def _run_task(self, task_id: TaskId, shared: dict[str, Any]) -> None:
-        plan, destinations = self.layout.plans[task_id], spark_partitions_of(self.stages)
+    def _run_group(self, group: tuple[TaskId, ...], shared: dict[str, Any]) -> None:
+        plans, destinations = [self.layout.plans[each] for each in group], spark_partitions_of(self.stages)
         internal = self.layout.repartition_topics
-        if not self._results:
-            needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
-            plan = replace(plan, sub_topology=needed)
-        out = OutputRows(task_id, {topic: plan.partition_count(topic) for topic in internal}, destinations)
-        rows = InputRows(self._shuffled(task_id, destinations))
-        assert rows.task() == task_id
-        inputs = from_rows(rows, sum(each.topic in internal for each in plan.inputs))
-        for each in plan.inputs:
-            if each in self.records:
-                inputs[each] = iter([self.records[each]] if self.records[each] else [])
-        with Replay(plan, self.config, self.directory / str(task_id), self.resources, shared) as replay:
-            for advance in replay.run(inputs):
-                self._rows += out.batches(advance.outputs)
+        rows = InputRows(self._shuffled(group, destinations))
+        assert rows.task() == group[0]
+        inputs = from_rows(rows, sum(each.topic in internal for plan in plans for each in plan.inputs))
+        for each in (each for plan in plans for each in plan.inputs if each in self.records):
+            inputs[each] = iter([self.records[each]] if self.records[each] else [])
+        with ExitStack() as stack:
+            replays = {plan.id: stack.enter_context(self._replay(plan, shared)) for plan in plans}
+            onward = {topic: plans[0].partition_count(topic) for topic in self.stages.onward(group)}
+            rows_of = {task_id: OutputRows(task_id, onward, destinations) for task_id in group}
+            for task_id, advance in self._advances(replays, inputs):
+                self._rows += rows_of[task_id].batches(advance.outputs)
                 for record in advance.outputs:
                     if record[0] not in internal:
                         self.outputs[record[0]].append(record)
-            self._rows += out.rest()
-            for builder in plan.sub_topology.stores:
-                self.stores[builder.name, task_id] = list(replay.stores.stores[builder.name].all())
+            for out in rows_of.values():
+                self._rows += out.rest()
+            for plan in plans:
+                for builder in plan.sub_topology.stores:
+                    self.stores[builder.name, plan.id] = list(replays[plan.id].stores.stores[builder.name].all())
+
+    def _replay(self, plan: TaskPlan, shared: dict[str, Any]) -> Replay:
+        if not self._results:
+            internal = self.layout.repartition_topics
+            needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
+            plan = replace(plan, sub_topology=needed)
+        return Replay(plan, self.config, self.directory / str(plan.id), self.resources, shared)
+
+    def _advances(
+        self, replays: dict[TaskId, Replay], inputs: dict[TopicPartition, InputBatches]
+    ) -> Iterator[tuple[TaskId, Advance]]:
+        looped, plans = self.stages.looped(tuple(replays)), self.layout.plans
+        if looped:
+            of_tasks = {id_: {each: inputs[each] for each in plans[id_].inputs if each in inputs} for id_ in replays}
+            return Loop(replays, looped).run(of_tasks)
+        ((task_id, replay),) = replays.items()
+        return ((task_id, advance) for advance in replay.run(inputs))
 
     def _shuffled(
-        self, task_id: TaskId, destinations: Mapping[TopicPartition, tuple[int, int]]
+        self, group: tuple[TaskId, ...], destinations: Mapping[TopicPartition, tuple[int, int]]
     ) -> Iterator[pa.RecordBatch]:
         """As Spark places and sorts them."""
-        mine = {each for each, (_, reader) in destinations.items() if reader == task_id.subtopology}
-        mine &= set(self.layout.plans[task_id].inputs)
-        first = task_row(task_id, 0)
+        mine = {each for each, (_, reader) in destinations.items() if reader == group[0].subtopology}
+        mine &= {each for task_id in group for each in self.layout.plans[task_id].inputs}
+        first = task_row(group[0], 0)
         whole = [row for batch in self._rows for row in batch.to_pylist()]
         rows = [row for row in whole if TopicPartition(row["topic"], row["partition"]) in mine]
         rows.sort(key=lambda row: tuple(row[name] for name in ORDER))

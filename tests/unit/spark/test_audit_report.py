@@ -31,8 +31,8 @@ def stages() -> Stages:
 
 @pytest.fixture
 def plan(stages: Stages) -> AuditPlan:
-    tasks = {task_id for number in stages.in_order for task_id in stages.tasks(number)}
-    return AuditPlan(parts=stages.in_order, tasks=tasks, snapshots={str(each): 1 for each in tasks if each[0]})
+    tasks = {task_id for stage in stages.in_order for group in stages.groups(stage) for task_id in group}
+    return AuditPlan(stages=stages.in_order, tasks=tasks, snapshots={str(each): 1 for each in tasks if each[0]})
 
 
 def summary(report: AuditReport, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], dict[str, object]]:
@@ -53,9 +53,9 @@ def test_what_reads_from_a_task_that_failed_is_not_compared_and_all_else_is(
     report = AuditReport(plan, stages, as_json=True)
     report.take(Failed("1_0", "task 1_0: the code raised"))
     differs(report, "1_1")
-    assert report.failed_above(2) == [TaskId(1, 0)]
-    report.skip(2)
-    assert report.failed_above(3) == []
+    assert report.failed_above((2,)) == [TaskId(1, 0)]
+    report.skip((2,))
+    assert report.failed_above((3,)) == []
     report.take(Audited("3_0", "store", 4, 0))
     findings, told = summary(report, capsys)
     assert findings == ["1_1"]

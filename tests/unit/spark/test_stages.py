@@ -36,8 +36,9 @@ def tasks(*parts: int) -> set[TaskId]:
 
 def test_writers_come_before_readers() -> None:
     found = stages(chain())
-    assert found.in_order.index(0) < found.in_order.index(1) < found.in_order.index(2)
-    assert (found.upstream[2], found.upstream[3], found.downstream(0)) == (frozenset({1}), frozenset(), [1])
+    assert found.in_order.index((0,)) < found.in_order.index((1,)) < found.in_order.index((2,))
+    assert (found.writers((2,)), found.writers((3,)), found.readers((0,))) == ([(1,)], [], [(1,)])
+    assert found.groups((1,)) == [(TaskId(1, 0),), (TaskId(1, 1),)]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_writers_come_before_readers() -> None:
     ],
 )
 def test_what_is_finished_is_replayed_only_for_those_that_read_it(finished: set[TaskId], needed: set[int]) -> None:
-    assert set(stages(chain()).needed(finished)) == needed
+    assert {number for stage in stages(chain()).needed(finished) for number in stage} == needed
 
 
 def test_a_topic_that_is_written_and_read_is_refused() -> None:
@@ -64,10 +65,33 @@ def test_a_topic_that_is_written_and_read_is_refused() -> None:
     stages(chain()).refuse_feedback()
 
 
-def test_an_application_with_a_foreign_key_join_is_refused() -> None:
+def foreign_key_join() -> Topology:
+    """0 → 1 ⇄ 2 → 3: rows that are counted before, and results that are counted by key."""
     builder = StreamsBuilder()
-    rows: KTable[str, str] = builder.table("table", Consumed(TEXT, TEXT))
+    serdes = Grouped(key_serde=TEXT, value_serde=TEXT)
+    rows = builder.stream("table", Consumed(TEXT, TEXT)).group_by(lambda key, value: value, serdes).reduce(max)
     others: KTable[str, str] = builder.table("in", Consumed(TEXT, TEXT))
-    rows.join(others, lambda row: row, lambda row, other: other)
-    with pytest.raises(TopologyError, match="foreign-key join"):
-        stages(builder.build()).in_order  # noqa: B018 - raises where there is no order
+    joined = rows.join(others, lambda row: row, lambda row, other: other)
+    joined.to_stream().group_by(lambda key, value: value, serdes).count()
+    return builder.build()
+
+
+def test_sub_topologies_that_read_each_others_internal_topics_are_one_stage() -> None:
+    found = stages(foreign_key_join())
+    first, loop, last = found.in_order
+    assert sorted(map(len, (first, loop, last))) == [1, 1, 2]
+    assert found.above(loop[0]) == found.above(loop[1]) == {*first, *loop}
+    assert (found.writers(loop), found.readers(loop), found.readers(first)) == ([first], [last], [loop])
+    # One Spark task has the tasks of both sides, and of all partitions.
+    (group,) = found.groups(loop)
+    assert set(group) == tasks(*loop)
+    assert all(found.group(each) == group for each in group)
+    kinds = ("SUBSCRIPTION-REGISTRATION", "SUBSCRIPTION-RESPONSE")
+    assert {kind for kind in kinds for each in found.looped(group) if kind in each.topic} == set(kinds)
+    assert set(found.looped(group).values()) == set(group)
+    (onward,) = found.onward(group)
+    assert onward.endswith("-repartition")
+    # If one task is not finished, all are replayed, and those that write for them.
+    assert found.needed(tasks(*first, *last) | set(group[1:])) == [first, loop]
+    assert found.needed(tasks(*first, *loop)) == [first, loop, last]
+    assert found.needed(tasks(*first, *loop, *last)) == []
