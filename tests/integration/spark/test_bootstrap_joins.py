@@ -33,14 +33,31 @@ def topology():
     return builder.build()
 """
 
+BY_FOREIGN_KEY = """
+from streamsapp import *
+
+TEXT = Serdes.string()
+READ = Consumed(TEXT, TEXT)
+
+
+def topology():
+    builder = StreamsBuilder()
+    rows, others = builder.table("{rows}", READ), builder.table("{others}", READ)
+    named = Materialized("named", TEXT, TEXT)
+    joined = rows.left_join(others, lambda row: row[:2], lambda row, other: f"{row}/{other or '-'}", named)
+    joined.to_stream().to("{joined}", Produced(TEXT, TEXT))
+    counts = Materialized("counts", TEXT, Serdes.long())
+    joined.group_by(lambda key, value: (value[:2], value), Grouped(TEXT, TEXT)).count(counts)
+    return builder.build()
+"""
+
 
 class Run:
     """One application with an output topic of its own, and the inputs that all share."""
 
-    def __init__(self, instances: Instances, inputs: dict[str, str], name: str) -> None:
+    def __init__(self, instances: Instances, inputs: dict[str, str], name: str, code: str = PROGRAM) -> None:
         self._inputs = inputs
         self._joined = instances.kafka.create_topic("joined", PARTITIONS)
-        code = PROGRAM
         for field, topic in {**inputs, "joined": self._joined}.items():
             code = code.replace(f"{{{field}}}", topic)
         self.app = App(instances, instances.kafka.unique(name), code)
@@ -53,6 +70,11 @@ class Run:
         """Returns the results, but for those of what closes windows."""
         found = ((each.key() or b"", each.value() or b"") for each in self.app.read(self._joined))
         return Counter((key, value) for key, value in found if not key.startswith(b"end"))
+
+    def last(self) -> dict[str, str | None]:
+        """Returns the last result of each key."""
+        found = self.app.read(self._joined)
+        return {(each.key() or b"").decode(): None if (v := each.value()) is None else v.decode() for each in found}
 
 
 def test_joins_that_wait_at_the_end_of_history_go_on_as_if_they_had_run_from_the_beginning(
@@ -97,3 +119,64 @@ def test_joins_that_wait_at_the_end_of_history_go_on_as_if_they_had_run_from_the
         instance.close(30)
     assert ours.results() == later
     assert reference.results() == later + Counter([(b"k0", b"l/r"), (b"k1", b"l/r")])
+
+
+Table = dict[str, str | None]
+
+
+def joined(rows: Table, others: Table) -> Table:
+    """Rows that begin with their foreign key, each with its foreign row."""
+    return {key: None if row is None else f"{row}/{others.get(row[:2]) or '-'}" for key, row in rows.items()}
+
+
+def test_a_foreign_key_join_goes_on_as_if_it_had_run_from_the_beginning(instances: Instances, kafka: Kafka) -> None:
+    inputs = {name: kafka.create_topic(name, PARTITIONS) for name in ("rows", "others")}
+    tables: dict[str, Table] = {"rows": {}, "others": {}}
+    at = (int(time.time()) - 3600) * 1000
+
+    def put(topic: str, values: Table) -> None:
+        nonlocal at
+        at += 1_000
+        encoded = [(key.encode(), None if value is None else value.encode(), at) for key, value in values.items()]
+        produce(kafka, inputs[topic], encoded)
+        tables[topic] |= values
+
+    def complete(run: Run) -> bool:
+        """All rows that changed have their last results; those that are as they were in history have none here."""
+        found = run.last()
+        expected = joined(tables["rows"], tables["others"])
+        return all(found.get(key, before.get(key, "")) == result for key, result in expected.items())
+
+    put("others", {f"f{number}": "other" for number in range(5)})
+    put("rows", {f"k{number}": f"f{number % 6} row" for number in range(24)})  # nobody has f5
+    put("rows", {"k0": "f1 moved", "k1": None, "k6": "f5 moved"})
+    put("others", {"f2": None, "f3": "changed"})
+    before = joined(tables["rows"], tables["others"])
+    runs = ours, reference = [Run(instances, inputs, name, BY_FOREIGN_KEY) for name in ("bootstrapped", "reference")]
+    ours.app.bootstrap()
+    assert not ours.results()
+    code, said, errors = ours.app.run("audit", "--master", "local[2]")
+    assert (code, "no differences in " in said) == (0, True), (said, errors[-4000:])
+
+    # What comes now finds rows and their subscriptions: those of history, and what the other one has processed.
+    live = [run.app.start() for run in runs]
+    eventually(lambda: complete(reference), "what the reference makes of history")
+    put("rows", {"k2": None, "k3": "f1 moved", "k24": "f4 new"})
+    put("others", {"f1": "later", "f5": "found", "f3": None})
+    # These come last, from every partition of the one to every partition of the other.
+    put("rows", {f"z{number}": f"f{number % 6} last" for number in range(30)})
+    eventually(lambda: all(map(complete, runs)), "the last results")
+    for instance in live:
+        instance.close(30)
+    after = joined(tables["rows"], tables["others"])
+    assert reference.last() == after
+    assert ours.last() == {key: result for key, result in after.items() if result != before.get(key)}
+    # The time of a result without a foreign row says which of the two came first, and live that is the network's doing.
+    stored = [{name: store for name, store in run.app.stored().items() if name != "named"} for run in runs]
+    named = [{key: value.value for key, value in run.app.stored()["named"].items()} for run in runs]
+    assert stored[0] == stored[1]
+    assert named[0] == named[1]
+    assert {key: result for (_, key), result in named[0].items()} == {k: v for k, v in after.items() if v is not None}
+    assert "counts" in stored[0]
+    code, said, errors = ours.app.run("audit", "--master", "local[2]")
+    assert (code, "no differences in " in said) == (0, True), (said, errors[-4000:])
