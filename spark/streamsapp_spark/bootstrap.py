@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -33,7 +33,7 @@ from streamsapp.remote.bootstraps import (
     HistoryRange,
 )
 from streamsapp.remote.snapshot import timestamp
-from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, make_layout
+from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, plan_layout
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
@@ -94,24 +94,24 @@ class _Bootstrap(Command):
         before = self._bootstraps.newest()
         if before is not None and before.is_done:
             return self._done_before(before)
-        layout = make_layout(self._topology, self._config, self._admin)
+        layout, missing = plan_layout(self._topology, self._config, self._admin)
         stages = Stages(layout)
         stages.refuse_feedback()
         kafka = KafkaHistory() if self._options.source == KAFKA else None
         # Most mistakes are told before Spark has started; nothing is begun before it has.
-        found = None
+        found: tuple[HistoryRange, ...] = ()
         if before is not None:
             self._has_begun = True
             self._refuse_change(before.begun(), layout)
         else:
-            self._refuse_used(layout)
-            found = None if kafka is None else self._ranges(kafka, layout)
+            self._refuse_used(layout, {topic.name for topic in missing})
+            found = () if kafka is None else self._ranges(kafka, layout)
         with session(self._java) as spark:
             history = kafka or self._parquet(spark)
             if before is None:
-                work = self._begin(layout, history, found or self._ranges(history, layout))
-            else:
-                work = self._go_on(before, layout)
+                found = found or self._ranges(history, layout)
+            self._admin.create(missing, self._config.replication_factor)  # nothing is refused any more
+            work = self._go_on(before, layout) if before is not None else self._begin(layout, history, found)
             self._replay(spark, history, stages, work)
         return 0
 
@@ -120,11 +120,11 @@ class _Bootstrap(Command):
 
     # ---- beginning ---------------------------------------------------------------------------------------------
 
-    def _refuse_used(self, layout: ApplicationLayout) -> None:
-        changelogs = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
-        bounds = PartitionOffsets(self._config, changelogs)
-        records = {each: bounds.highs[each] - bounds.lows[each] for each in changelogs}
-        records |= {each.of: each.until - each.start for each in self._internal(layout)}
+    def _refuse_used(self, layout: ApplicationLayout, missing: Collection[str]) -> None:
+        internal = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
+        internal |= _repartitioned(layout)
+        bounds = PartitionOffsets(self._config, {each for each in internal if each.topic not in missing})
+        records = {each: high - bounds.lows[each] for each, high in bounds.highs.items()}
         refuse_used(self._group, self._id, self._objects, records)
 
     def _ranges(self, history: History, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
@@ -169,8 +169,7 @@ class _Bootstrap(Command):
 
     def _internal(self, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
         """Returns the ends of repartition topics: the records in there are nobody's, and readers go on at their end."""
-        inputs = {each for plan in layout.plans.values() for each in plan.inputs}
-        bounds = PartitionOffsets(self._config, {each for each in inputs if each.topic in layout.repartition_topics})
+        bounds = PartitionOffsets(self._config, _repartitioned(layout))
         return tuple(HistoryRange(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
 
     # ---- replaying ---------------------------------------------------------------------------------------------
@@ -262,6 +261,12 @@ def _replay_all(stages: Stages, frames: StageFrames, needed: list[Stage], progre
         elif len(readers) > 1:
             compute(frames.keep(stage), progress)
     compute(reduce(DataFrame.union, last), progress)
+
+
+def _repartitioned(layout: ApplicationLayout) -> set[TopicPartition]:
+    """Returns the partitions of internal topics that tasks read."""
+    inputs = {each for plan in layout.plans.values() for each in plan.inputs}
+    return {each for each in inputs if each.topic in layout.repartition_topics}
 
 
 def _fingerprints(layout: ApplicationLayout) -> dict[str, str]:

@@ -73,16 +73,26 @@ class ApplicationLayout:
 
 def make_layout(topology: Topology, config: StreamsConfig, admin: TopicAdmin) -> ApplicationLayout:
     """Check the source topics, create what internal topics are missing, and derive the tasks."""
+    layout, missing = plan_layout(topology, config, admin)
+    admin.create(missing, config.replication_factor)
+    return layout
+
+
+def plan_layout(
+    topology: Topology, config: StreamsConfig, admin: TopicAdmin
+) -> tuple[ApplicationLayout, tuple[InternalTopic, ...]]:
+    """Check the source topics and derive the tasks. Return the internal topics that are missing, too: nothing is
+    created."""
     existing = admin.partition_counts()
     layout, needed = lay_out(topology, config, existing, admin.why_missing)
     _check_written(topology, config, existing, admin.why_missing)
-    admin.create(missing_topics(needed, existing), config.replication_factor)
+    missing = missing_topics(needed, existing)
     topic, limit = config.dead_letter_queue_topic, layout.dead_letters.limit
     if topic is None or topic not in existing:
-        return layout
+        return layout, missing
     letters = DeadLetters(topic, min(limit, admin.max_message_bytes(topic) or limit))
     plans = {task_id: replace(plan, dead_letters=letters) for task_id, plan in layout.plans.items()}
-    return replace(layout, plans=plans, dead_letters=letters)
+    return replace(layout, plans=plans, dead_letters=letters), missing
 
 
 def _check_written(

@@ -52,6 +52,13 @@ class Waiting:
         return bool(list(self.app.objects.rglob("*-begun.json")))
 
 
+def topics_of(app: App) -> list[str]:
+    """Returns the internal topics that there are."""
+    return [
+        topic for topic in app.instances.kafka.admin.list_topics(timeout=10).topics if topic.startswith(f"{app.name}-")
+    ]
+
+
 @pytest.fixture
 def waiting(instances: Instances, kafka: Kafka) -> Waiting:
     return Waiting(instances, kafka)
@@ -78,9 +85,32 @@ def test_a_java_or_a_master_that_is_not_there_is_named_and_nothing_has_begun(
         ]  # beside our log nothing of Spark's
         assert (code, fault in told) == (expected, True), errors
         assert not waiting.has_begun
+        assert topics_of(waiting.app) == []
     waiting.marker.touch()
     waiting.app.start()  # an instance may begin: nothing is half made
     waiting.app.processed(waiting.words)
+
+
+FEEDS_BACK = """
+from streamsapp import *
+
+TEXT = Serdes.string()
+
+def topology():
+    builder = StreamsBuilder()
+    words = builder.stream("{words}", Consumed(TEXT, TEXT))
+    words.group_by_key(Grouped(TEXT, TEXT)).count()
+    words.to("{words}", Produced(TEXT, TEXT))
+    return builder.build()
+"""
+
+
+def test_an_application_that_is_refused_gets_no_internal_topics(instances: Instances, kafka: Kafka) -> None:
+    words = kafka.create_topic("words", 1)
+    app = App(instances, kafka.unique("feeds-back"), FEEDS_BACK.replace("{words}", words))
+    code, _, errors = app.run("bootstrap")
+    assert (code, f"topic {words} is written and read by this application" in errors) == (2, True), errors
+    assert topics_of(app) == []
 
 
 def test_an_interrupted_bootstrap_says_how_to_go_on_and_goes_on_with_the_same_offsets_only(waiting: Waiting) -> None:
