@@ -49,6 +49,7 @@ test: setup-all check
 	@$(PYTEST) $(SPREAD) -m 'not long'
 
 test-long: setup-all setup-docs
+	@$(SETUP) development browser
 	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) $(SPREAD) -m 'long or hypothesis or seeds' \
 		--hypothesis-profile long --hypothesis-seed $(or $(SEED),1) --seed $(or $(SEED),1) --part $(or $(PART),1/1)
 

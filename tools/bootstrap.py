@@ -158,11 +158,21 @@ def set_up_kubernetes() -> None:
 
 
 def set_up_shells() -> None:
-    """The shells beside bash whose completion is tested; without them, or the right to install them, those tests say
-    that they did not run."""
-    missing = [shell for shell in ("zsh", "fish") if shutil.which(shell) is None]
+    """The shells beside bash whose completion is tested."""
+    _install_where_possible("zsh", "fish")
+
+
+def set_up_browser() -> None:
+    """The browser in which the pages are tested."""
+    _install_where_possible("chromium")
+
+
+def _install_where_possible(*programs: str) -> None:
+    """Debian's packages of these names; without the right to install them, tests that need one say that they did not
+    run."""
+    missing = [program for program in programs if shutil.which(program) is None]
     if missing and shutil.which("apt-get") is not None and os.geteuid() == 0:
-        with step("shells whose completion is tested"):
+        with step(" and ".join(missing)):
             run(["apt-get", "update", "-qq"])
             install_packages(*missing)
 
@@ -185,6 +195,7 @@ PARTS = {
     "object-store": set_up_object_store,
     "kubernetes": set_up_kubernetes,
     "shells": set_up_shells,
+    "browser": set_up_browser,
     "docs": set_up_docs,
 }
 

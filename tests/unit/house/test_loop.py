@@ -30,6 +30,7 @@ def collected(*options: str) -> list[str]:
         ("check", " development"),
         ("demo", " broker"),
         ("demo-bootstrap", " development broker object-store"),
+        ("docs", " docs"),
     ],
 )
 def test_nothing_is_set_up_that_a_target_does_not_need(target: str, parts: str) -> None:
