@@ -19,7 +19,7 @@ from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.task_inputs import InputBatches
 
 
-class Loop:
+class LoopReplay:
     """The replays of the tasks, which stay open for their whole length. Call ``run`` once."""
 
     def __init__(self, replays: Mapping[TaskId, Replay], readers: Mapping[TopicPartition, TaskId]) -> None:

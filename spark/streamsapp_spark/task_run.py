@@ -28,7 +28,7 @@ from streamsapp_spark.global_stores import global_stores
 from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.replay_job import Application, ReplayJob, application
-from streamsapp_spark.replay_loop import Loop
+from streamsapp_spark.replay_loop import LoopReplay
 from streamsapp_spark.stage_rows import InputRows, OutputRows
 from streamsapp_spark.task_inputs import InputBatches, from_kafka, from_rows
 from streamsapp_spark.worker_reports import Reporter
@@ -171,7 +171,7 @@ class GroupRun:
                 task_id: {each: inputs[each] for each in task.plan.inputs if each in inputs}
                 for task_id, task in self.tasks.items()
             }
-            yield from Loop(replays, self._looped).run(by_task)
+            yield from LoopReplay(replays, self._looped).run(by_task)
             return
         ((task_id, replay),) = replays.items()
         yield from ((task_id, advance) for advance in replay.run(inputs))

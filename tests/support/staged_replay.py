@@ -24,7 +24,7 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
-from streamsapp_spark.replay_loop import Loop
+from streamsapp_spark.replay_loop import LoopReplay
 from streamsapp_spark.stage_frames import spark_partitions_of
 from streamsapp_spark.stage_rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
 from streamsapp_spark.stages import Stages
@@ -111,7 +111,7 @@ class Staged:
         looped, plans = self.stages.looped(tuple(replays)), self.layout.plans
         if looped:
             of_tasks = {id_: {each: inputs[each] for each in plans[id_].inputs if each in inputs} for id_ in replays}
-            return Loop(replays, looped).run(of_tasks)
+            return LoopReplay(replays, looped).run(of_tasks)
         ((task_id, replay),) = replays.items()
         return ((task_id, advance) for advance in replay.run(inputs))
 

@@ -38,6 +38,12 @@ def test_one_of_several_masters_has_to_answer() -> None:
         check_master("spark://127.0.0.1:99999")
 
 
+@pytest.fixture(autouse=True)
+def no_java_process_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests with Spark share a Java process, which nobody would look for another Java beside."""
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+
 def java(folder: Path, version: str) -> None:
     """A program that says that it is a certain Java: there is one on a machine, and it is new enough."""
     program = folder / "bin" / "java"
