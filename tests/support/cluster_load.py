@@ -141,7 +141,7 @@ class ExactLoad:
         self._producer.flush(10)
         self._consumer.close()
 
-    def check(self, timeout: float = 60.0) -> None:
+    def check(self, timeout: float = 240.0) -> None:
         """Stop writing, wait until everything is counted, and fail if anything came twice, late for ever, or out of
         order since the load began; then go on writing."""
         with self.paused():
