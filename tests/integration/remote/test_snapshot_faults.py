@@ -110,6 +110,7 @@ def test_faults_cost_tries_and_never_a_wrong_snapshot(objects: ObjectStore, tmp_
     application.objects.share = 0.0
     application.claim()
     application.publish_newest()
+    application.collect()  # a deletion that failed half-way leaves a gap until the next one
 
     assert len(application.objects.faults) > 10
     assert application.fetched > 0
