@@ -83,7 +83,7 @@ class Kafka:
 
     def partitions_of(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions."""
-        return sorted(self.admin.list_topics(topic, timeout=10).topics[topic].partitions)
+        return sorted(self.admin.list_topics(topic, timeout=60).topics[topic].partitions)
 
     def consumer_in_group(self, group: str, topic: str) -> Consumer:
         """An ordinary consumer that is a member of the group by now; close it."""

@@ -68,7 +68,7 @@ def test_a_canary_waits_for_its_approval_and_what_comes_back_meanwhile_is_as_bef
     assert revisions(world) == {f"{APP}-0": good, f"{APP}-1": good, f"{APP}-2": new}
     until(lambda: _template_revision(world) == good, "the template is what a pod that comes back gets")
     world.client.delete(POD, world.namespace, f"{APP}-0")
-    until(lambda: revisions(world).get(f"{APP}-0") == good, "it is back")
+    until(lambda: revisions(world).get(f"{APP}-0") == good, "it is back", 300)
     annotate(world, f"approved={new}")
     until(lambda: set(revisions(world).values()) == {new}, "all pods have the new revision")
     world.until_ready()

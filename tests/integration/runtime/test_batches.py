@@ -154,6 +154,7 @@ def test_batches_do_what_an_instance_does_and_nothing_when_there_is_nothing_to_d
     assert app.catch_up(app.process()) == 0
 
 
+@pytest.mark.long
 def test_instances_and_batches_go_on_where_the_others_have_stopped(app: Application) -> None:
     process = app.process()
     for number in range(2):
