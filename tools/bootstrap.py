@@ -1,5 +1,5 @@
 """Sets up this tree from nothing but Python 3.11+: an environment with the runtime, and the parts it is asked for:
-``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``, ``docs``.
+``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``, ``shells``, ``browser``, ``docs``.
 
 Run by every target of the Makefile with the parts that it needs. A step that is already done costs nothing and prints
 nothing. First started by the system's Python (standard library only); the steps that need the library run in the

@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "streamsapp"
 HASHES = "SHA256SUMS"
-#: What each installation brings, by the lock that has it.
+#: The locks: each has the packages that one kind of installation brings.
 _LOCKS = ("images/runtime.lock", "images/operator.lock", "images/spark.lock", "requirements.lock")
 _LOCKED = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)(.*?)(?=^[A-Za-z0-9]|\Z)", re.MULTILINE | re.DOTALL)
 

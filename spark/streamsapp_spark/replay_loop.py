@@ -2,8 +2,8 @@
 as the two sides of a foreign-key join do.
 
 Used in Spark's Python workers, on one thread; knows neither Spark nor Kafka. None of the tasks can be replayed before
-the others, so one worker has them all, and always processes the earliest record that any of them has. What goes from
-one to another is handed over at once, in memory, and comes before later history.
+the others, so one worker has them all, and always processes the earliest record that any of them has. A record
+for another of them is handed over at once, in memory, and comes before later history.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LoopReplay:
             self._due[task_id] = replay.earliest()
         yield from self._until_nothing_is_left()
         while True:
-            # What tasks have held back for the commit may make others go on.
+            # Records that tasks have held back for the commit may make others go on.
             for task_id, replay in self._replays.items():
                 yield from self._handed_over(task_id, replay.commit())
             if min(self._due.values()) == NO_BOUND:

@@ -1,8 +1,8 @@
 """Runs stream tasks over their ranges in a Spark task: the part that bootstrap and audit have in common. It is one
 stream task, unless there are more that get records back from each other.
 
-Runs in Spark's Python workers. What the tasks write to internal topics is yielded for the next stage, the same every
-time they are run.
+Runs in Spark's Python workers. The tasks' records for internal topics are yielded for the next stage, the same ones
+every time they are run.
 """
 
 from __future__ import annotations

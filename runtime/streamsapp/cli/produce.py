@@ -109,7 +109,7 @@ class _Writer:
     def __init__(self, target: Target, topic: str, partitions: int, records: TopicRecords) -> None:
         self._topic, self._partitions, self._records = topic, partitions, records
         properties = client_properties.producer(target.config, delivery_timeout=_DELIVERY_SECONDS)
-        # Whoever types lines wants to see them arrive, and which did.
+        # A user who types lines wants to see them arrive, and which ones did.
         properties |= {"delivery.report.only.error": False, "linger.ms": 5, "queue.buffering.max.kbytes": _QUEUED_KIB}
         try:
             self._producer = Producer(properties, logger=log)
@@ -149,7 +149,7 @@ class _Writer:
 
     @contextmanager
     def telling(self, *, as_json: bool) -> Iterator[None]:
-        """Whatever ends the lines, what was written is told."""
+        """Tells how much was written, whatever ends the lines."""
         try:
             yield
         except (UserInputError, StreamsError) as error:

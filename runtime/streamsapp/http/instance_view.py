@@ -14,7 +14,7 @@ from streamsapp.topology.description import TopologyDescription
 
 
 class EngineView(Protocol):
-    """Whatever runs an application, from outside."""
+    """The outside of a process that runs an application."""
 
     def status(self) -> dict[str, Any]:
         """The document of ``/status``; an offset that is not known is ``None``."""

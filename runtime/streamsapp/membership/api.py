@@ -103,14 +103,14 @@ class Membership(Protocol):
 
     @property
     def transactional_id(self) -> str:
-        """The id under which this instance's producer writes. Whoever takes over this instance's tasks fences it: with
-        every ``Lost`` that is polled it becomes another one, and the next producer must be made with that."""
+        """The id under which this instance's producer writes. A member that takes over this instance's tasks fences it:
+        with every ``Lost`` that is polled it becomes another one, and the next producer must be made with that."""
         ...
 
     @property
     def safe_until(self) -> float:
         """The time up to which this instance is surely a member, in monotonic seconds: nobody can have taken over its
-        tasks. What it writes later needs another sign of life from the coordinator."""
+        tasks. Later writes need another sign of life from the coordinator."""
         ...
 
     @property

@@ -48,8 +48,8 @@ def fetch(
     """Leave the files of the newest snapshot that can be used in ``<directory>/rocksdb``, instead of what is there.
 
     ``acceptable`` tells why a snapshot is not wanted. ``None``: no snapshot can be used, or ``cancelled``; the database
-    that was there, if any, is untouched. What the object store raises when it is out of reach comes through. Whoever
-    gave ``verified``, empty at first, may call again with it then: what is there is not downloaded once more.
+    that was there, if any, is untouched. The object store's errors come through when it is out of reach. A caller
+    that gave ``verified``, empty at first, may call again with it then: what is there is not downloaded once more.
     """
     files = _Downloads(chain, moved, cancelled, {} if verified is None else verified, downloads)
     return _Fetch(chain, directory, acceptable, limit, files, may_go_on=verified is not None).run()

@@ -1,6 +1,6 @@
 """``StreamsRuntime``: one runtime instance, what a pod runs (Kafka Streams threading proposal).
 
-Made and closed by the application on any of its threads. What it consists of is put together in ``components.py``:
+Made and closed by the application on any of its threads. Its parts are put together in ``components.py``:
 
     polling        1   clients, commits, life of the tasks        (runtime/polling.py)
     processing     N   user code                                  (runtime/processing.py)

@@ -49,7 +49,7 @@ class SchemaRegistry:
         """Returns a serde of Avro values, records as dicts.
 
         Values are written with ``schema`` (JSON text), which is registered unless ``auto_register`` is off, or without
-        one with the newest of the subject. What is read is resolved to ``schema``, or has the writer's.
+        one with the newest of the subject. Values that are read are resolved to ``schema``, or have the writer's.
         """
 
         def binder(client: Any, context: Any) -> tuple[Callable[[Any], Any], Callable[[bytes], Any]]:

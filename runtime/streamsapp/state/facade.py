@@ -67,8 +67,8 @@ class SegmentedFacade(SerdeFacade):
         self._recent: Recent | None = None
 
     def keep_recent(self) -> None:
-        """Holds the newest entries in memory, for an operator that asks for the neighbours of every record. Whoever
-        calls this has the only facade through which the store is written."""
+        """Holds the newest entries in memory, for an operator that asks for the neighbours of every record. The
+        caller has the only facade through which the store is written."""
         self._recent = Recent(self._segments, self._layers.room)
 
     @property

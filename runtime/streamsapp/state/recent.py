@@ -87,7 +87,7 @@ class Recent:
     def _make_room(self) -> None:
         segments, room = self._segments, self._room()
         self._forget_before(segments.expired_before)
-        # What is put is later than the stream time that it moves, and stays even where there is no room for it.
+        # An entry that moves stream time is later than it was, and stays even where there is no room for it.
         while self._count > room and self._complete_from <= segments.stream_time:
             earliest = max(self._complete_from, segments.expired_before)
             self._complete_from = (earliest + segments.stream_time) // 2 + 1

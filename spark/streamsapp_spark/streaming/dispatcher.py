@@ -1,8 +1,8 @@
 """Hands the lanes of a batch to the processes that ask for them.
 
 A process asks as long as it gets one (a *puller*: one partition of Spark's). It gets the lanes that it had before; what
-nobody has, or somebody who did not come to this batch, is divided among those who came. Who had a lane and went without
-a report is fenced by whoever gets it next, so that nothing here has to be right for results to be.
+nobody has, or somebody who did not come to this batch, is divided among those who came. A process that had a lane and
+went without a report is fenced by the one that gets it next, so that nothing here has to be right for results to be.
 
 Called on the threads of the channel.
 """

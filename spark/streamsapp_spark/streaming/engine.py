@@ -59,7 +59,7 @@ class Program:
     app: StreamsApp
     #: The manifest's folder, where workers can see it too.
     folder: Path
-    #: What its configuration has beside the manifest.
+    #: Settings that its configuration has beside the manifest.
     overrides: dict[str, Any]
 
 

@@ -146,12 +146,11 @@ def test_the_client_underneath_is_not_heard_at_the_end(
     one = members.join(kafka.unique("app"), tasks_of(kafka.create_topic(), 1))
     members.settled(one, partitions=[0])
 
+    caplog.clear()  # a busy broker may have been late with an answer before the end
     one.member.leave()
 
     assert [record for record in caplog.records if record.name.startswith("kafka.")] == []
-    loud = [record for record in caplog.records if record.levelno > logging.INFO]
-    # A busy broker may be late with an answer before the end.
-    assert [record for record in loud if "no answer to a heartbeat" not in record.msg] == []
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_an_idle_member_wakes_for_its_heartbeats_and_no_more(

@@ -1,4 +1,4 @@
-"""What a release consists of works where there is nothing else: no tree, no other package."""
+"""The parts of a release work where there is nothing else: no tree, no other package."""
 
 from __future__ import annotations
 

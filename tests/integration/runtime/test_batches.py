@@ -113,6 +113,8 @@ class Application:
 
     def check(self) -> None:
         """Every word has been counted exactly once, in the order of its records."""
+        # A commit is answered before the broker has written its markers to every partition.
+        eventually(lambda: len(self.kafka.read(self.counts)) >= self.produced, "results of the last transaction")
         counted: dict[bytes, list[int]] = {}
         for message in self.kafka.read(self.counts):
             counted.setdefault(message.key() or b"", []).append(int.from_bytes(message.value() or b"", "big"))
@@ -154,7 +156,6 @@ def test_batches_do_what_an_instance_does_and_nothing_when_there_is_nothing_to_d
     assert app.catch_up(app.process()) == 0
 
 
-@pytest.mark.long
 def test_instances_and_batches_go_on_where_the_others_have_stopped(app: Application) -> None:
     process = app.process()
     for number in range(2):
@@ -189,6 +190,27 @@ def test_an_input_that_has_had_no_record_yet_is_no_obstacle_to_the_next_process(
     app.check()
 
 
+class InBackground:
+    """Runs a function on a thread of its own, and keeps the exception that ends it."""
+
+    def __init__(self, run: Callable[[], object]) -> None:
+        self._run = run
+        self._errors: list[type[BaseException]] = []
+        self._thread = threading.Thread(target=self._guarded)
+        self._thread.start()
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self._errors.append(type(error))
+
+    def raised(self) -> list[type[BaseException]]:
+        """The kind of exception, if any, once the function has ended."""
+        self._thread.join()
+        return self._errors
+
+
 def test_who_was_given_up_for_lost_and_goes_on_changes_nothing(make: Make) -> None:
     reached, go_on = threading.Event(), threading.Event()
     hanging = threading.local()
@@ -202,22 +224,16 @@ def test_who_was_given_up_for_lost_and_goes_on_changes_nothing(make: Make) -> No
     app.produce(100)
     lost, heir = app.process(), app.process()
     order = app.order()
-    raised: list[BaseException] = []
 
     def run() -> None:
         hanging.hangs = True
-        try:
-            lost.run(order)
-        except BaseException as error:
-            raised.append(error)
+        lost.run(order)
 
-    zombie = threading.Thread(target=run)
-    zombie.start()
+    zombie = InBackground(run)
     assert reached.wait(60)
     heir.run(order)
     go_on.set()
-    zombie.join()
-    assert [type(error) for error in raised] == [FencedError], raised
+    assert zombie.raised() == [FencedError]
     app.catch_up(heir)
     app.check()
 
@@ -232,21 +248,11 @@ def test_a_driver_that_starts_fences_whoever_is_left(make: Make) -> None:
     app = make(seen)
     app.produce(10)
     left, order = app.process(), app.order()
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            left.run(order)
-        except BaseException as error:
-            raised.append(error)
-
-    running = threading.Thread(target=run)
-    running.start()
+    running = InBackground(lambda: left.run(order))
     assert reached.wait(60)
     fence_all(app.config)
     go_on.set()
-    running.join()
-    assert [type(error) for error in raised] == [FencedError], raised
+    assert running.raised() == [FencedError]
     app.catch_up(app.process())
     app.check()
 
@@ -273,23 +279,17 @@ def test_an_instance_that_starts_in_the_middle_of_a_batch_ends_it(make: Make) ->
     app = make(seen)
     app.produce(100)
     process, order = app.process(), app.order()
-    raised: list[BaseException] = []
 
     def run() -> None:
         in_batch.here = True
-        try:
-            process.run(order)
-        except BaseException as error:
-            raised.append(error)
+        process.run(order)
 
-    batch = threading.Thread(target=run)
-    batch.start()
+    batch = InBackground(run)
     assert reached.wait(60)
     app.instances.start(app.topology(), app.config)
     eventually(lambda: len(app.kafka.read(app.counts)) == app.produced, "results of the instance")
     go_on.set()
-    batch.join()
-    assert [type(error) for error in raised] == [FencedError], raised
+    assert batch.raised() == [FencedError]
     app.check()
 
 

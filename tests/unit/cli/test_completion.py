@@ -1,4 +1,4 @@
-"""What shells complete, and what the command says of itself."""
+"""Shells complete commands and options, and the command tells its version."""
 
 from __future__ import annotations
 

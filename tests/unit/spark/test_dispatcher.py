@@ -1,4 +1,4 @@
-"""Who gets the lanes of a batch."""
+"""The lanes of a batch go to the processes that ask for them."""
 
 from __future__ import annotations
 

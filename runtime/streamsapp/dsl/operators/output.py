@@ -47,8 +47,8 @@ def _unread(key: Any, identity: Hashable, new: Any, old: Any, timestamp: int, he
 
 
 class VersionedTable:
-    """A versioned store in place of the key-value store that an operator writes. What a write becomes is known when it
-    is put: an update, a late change, or nothing, if it is older than the history (KIP-914)."""
+    """A versioned store in place of the key-value store that an operator writes. The store tells what a write
+    became: an update, a late change, or nothing, if it is older than the history (KIP-914)."""
 
     counts_in_place = False
 

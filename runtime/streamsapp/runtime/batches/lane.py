@@ -57,7 +57,7 @@ class Lane:
         *,
         reports: bool,
     ) -> None:
-        """Whoever had the lane before is fenced. With ``reports`` a record that cannot be written is named."""
+        """Fences the process that had the lane before. With ``reports`` a record that cannot be written is named."""
         self.number = number
         #: The tasks that are open here.
         self.tasks: set[TaskId] = set()

@@ -65,8 +65,8 @@ class NoMember:
 
 
 def fence_all(config: StreamsConfig) -> None:
-    """Whoever ran a lane of this application before cannot write any more: a driver that starts does not know who may
-    be left. Raises ``StreamsError`` when the brokers do not answer."""
+    """Fences every process that ran a lane of this application before: a driver that starts does not know which of
+    them may be left. Raises ``StreamsError`` when the brokers do not answer."""
     properties = client_properties.main_consumer(config)
     connection = Connection(connection_settings(config, properties))
     connection.start()

@@ -89,7 +89,7 @@ class BatchProcess:
             raise
 
     def close(self) -> None:
-        """End in a process that goes on. What is not committed is dropped."""
+        """End in a process that goes on. Uncommitted work is dropped."""
         for number in list(self._lanes):
             self._drop(number)
         if self._stores.remote is not None:

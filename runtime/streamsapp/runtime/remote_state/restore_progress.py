@@ -55,7 +55,7 @@ class StoreOutage:
 
 
 class RestoreProgress:
-    """A fetch under way. What it moves keeps it going, but not what an earlier try had moved already: a file that is
+    """A fetch under way. New bytes keep it going, but not those that an earlier try had moved already: a file that is
     cut off at the same place every time is no progress."""
 
     def __init__(self, timing: RestoreTiming, clock: Clock, item: WorkItem) -> None:
