@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.lanes import of_lanes, transactional_id
 from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget
-from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.batches.planning import BatchPlanner, ends_without_records
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)
 A, B, C = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)
@@ -72,3 +73,7 @@ def test_lanes_are_told_from_instances_and_from_lanes_of_other_applications() ->
     lanes = {transactional_id("app", number) for number in (0, 7, 12)}
     others = {transactional_id("app-1", 0), "app-0", "app-6ba7b810-9dad-11d1-80b4-00c04fd430c8-1", "other"}
     assert of_lanes("app", lanes | others) == lanes
+
+
+def test_records_that_come_together_with_the_end_of_their_partition_are_not_passed_over() -> None:
+    assert ends_without_records(Fetched(records=[(A, [])], ends={A: 60, B: 7})) == {B: 7}

@@ -19,7 +19,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
-from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.batches.planning import BatchPlanner, ends_without_records
 from streamsapp.runtime.start_positions import StartPositions
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class Batches:
         give_up = self._clock.monotonic() + _PROBE
         while near and self._clock.monotonic() < give_up:
             fetched = consumer.poll(_MARKERS, _WAIT)
-            positions |= {each: end for each, end in fetched.ends.items() if each in near}
+            positions |= {each: end for each, end in ends_without_records(fetched).items() if each in near}
             for partition in (*fetched.ends, *fetched.out_of_range, *(each for each, _ in fetched.records)):
                 near.pop(partition, None)
 

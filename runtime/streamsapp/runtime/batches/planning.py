@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, TaskOrder
 
@@ -80,3 +81,10 @@ class BatchPlanner:
         # At least one record of each: or one that is rare would never be read beside one that is not.
         until = start + (pending if share == 1.0 else min(pending, 1 + int(pending * share)))
         return InputTarget(start, until, until >= self.ends[partition])
+
+
+def ends_without_records(fetched: Fetched) -> dict[TopicPartition, int]:
+    """The partitions that had only control records before their end, with the end. One answer may have records and then
+    the end: these are work, and are not passed over."""
+    with_records = {partition for partition, _ in fetched.records}
+    return {partition: end for partition, end in fetched.ends.items() if partition not in with_records}
