@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from isolated_home import move_in
 
@@ -66,6 +67,39 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers 
 
     def _split_scope(self, nodeid: str) -> str:
         return _group(Path(nodeid.partition("::")[0]).relative_to(_HERE.name)) or nodeid
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Gives to others what a process left that died, except the test it died in, which is returned. xdist's own
+        gives away what is done already as well: who is given nothing to do never asks again, and the run hangs."""
+        units = self.assigned_work.pop(node).items()
+        left = [(scope, nodeid) for scope, unit in units for nodeid, done in unit.items() if not done]
+        if not left:
+            return None
+        (_, died_in), *others = left
+        for scope, nodeid in others:
+            self.workqueue.setdefault(scope, {})[nodeid] = False
+        for each in self.nodes:
+            self._reschedule(each)
+        return died_in
+
+
+class _FailuresAtOnce:
+    """Tells a failure when it happens: a run that is broken off has told it."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._reporter.section(f"{report.nodeid}, {report.when}")
+            self._reporter.write_line(report.longreprtext)
+
+
+@pytest.hookimpl(trylast=True)  # the reporter is there
+def pytest_configure(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if isinstance(reporter, pytest.TerminalReporter) and config.getoption("dist") != "no":
+        config.pluginmanager.register(_FailuresAtOnce(reporter))
 
 
 @pytest.hookimpl(optionalhook=True)
