@@ -72,7 +72,9 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist's schedulers 
         """Gives to others what a process left that died, except the test it died in, which is returned. xdist's own
         gives away what is done already as well: who is given nothing to do never asks again, and the run hangs."""
         units = self.assigned_work.pop(node).items()
-        left = [(scope, nodeid) for scope, unit in units for nodeid, done in unit.items() if not done]
+        left: list[tuple[str, str]] = [
+            (scope, nodeid) for scope, unit in units for nodeid, done in unit.items() if not done
+        ]
         if not left:
             return None
         (_, died_in), *others = left
