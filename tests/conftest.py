@@ -7,6 +7,7 @@ The hooks run in each process of tests alike: all of them must come to the same 
 from __future__ import annotations
 
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,11 @@ from xdist.workermanage import WorkerController
 from isolated_home import move_in
 
 _HOME = move_in()  # before anything looks for a folder of the user's
+
+# A shell starts what runs in the background with signals ignored, and programs inherit that: those that tests interrupt
+# would never hear of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 if TYPE_CHECKING:
     from api_server import ApiServer
