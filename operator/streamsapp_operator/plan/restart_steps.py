@@ -104,17 +104,18 @@ def _unmade(rollout: RolloutStatus) -> str:
 
 def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: bool) -> RestartStep:
     """Returns the pod to begin with now, or why there is none."""
+    outdated = [pod for pod in inputs.pods if rollout_holds.is_due(inputs, rollout, pod, target)]
     away = _away(inputs)
+    held = rollout_holds.hold(inputs, rollout, target) if outdated or away else None
+    held = held or (None if outdated else rollout_holds.kept(inputs, rollout, target))
     if away is not None:
-        return RestartStep(rollout, stuck=away)
+        return RestartStep(rollout, stuck=away, held=held)
     coming = [pod for pod in inputs.pods if pod.revision == target and not pod.ready]
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
         return RestartStep(replace(rollout, current=coming[0].name, step_started_at=inputs.time))
     soaking = soak.waits(inputs, rollout, target)
     if soaking is not None:
         return RestartStep(rollout, waits=soaking)
-    outdated = [pod for pod in inputs.pods if rollout_holds.is_due(inputs, rollout, pod, target)]
-    held = rollout_holds.hold(inputs, rollout, target) if outdated else rollout_holds.kept(inputs, rollout, target)
     if held is not None or not outdated:
         return RestartStep(rollout, held=held)
     if not _replaced_by(inputs, target):

@@ -31,9 +31,11 @@ def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
 
 
 def kept(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
-    """Tells that some pods are kept at the last good revision, if there are such."""
-    number = _partition(inputs, rollout, target)
-    if all(pod.revision == target or pod.ordinal >= number for pod in inputs.pods):
+    """Tells that some pods are kept at the last good revision, if there are such: one that is away is to come back
+    with it."""
+    number, revisions = _partition(inputs, rollout, target), {pod.ordinal: pod.revision for pod in inputs.pods}
+    replicas = inputs.observed.children.replicas or 0
+    if all(revisions.get(ordinal) == target for ordinal in range(min(number, replicas))):
         return None
     return (
         f"pods with a number below {number} (spec.rollout.partition) keep revision {inputs.status.last_good_revision}; "

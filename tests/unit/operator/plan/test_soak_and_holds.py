@@ -99,6 +99,22 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
     assert only(reconcile(reconciles, seen), Evict).pod in {"app-0", "app-1"}
 
 
+@pytest.mark.parametrize("partition", [1, 2])
+def test_a_pod_that_is_away_while_the_rollout_is_held_comes_back_with_the_last_good_revision(partition: int) -> None:
+    reconciles = rolling(RolloutSpec(soak_seconds=0, partition=partition))
+    seen = mixed("one", *["two" if ordinal >= partition else "one" for ordinal in (1, 2)])
+    for _ in range(2):
+        reconcile(reconciles, seen)
+    assert reconciles.rollout.phase == "Paused"
+    ending = [replace(seen[0], terminating=True, ready=False), *seen[1:]]
+    for pods in (ending, seen[1:], [replace(seen[0], uid="other", ready=False), *seen[1:]]):
+        planned = reconcile(reconciles, pods, "one", after=20)
+        assert {it.revision for it in planned.actions if isinstance(it, ApplyChildren)} <= {"one"}
+        assert not has(planned, Evict)
+    reconcile(reconciles, seen, "one", after=20)
+    assert reconciles.rollout.phase == "Paused"
+
+
 def test_the_approval_of_another_revision_says_nothing_of_this_one() -> None:
     reconciles = rolling(RolloutSpec(soak_seconds=0, partition=2), AnnotationRequests(approved="another"))
     seen = mixed("one", "one", "two")
