@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import logging
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from streamsapp.cli.app_topics import records_of
@@ -22,11 +24,15 @@ from streamsapp.cli.arguments import (
     with_remote_state,
 )
 from streamsapp.cli.banner import banner
+from streamsapp.cli.check import shape_of
+from streamsapp.cli.edition import edition_of
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.local_folder import LocalFolder
-from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, run_pod
+from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
 from streamsapp.cli.run import run_instance
+from streamsapp.cli.source_files import SourceFiles
 from streamsapp.cli.topics import TopologyTopics, topics_of
+from streamsapp.cli.watch import WatchedApplication, look_at, run_watched
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError, UserInputError
 from streamsapp.http import HttpServer
@@ -36,6 +42,7 @@ from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import instances_of
+from streamsapp.supervisor.pod_supervisor import time_of_instances
 from streamsapp.topology.builder import Topology
 
 log = logging.getLogger(__name__)
@@ -49,7 +56,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "The command starts a real Apache Kafka unless the manifest names one, creates missing topics, and runs the\n"
         "application. Snapshots of its stores go to a folder unless the manifest names an object store. Topics, state\n"
         "and snapshots are kept: the next `local` goes on where this one stopped, unless --fresh forgets them.",
-        "  streamsapp local -f app.yaml\n  streamsapp local -f app.yaml --fresh\n"
+        "  streamsapp local -f app.yaml --watch\n  streamsapp local -f app.yaml --fresh\n"
         "  streamsapp local -f app.yaml --embedded --broker-port 9092 --partitions 8",
     )
     add_manifest(parser)
@@ -59,6 +66,12 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default=1,
         metavar="N",
         help="the number of instances, each a process of its own; default: 1",
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="start the application again whenever its manifest or a Python file beside it is saved; topics and state "
+        "stay, and what cannot go on with them is told, while the application goes on as it was",
     )
     parser.add_argument("--embedded", action="store_true", help="start a broker, and keep snapshots "
                         "in a folder, although the manifest names others")  # fmt: skip
@@ -87,40 +100,82 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "beside the manifest",
     )
     add_instance_options(parser, http_port=8080)
+    # What --watch gives the process that runs the application: it has broker and folder itself.
+    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--broker", help=argparse.SUPPRESS)
     parser.set_defaults(run=run_locally)
 
 
 def run_locally(options: argparse.Namespace) -> int:
+    files = SourceFiles(options.file)  # before anything is read: what is saved from now on is an edit
     app, topology = read_app(options.file)
+    folder = LocalFolder(options.file, app.application_id, options.data_dir)
+    if options.lifeline is not None:
+        follow_supervisor(options.lifeline, options.http_port)
+        return _run(options, app, topology, _prepared(options, app, topology, folder), folder)
     for name in ("replicas", "partitions"):
         if getattr(options, name) < 1:
             raise ManifestError([f"--{name}: expected an integer ≥ 1, got {getattr(options, name)}"])
     if options.http_port and not is_free(options.http_port):
         raise UserInputError(f"--http-port: {options.http_port} is taken by another program; 0 takes any free one")
-    folder = LocalFolder(options.file, app.application_id, options.data_dir)
-    remote_state_url = own_remote_state(app, options.embedded, folder)
     with folder.in_use():
         if options.fresh:
             _forget(folder, options.state_dir, app.application_id)
-        with _broker(app, options.embedded, folder, options.broker_port) as bootstrap_servers:
-            config = to_config(
-                with_remote_state(app, remote_state_url),
-                code=user_code(app, options.file.parent),
-                bootstrap_servers=bootstrap_servers,
-                state_dir=options.state_dir or folder.state,
-            )
-            _prepare(options, topology, config, folder)
-            if options.replicas > 1:
-                return run_pod(options, _replicas(config, options.replicas, remote_state_url))
-            return _run_one(options, topology, config)
+        with _broker(app, options.embedded, folder, options.broker_port) as options.broker:
+            options.http_port = options.http_port or free_port()
+            config = _prepared(options, app, topology, folder)
+            print(_banner(options, topology, config, folder), flush=True)
+            if not options.watch:
+                return _run(options, app, topology, config, folder)
+            edition = edition_of(app, shape_of(topology))
+            look = partial(look_at, options.file)
+            watched = WatchedApplication(_again(options), files, look, edition, options.shutdown_timeout)
+            return run_watched(watched, options.shutdown_timeout)
 
 
-def _prepare(options: argparse.Namespace, topology: Topology, config: StreamsConfig, folder: LocalFolder) -> None:
-    """Make the topics, and tell where everything is."""
+def _run(
+    options: argparse.Namespace, app: StreamsApp, topology: Topology, config: StreamsConfig, folder: LocalFolder
+) -> int:
+    if options.replicas > 1:
+        return run_pod(options, _replicas(config, options.replicas, own_remote_state(app, options.embedded, folder)))
+    return _run_one(options, topology, config)
+
+
+def _again(options: argparse.Namespace) -> list[str]:
+    """The command that runs the application beside the broker of this one."""
+    given = {
+        "--file": options.file,
+        "--broker": options.broker,
+        "--http-port": options.http_port,
+        "--replicas": options.replicas,
+        "--partitions": options.partitions,
+        "--shutdown-timeout": time_of_instances(options.shutdown_timeout),
+        "--state-dir": options.state_dir,
+        "--data-dir": options.data_dir,
+    }
+    program = [sys.executable, "-m", "streamsapp.cli.main"]
+    logs = ["--log-level", options.log_level, "--log-format", options.log_format]
+    embedded = ["--embedded"] if options.embedded else []
+    named = [str(part) for option in given.items() if option[1] is not None for part in option]
+    return [*program, *logs, "local", *embedded, *named]
+
+
+def _prepared(options: argparse.Namespace, app: StreamsApp, topology: Topology, folder: LocalFolder) -> StreamsConfig:
+    """The settings of an application on the broker that the options name, which has its topics."""
+    config = to_config(
+        with_remote_state(app, own_remote_state(app, options.embedded, folder)),
+        code=user_code(app, options.file.parent),
+        bootstrap_servers=options.broker,
+        state_dir=options.state_dir or folder.state,
+    )
+    _create_missing(config, topics_of(topology, config.application_id), options.partitions)
+    return config
+
+
+def _banner(options: argparse.Namespace, topology: Topology, config: StreamsConfig, folder: LocalFolder) -> str:
+    """Tells where everything is."""
     topics = topics_of(topology, config.application_id)
-    _create_missing(config, topics, options.partitions)
-    options.http_port = options.http_port or free_port()
-    told = banner(
+    return banner(
         config.application_id,
         servers=config.bootstrap_servers,
         topics=topics,
@@ -130,7 +185,6 @@ def _prepare(options: argparse.Namespace, topology: Topology, config: StreamsCon
         application=_as_named(options),
         records=records_of(topology, config, min(topics.sources)) if topics.sources else None,
     )
-    print(told, flush=True)
 
 
 def _as_named(options: argparse.Namespace) -> list[str]:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+
+import msgspec
 
 from streamsapp.cli.arguments import add_manifest, new_command
+from streamsapp.cli.check import shape_of
+from streamsapp.cli.edition import Edition, edition_of
+from streamsapp.cli.output import add_output, print_json
+from streamsapp.errors import ManifestError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 
@@ -15,17 +22,31 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "validate",
         "check a manifest and its topology",
         "The command prints one line per fault, each with the path of its field, and exits with 2. It starts nothing.",
-        "  streamsapp validate -f app.yaml",
+        "  streamsapp validate -f app.yaml\n  streamsapp validate -f app.yaml -o json | jq .faults",
     )
     add_manifest(parser)
+    add_output(parser, "json has the faults, or what each sub-topology reads and keeps")
     parser.set_defaults(run=validate)
 
 
 def validate(options: argparse.Namespace) -> int:
-    app, topology = read_app(options.file)
+    try:
+        edition = _edition(options.file)
+    except ManifestError as error:
+        if options.output == "json":
+            print_json({"valid": False, "faults": list(error.faults)})
+        raise
+    if options.output == "json":
+        print_json({"valid": True, "faults": [], **msgspec.to_builtins(edition)})
+    else:
+        count = len(edition.sub_topologies)
+        print(f"{options.file}: OK: {edition.application_id}, {count} sub-topolog{'y' if count == 1 else 'ies'}")
+    return 0
+
+
+def _edition(path: Path) -> Edition:
+    app, topology = read_app(path)
     # A file without a broker is right too: `local` brings one. Secrets are mounted where the application runs.
     servers = app.spec.kafka.bootstrap_servers or "localhost:9092"
-    to_config(app, code=user_code(app, options.file.parent), secret_dir=None, bootstrap_servers=servers)
-    count = len(topology.sub_topologies())
-    print(f"{options.file}: OK: {app.application_id}, {count} sub-topolog{'y' if count == 1 else 'ies'}")
-    return 0
+    to_config(app, code=user_code(app, path.parent), secret_dir=None, bootstrap_servers=servers)
+    return edition_of(app, shape_of(topology))

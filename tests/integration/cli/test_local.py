@@ -189,6 +189,26 @@ def test_a_second_one_is_refused_and_the_first_goes_on(start: Start, tmp_path: P
 
 
 @pytest.mark.long
+def test_a_saved_edit_runs_with_the_state_there_was_and_a_broken_one_is_told(start: Start) -> None:
+    local = start("--watch").runs()
+    local.write()
+    assert local.totals(1) == [1]
+
+    manifest = local.project / "app.yaml"
+    manifest.write_text(MANIFEST.replace("words.group_by_key()", "words.group_by_key("))
+    eventually(lambda: "goes on as it was" in local.log(), "what is wrong", 120)
+    assert "SyntaxError" in local.log()
+    assert local.ask("/status")["state"] == "RUNNING"
+
+    manifest.write_text(MANIFEST.replace(".to_stream()", ".to_stream().map_values(lambda count: count * 100)"))
+    eventually(lambda: local.log().count("to RUNNING") == 2, "the edited application", 120)
+    assert "state is kept: counts" in local.log()
+    local.write()
+    assert local.totals(2) == [1, 200]
+    assert local.ends(signal.SIGTERM) == 0
+
+
+@pytest.mark.long
 def test_projects_of_one_name_share_nothing(start: Start, tmp_path: Path) -> None:
     first, other = start(project="one").runs(), start(project="two").runs()
     assert first.told(r"broker +(\S+)") != other.told(r"broker +(\S+)")

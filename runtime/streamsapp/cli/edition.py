@@ -1,0 +1,95 @@
+"""The facts of a topology on which its topics and its state depend, and what an edit changes about them. Pure.
+
+``local --watch`` compares the topology that runs with the one that was saved, on the main thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from streamsapp.manifest import StreamsApp
+
+
+class SubTopologyShape(msgspec.Struct, rename="camel", frozen=True):
+    """What a sub-topology reads, and the types of its stores by their names."""
+
+    reads: tuple[str, ...]
+    stores: dict[str, str]
+
+
+class Edition(msgspec.Struct, rename="camel", frozen=True):
+    """An application as ``streamsapp validate -o json`` tells it."""
+
+    application_id: str
+    #: As the manifest names them, ``None`` if it does not.
+    bootstrap_servers: str | None
+    sub_topologies: dict[str, SubTopologyShape]
+
+    @property
+    def stores(self) -> dict[str, StoreShape]:
+        return {
+            name: StoreShape(kind, part.reads)
+            for part in self.sub_topologies.values()
+            for name, kind in part.stores.items()
+        }
+
+
+@dataclass(frozen=True)
+class StoreShape:
+    """The type of a store, and the topics that fill it."""
+
+    type: str
+    reads: tuple[str, ...]
+
+    @property
+    def changelog_form(self) -> str:
+        """The same for all types whose changelogs are alike: a store is made from any of them."""
+        return self.type.removeprefix("timestamped_").partition("-")[0].removesuffix("_by_time")
+
+
+def misfits(old: Edition, new: Edition) -> Iterator[str]:
+    """Yields why the new topology cannot go on with what the old one has left, each with its remedy."""
+    if new.application_id != old.application_id:
+        yield (
+            f"the application id was {old.application_id} and is {new.application_id}: topics and state are others; "
+            "stop this `local` and start it again"
+        )
+    if new.bootstrap_servers != old.bootstrap_servers:
+        yield (
+            f"spec.kafka.bootstrapServers was {old.bootstrap_servers} and is {new.bootstrap_servers}: topics are "
+            "elsewhere; stop this `local` and start it again"
+        )
+    after = new.stores
+    for name, store in old.stores.items():
+        if name in after and after[name].changelog_form != store.changelog_form:
+            yield (
+                f"store {name} was of type {store.type} and is of type {after[name].type}, which cannot read what its "
+                "changelog has: give it another name, or stop this `local` and start it again with --fresh"
+            )
+
+
+def differences(old: Edition, new: Edition) -> Iterator[str]:
+    """Yields what happens to the state of a topology that fits."""
+    before, after = old.stores, new.stores
+    if kept := sorted(before.keys() & after.keys()):
+        yield f"state is kept: {', '.join(kept)}"
+    for name in sorted(after.keys() - before.keys()):
+        yield f"store {name} is new: it knows nothing of the records that were read before"
+    for name in sorted(before.keys() - after.keys()):
+        yield f"store {name} is no longer used; its changelog stays, and a store of this name goes on from it"
+    for name in kept:
+        if before[name].reads != after[name].reads:
+            were, are = (", ".join(each[name].reads) or "nothing" for each in (before, after))
+            yield f"store {name} is filled from {are}, and keeps what it has from {were}"
+
+
+def edition_of(app: StreamsApp, shape: dict[str, Any]) -> Edition:
+    """Returns the edition of an application whose topology has that shape."""
+    parts = {
+        number: SubTopologyShape(tuple(reads), shape["stores"][number]) for number, reads in shape["sources"].items()
+    }
+    return Edition(app.application_id, app.spec.kafka.bootstrap_servers, parts)

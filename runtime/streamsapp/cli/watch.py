@@ -1,0 +1,122 @@
+"""``streamsapp local --watch``: the application starts again when its files are saved. The broker stays.
+
+Runs on the main thread of ``local``, which has the broker and the folder. The application is a process, so that edited
+modules are loaded anew; a thread looks after it. Another process looks at an edit first: what runs is left alone unless
+the edit can go on with its topics and state.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from streamsapp.cli.edition import Edition, differences, misfits
+from streamsapp.cli.shutdown import closing_on_signals
+from streamsapp.cli.source_files import SourceFiles
+from streamsapp.structs import decoded
+from streamsapp.supervisor.instance_process import InstanceProcess
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks at the files, and at a process that is waited for.
+PERIOD, _TICK = 1.0, 0.05
+
+#: Returns what is saved; ``None`` if it is wrong, which it has told, or if nobody waits for the answer any more.
+Look = Callable[[threading.Event], Edition | None]
+
+
+def run_watched(watched: WatchedApplication, shutdown_timeout: float) -> int:
+    """Runs an application until a signal; returns the exit code."""
+    with closing_on_signals(watched.stopped.set, within=shutdown_timeout):
+        watched.run()
+    return 0
+
+
+class WatchedApplication:
+    """An application that starts again when its files are saved."""
+
+    def __init__(
+        self, command: Sequence[str], files: SourceFiles, look: Look, edition: Edition, shutdown_timeout: float
+    ) -> None:
+        """``command`` runs it, ``look`` tells what is saved, and ``edition`` is what was saved when it began."""
+        self._command = command
+        self._files = files
+        self._look = look
+        self._edition = edition
+        self._shutdown_timeout = shutdown_timeout
+        self._process = self._new_process()
+        #: Ends :meth:`run`.
+        self.stopped = threading.Event()
+
+    def run(self) -> None:
+        """Runs it until ``stopped`` is set."""
+        self._process.start()
+        try:
+            while not self.stopped.wait(PERIOD):
+                if saved := self._files.saved():
+                    self._consider(saved)
+        finally:
+            self._end()
+
+    def _consider(self, saved: Sequence[str]) -> None:
+        log.info("saved: %s", ", ".join(saved))
+        edition = self._look(self.stopped)
+        if self.stopped.is_set():
+            return
+        faults = [] if edition is None else list(misfits(self._edition, edition))
+        if edition is None or faults:
+            for fault in faults:
+                log.error("%s", fault)
+            goes_on = self._process.is_alive()
+            log.warning("the application %s", "goes on as it was" if goes_on else "starts again at the next change")
+            return
+        for difference in differences(self._edition, edition):
+            log.info("%s", difference)
+        self._end()
+        self._edition, self._process = edition, self._new_process()
+        self._process.start()
+
+    def _end(self) -> None:
+        """Ends the process in good order, or after its time."""
+        process = self._process
+        process.leave()
+        process.join(self._shutdown_timeout)
+        if process.is_alive():
+            log.warning("the application does not end in time; it is killed, and does again what it had not committed")
+            process.kill()
+            process.join()
+
+    def _new_process(self) -> InstanceProcess:
+        return InstanceProcess("the application", self._command, self._refused)
+
+    def _refused(self, code: int) -> None:
+        """Called on the process's thread. It has told why."""
+        log.error("the application starts again at the next change")
+
+
+def look_at(manifest: Path, stopped: threading.Event) -> Edition | None:
+    """Has ``streamsapp validate`` look at what is saved, in a process of its own; it tells faults itself."""
+    command = [sys.executable, "-m", "streamsapp.cli.main", "validate", "-f", str(manifest), "-o", "json"]
+    with (
+        tempfile.TemporaryFile() as output,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, start_new_session=True) as process,
+    ):
+        while process.poll() is None:
+            if stopped.wait(_TICK):
+                process.kill()
+        output.seek(0)
+        text = output.read()
+    if process.returncode != 0:
+        return None
+    try:
+        return decoded(text[text.rfind(b"\n{") + 1 :], Edition)  # before it, what the user's modules print
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        log.error("%s: nobody can tell what was saved, as its code writes to stdout at its end: %s", manifest, error)
+        return None

@@ -1,0 +1,177 @@
+"""``local --watch``: the files that are watched, what fits what was there, and the process that is started again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from instances import eventually
+from streamsapp.cli import watch
+from streamsapp.cli.edition import Edition, SubTopologyShape, differences, misfits
+from streamsapp.cli.source_files import SourceFiles
+from streamsapp.cli.watch import WatchedApplication, look_at
+
+COUNTS = {"counts": "timestamped_key_value"}
+MANIFEST = """
+apiVersion: streamsapp.dev/v1alpha1
+kind: StreamsApp
+metadata: {name: watched}
+spec:
+  topology: {entrypoint: "watched_topology:topology"}
+"""
+TOPOLOGY = """
+from streamsapp import Materialized, StreamsBuilder
+print("is loaded")
+topology = StreamsBuilder()
+topology.stream("words").group_by_key().count(Materialized("counts"))
+"""
+
+
+def edition(
+    stores: dict[str, str], reads: tuple[str, ...] = ("words",), name: str = "app", broker: str | None = None
+) -> Edition:
+    return Edition(name, broker, {"0": SubTopologyShape(reads, stores)})
+
+
+@pytest.mark.parametrize("kind", ["timestamped_window-60000", "session-60000", "versioned-60000"])
+def test_a_store_of_another_type_does_not_fit(kind: str) -> None:
+    (fault,) = misfits(edition(COUNTS), edition({"counts": kind}))
+    assert fault.startswith(f"store counts was of type timestamped_key_value and is of type {kind}, ")
+    assert "another name" in fault
+    assert "--fresh" in fault
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("timestamped_key_value", "key_value"),
+        ("timestamped_window-60000", "timestamped_window-90000"),
+        ("session-60000", "session_by_time-60000"),
+    ],
+)
+def test_a_store_whose_changelog_stays_alike_fits(old: str, new: str) -> None:
+    assert list(misfits(edition({"s": old}), edition({"s": new}))) == []
+
+
+def test_another_application_or_broker_does_not_fit() -> None:
+    assert [fault.split(":")[0] for fault in misfits(edition({}), edition({}, name="b", broker="k:9092"))] == [
+        "the application id was app and is b",
+        "spec.kafka.bootstrapServers was None and is k",
+    ]
+
+
+def test_what_becomes_of_state_is_told() -> None:
+    old, new = edition({**COUNTS, "old": "key_value"}), edition({**COUNTS, "new": "key_value"}, ("lines",))
+    assert list(misfits(old, new)) == []
+    assert list(differences(old, new)) == [
+        "state is kept: counts",
+        "store new is new: it knows nothing of the records that were read before",
+        "store old is no longer used; its changelog stays, and a store of this name goes on from it",
+        "store counts is filled from lines, and keeps what it has from words",
+    ]
+
+
+def test_saved_files_are_told_once_and_when_they_are_at_rest(tmp_path: Path) -> None:
+    manifest = tmp_path / "app.yaml"
+    strange = [tmp_path / name for name in (".streamsapp", "env", "__pycache__", "node_modules")]
+    for folder in [*strange, tmp_path / "parts"]:
+        folder.mkdir()
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    manifest.touch()
+    files = SourceFiles(manifest)
+    assert files.saved() == []
+
+    for folder in [*strange, tmp_path / "parts"]:
+        (folder / "steps.py").write_text("x = 1")
+    (tmp_path / "notes.txt").write_text("no code")
+    assert files.saved() == [], "they may be written still"
+    assert files.saved() == ["parts/steps.py"]
+    assert files.saved() == []
+
+    (tmp_path / "parts" / "steps.py").unlink()
+    os.utime(manifest, ns=(1, 1))
+    assert files.saved() == []
+    assert files.saved() == ["app.yaml", "parts/steps.py"]
+
+
+#: An instance that tells which program it is, and leaves with its supervisor's signal or line.
+INSTANCE = """
+import pathlib, socket, sys
+line = socket.socket(fileno=int(sys.argv[-1]))
+with pathlib.Path({runs!r}).open("a") as runs:
+    runs.write(pathlib.Path({code!r}).read_text())
+line.sendall(b"1\\n")
+line.recv(1)
+"""
+
+
+class Running:
+    """A watched application of small processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.code, self.runs = folder / "code.py", folder / "runs"
+        (folder / "app.yaml").touch()
+        self.code.write_text("one ")
+        self.saved: Edition | None = edition(COUNTS)
+        program = INSTANCE.format(runs=str(self.runs), code=str(self.code))
+        self.watched = WatchedApplication(
+            [sys.executable, "-S", "-c", program], SourceFiles(folder / "app.yaml"), self._look, edition(COUNTS), 30
+        )
+        self.looks = 0
+        self._thread = threading.Thread(target=self.watched.run)
+        self._thread.start()
+        self.has_run("one ")
+
+    def _look(self, stopped: threading.Event) -> Edition | None:
+        self.looks += 1
+        return self.saved
+
+    def save(self, text: str, found: Edition | None) -> None:
+        self.saved = found
+        self.code.write_text(text)
+
+    def has_run(self, text: str) -> None:
+        eventually(lambda: self.runs.exists() and self.runs.read_text() == text, text, 60)
+
+    def end(self) -> None:
+        self.watched.stopped.set()
+        self._thread.join(60)
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(watch, "PERIOD", 0.02)
+    started = Running(tmp_path)
+    yield started
+    started.end()
+
+
+def test_it_starts_again_with_what_was_saved(running: Running) -> None:
+    running.save("two ", edition(COUNTS))
+    running.has_run("one two ")
+
+
+def test_what_is_wrong_or_does_not_fit_leaves_it_alone(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    running.save("broken, ", None)
+    eventually(lambda: running.looks == 1, "a look at the broken edit", 60)
+    running.save("unfit: ", edition({"counts": "session-60000"}))
+    eventually(lambda: caplog.text.count("goes on as it was") == 2, "both refused", 60)
+    assert "another name" in caplog.text
+    running.save("two ", edition(COUNTS))
+    running.has_run("one two ")
+
+
+def test_a_look_tells_what_is_saved_or_that_it_is_wrong(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    manifest, code = tmp_path / "app.yaml", tmp_path / "watched_topology.py"
+    manifest.write_text(MANIFEST)
+    code.write_text(TOPOLOGY)
+    assert look_at(manifest, threading.Event()) == edition(COUNTS, name="watched")
+
+    code.write_text("topology = (\n")
+    assert look_at(manifest, threading.Event()) is None
+    assert "'(' was never closed (watched_topology.py, line 1)" in capfd.readouterr().err
