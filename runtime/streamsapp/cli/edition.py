@@ -15,7 +15,7 @@ from streamsapp.manifest import StreamsApp
 
 
 class SubTopologyShape(msgspec.Struct, rename="camel", frozen=True):
-    """What a sub-topology reads, and the types of its stores by their names."""
+    """The topics that a sub-topology reads, and the types of its stores by their names."""
 
     reads: tuple[str, ...]
     stores: dict[str, str]

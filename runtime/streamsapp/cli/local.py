@@ -100,7 +100,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "beside the manifest",
     )
     add_instance_options(parser, http_port=8080)
-    # What --watch gives the process that runs the application: it has broker and folder itself.
+    # The process that runs the application for --watch gets these: the broker and the folder are its parent's.
     parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--broker", help=argparse.SUPPRESS)
     parser.set_defaults(run=run_locally)
