@@ -53,7 +53,8 @@ test-long: setup-all setup-docs
 	@$(RUN)/python tools/under_load.py $(or $(LOAD),0) $(PYTEST) $(SPREAD) -m 'long or hypothesis or seeds' \
 		--hypothesis-profile long --hypothesis-seed $(or $(SEED),1) --seed $(or $(SEED),1) --part $(or $(PART),1/1)
 
-# So many programs of each kind: of the DSL, the Topology API, windows, joins, suppress, versioned tables and stores.
+# So many programs of each kind: of the DSL, the Topology API, windows, joins, suppress, versioned tables and stores,
+# and of all steps at once.
 oracle: setup
 	@$(PYTEST) --quiet --maxfail 10 -m seeds --programs $(or $(PROGRAMS),100) --seed $(or $(SEED),1) tests/oracle
 

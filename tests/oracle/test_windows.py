@@ -99,6 +99,15 @@ def test_no_final_result_is_lost_where_the_retention_is_the_least_that_is_possib
     assert len(sent) == 10
 
 
+def test_a_record_without_key_is_written_where_keys_have_windows(oracle: Oracle) -> None:
+    """Kafka Streams fails for it (docs/departures.md)."""
+    program = _program(_HOPPING, _SUM)
+    program["steps"][-2]["fn"] = "null_key_if_odd"
+    program["events"] = program["events"][:1]
+    assert "NullPointerException" in str(oracle.ask(kind="run", **program)["causes"])
+    assert [record["key"] for record in run_here(program)["outputs"]["out"]] == [None]
+
+
 _MERGED_SUM = {**_SUM, "merge": "sum"}
 
 

@@ -15,7 +15,15 @@ from streamsapp.dsl.handle import Place
 from streamsapp.dsl.join_nodes import StreamJoinNode
 from streamsapp.dsl.joins import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
-from streamsapp.dsl.operators.stream_join import InnerJoinSide, Joiner, KeepForJoin, OuterJoinSide, Reach, SelfJoin
+from streamsapp.dsl.operators.stream_join import (
+    InnerJoinSide,
+    Joiner,
+    KeepForJoin,
+    OuterJoinSide,
+    PriorReach,
+    Reach,
+    SelfJoin,
+)
 from streamsapp.dsl.operators.unjoined import Outer
 from streamsapp.dsl.options import StreamJoined
 from streamsapp.dsl.windows import JoinWindows
@@ -149,7 +157,7 @@ class _Build:
         windows, joiner = self._windows, self._joiner
         reach = Reach(windows.before_ms, windows.after_ms) if is_left else Reach(windows.after_ms, windows.before_ms)
         if self._kind.prior:
-            reach = Reach(reach.before_ms, -1)
+            reach = PriorReach(reach.before_ms)
         side_joiner = joiner if is_left else _reversed(joiner)
         if outer is None:
             return _WithStores(partial(InnerJoinSide, side_joiner, reach, other.name), (other,))

@@ -34,6 +34,7 @@ def failing(): return 1 // 0
 def one(value): return value
 def two(key, value): return key, value
 def three(a, b, c): return a
+def joined(values): return "/".join(values)
 
 class Passing(Processor):
     def init(self, context): self.context = context
@@ -274,6 +275,27 @@ def test_a_transformer_of_values_uses_a_store(tmp_path: Path, code: str) -> None
         assert driver.create_output_topic("b", Serdes.string(), Serdes.string()).read_key_values() == [("k", "xx")]
         assert driver.get_key_value_store("seen").get("k") == "x"
         assert driver.get_key_value_store("doubled").get("k") == "xx"
+
+
+def test_a_declared_join_prior_finds_records_that_are_older_and_no_others(tmp_path: Path, code: str) -> None:
+    texts = {"keySerde": "string", "valueSerde": "string"}
+    steps = [
+        {"stream": {"topic": "payments", **texts}, "as": "payments"},
+        {"stream": {"topic": "orders", **texts}},
+        {"joinPrior": {"with": "payments", "joiner": f"{code}:two", "withinMs": 10, "otherValueSerde": "string"}},
+        {"mapValues": f"{code}:joined"},
+        {"to": {"topic": "paid", **texts}},
+    ]
+    text = Serdes.string()
+    with TopologyTestDriver(load(tmp_path, code, steps=steps)) as driver:
+        orders, payments = (driver.create_input_topic(topic, text, text) for topic in ("orders", "payments"))
+        orders.pipe_input("k", "o20", 20)
+        payments.pipe_input("k", "p20", 20)
+        payments.pipe_input("k", "p25", 25)
+        payments.pipe_input("k", "p15", 15)
+        orders.pipe_input("k", "o24", 24)
+        paid = [("k", each) for each in ("o20/p25", "o24/p15", "o24/p20")]
+        assert driver.create_output_topic("paid", text, text).read_key_values() == paid
 
 
 def test_print_writes_lines(tmp_path: Path, code: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,6 +108,8 @@ def test_prior_records_are_joined_and_no_later_ones() -> None:
     orders.join_prior(payments, both, WINDOWS).to("out", Produced(TEXT, TEXT))
     with TopologyTestDriver(builder.build()) as driver:
         left, right = (driver.create_input_topic(name, TEXT, TEXT) for name in ("orders", "payments"))
+        left.pipe_input("k", "l0", 0)
+        right.pipe_input("k", "r0", 0)
         left.pipe_input("k", "l20", 20)
         right.pipe_input("k", "r20", 20)
         right.pipe_input("k", "r25", 25)

@@ -34,6 +34,16 @@ class Reach:
         return max(0, timestamp - self.before_ms), max(0, timestamp + self.after_ms)
 
 
+@dataclass(frozen=True)
+class PriorReach(Reach):
+    """The distance of records that are older, also at time 0, where none is."""
+
+    after_ms: int = -1
+
+    def range(self, timestamp: int) -> tuple[int, int]:
+        return max(0, timestamp - self.before_ms), timestamp - 1
+
+
 @dataclass
 class KeepForJoin(Operator):
     """Hands a record on to its side's join, then keeps it for the other side's."""

@@ -104,7 +104,7 @@ class SuppressedView(TableView):
     its time."""
 
     def __init__(self, store_name: str, parent: TableView) -> None:
-        self.store_names = (*parent.store_names, store_name)
+        self.store_names = (store_name, *parent.store_names)
         self._store_name = store_name
         self._parent = parent
 
