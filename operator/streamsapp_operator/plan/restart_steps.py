@@ -32,11 +32,16 @@ class RestartStep:
     restart: PodSeen | None = None
     #: The reason why it does not get on.
     stuck: str | None = None
-    #: The part of the user's will that it waits for: until then pods that come back by themselves have the last good
-    #: revision.
+    #: The part of the user's will that it waits for.
     held: str | None = None
     #: The event that it waits for, which comes by itself.
     waits: str | None = None
+
+    @property
+    def begins_none(self) -> bool:
+        """Says whether no further pod is to have the new revision now: those that come back by themselves have the last
+        good one."""
+        return self.held is not None or self.waits is not None
 
 
 def advance(inputs: PlanInput, rollout: RolloutStatus, target: str, *, shrinking: bool) -> RestartStep:
@@ -108,12 +113,12 @@ def _next(inputs: PlanInput, rollout: RolloutStatus, target: str, shrinking: boo
     away = _away(inputs)
     held = rollout_holds.hold(inputs, rollout, target) if outdated or away else None
     held = held or (None if outdated else rollout_holds.kept(inputs, rollout, target))
+    soaking = soak.waits(inputs, rollout, target)
     if away is not None:
-        return RestartStep(rollout, stuck=away, held=held)
+        return RestartStep(rollout, stuck=away, held=held, waits=soaking)
     coming = [pod for pod in inputs.pods if pod.revision == target and not pod.ready]
     if coming:  # one that came back by itself, or that was forgotten: it is waited for like one of ours
         return RestartStep(replace(rollout, current=coming[0].name, step_started_at=inputs.time))
-    soaking = soak.waits(inputs, rollout, target)
     if soaking is not None:
         return RestartStep(rollout, waits=soaking)
     if held is not None or not outdated:

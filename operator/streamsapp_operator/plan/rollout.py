@@ -119,7 +119,7 @@ def _move(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool
     if ended or rollout.phase == "TimedOut" or inputs.settings.replicas == 0:
         return dataclasses.replace(course, rollout=rollout)
     move = advance(inputs, rollout, target, shrinking=shrinking)
-    template = course.template if move.held is None else course.last_good or target
+    template = (course.last_good or target) if move.begins_none else course.template
     return dataclasses.replace(course, rollout=_judged(inputs, move, back), restart=move.restart, template=template)
 
 

@@ -99,6 +99,17 @@ def test_pods_below_the_partition_keep_the_last_good_revision_until_it_is_approv
     assert only(reconcile(reconciles, seen), Evict).pod in {"app-0", "app-1"}
 
 
+def test_a_pod_that_is_away_while_the_new_ones_soak_comes_back_with_the_last_good_revision() -> None:
+    reconciles = rolling()
+    seen = mixed("one", "one", "two")
+    for pods in (seen, [replace(seen[0], terminating=True, ready=False), *seen[1:]], seen[1:], seen):
+        assert only(reconcile(reconciles, pods), ApplyChildren).revision == "one"
+    planned = reconcile(reconciles, seen, "one", after=31)
+    assert only(planned, ApplyChildren).revision == "two"
+    assert not has(planned, Evict)  # it would come back as it was
+    assert has(reconcile(reconciles, seen), Evict)
+
+
 @pytest.mark.parametrize("partition", [1, 2])
 def test_a_pod_that_is_away_while_the_rollout_is_held_comes_back_with_the_last_good_revision(partition: int) -> None:
     reconciles = rolling(RolloutSpec(soak_seconds=0, partition=partition))
