@@ -19,7 +19,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.task_stores import TaskStores
-from streamsapp_spark.database_comparison import Comparison, EntryText
+from streamsapp_spark.database_comparison import Comparison, EntryReader, EntryText
 from streamsapp_spark.snapshots import bring, database_of, numbered
 from streamsapp_spark.stage_rows import InputRows, message_batch
 from streamsapp_spark.task_run import HOPELESS, Batches, GroupRun, TaskRun, Work, is_last_try, run_task
@@ -141,13 +141,14 @@ def _compared(work: AuditWork, run: TaskRun, stores: TaskStores, snapshot: Snaps
     task, inputs = str(run.plan.id), {f"{each.topic}-{each.partition}": each.offset for each in snapshot.inputs}
     families = stores.families
     with (
-        database_of(run.app, list(families.values()), run.directory / "expected") as expected,
-        database_of(run.app, list(families.values()), run.directory / "found") as found,
+        database_of(run.app.resources, list(families.values()), run.directory / "expected") as expected,
+        database_of(run.app.resources, list(families.values()), run.directory / "found") as found,
     ):
         for store in audited_stores(run.plan.sub_topology.stores, work.store):
             family = families[store.name]
             comparison = Comparison(expected.scan(family, b"", None, False), found.scan(family, b"", None, False))
-            words = EntryText(store, run.plan.changelog_topics.get(store.name, store.name), run.config)
+            topic = run.plan.changelog_topics.get(store.name, store.name)
+            words = EntryText(EntryReader(store, topic, run.config))
             offset = snapshot.stores[store.name].offset if store.name in snapshot.stores else -1
             differences = 0
             for differences, (key, was, is_) in enumerate(comparison, 1):  # noqa: B007 - counted

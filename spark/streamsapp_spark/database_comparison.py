@@ -53,8 +53,8 @@ class Comparison:
                 ours, theirs = next(self.expected, None), next(self.found, None)
 
 
-class EntryText:
-    """Turns a store's bytes into text for people."""
+class EntryReader:
+    """Reads a store's bytes as its owner does."""
 
     def __init__(self, store: StoreBuilder, topic: str, config: StreamsConfig) -> None:
         self._key_of = (store.key_serde or config.default_key_serde).bind(topic, is_key=True).deserialize
@@ -63,24 +63,36 @@ class EntryText:
         value = (store.value_serde or config.default_value_serde).bind(topic, is_key=False)
         self._format = store.type.format(value)
 
-    def key(self, key: bytes) -> str:
-        return _or_bytes(self._key, key)
-
-    def value(self, physical: bytes | None) -> str:
-        return "nothing" if physical is None else _or_bytes(self._value, physical)
-
-    def _key(self, physical: bytes) -> Any:
+    def key(self, physical: bytes) -> Any:
+        """Returns the key, in stores of windows and sessions with its window."""
         if self._window_of is None:
             return self._key_of(VersionLayout.key_of(physical) if self._versioned else physical)
         key, start_ms, end_ms = self._window_of(physical)
         return Windowed(self._key_of(key), start_ms, end_ms)
 
-    def _value(self, physical: bytes) -> Any:
+    def value(self, physical: bytes) -> tuple[Any, int | None]:
+        """Returns the value, and its time in milliseconds, ``None`` where the store keeps none."""
         stored, timestamp = self._format.entry(physical)
         if isinstance(stored, Version):
             stored, timestamp = stored.value, stored.since
-        value = self._format.from_stored(stored)
-        return value if timestamp == NO_TIMESTAMP else _At(value, timestamp)
+        return self._format.from_stored(stored), None if timestamp == NO_TIMESTAMP else timestamp
+
+
+class EntryText:
+    """Turns a store's bytes into text for people."""
+
+    def __init__(self, read: EntryReader) -> None:
+        self._read = read
+
+    def key(self, physical: bytes) -> str:
+        return _or_bytes(self._read.key, physical)
+
+    def value(self, physical: bytes | None) -> str:
+        return "nothing" if physical is None else _or_bytes(self._value, physical)
+
+    def _value(self, physical: bytes) -> Any:
+        value, timestamp = self._read.value(physical)
+        return value if timestamp is None else _At(value, timestamp)
 
 
 class _At(NamedTuple):

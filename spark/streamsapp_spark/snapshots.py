@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamsapp.errors import StreamsError
-from streamsapp.record import TaskId
 from streamsapp.remote.local_files import sha256_of
 from streamsapp.remote.manifest_chain import ManifestChain
 from streamsapp.remote.object_store import ObjectDamagedError, ObjectMissingError
 from streamsapp.remote.snapshot import Snapshot, SnapshotFile, SnapshotInvalidError
 from streamsapp.remote.snapshot_fetch import DATABASE
+from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import TaskDatabase
-from streamsapp_spark.replay_job import Application
 
 _DOWNLOADS = 8
 
@@ -71,19 +70,10 @@ def bring(chain: ManifestChain, snapshot: Snapshot, directory: Path) -> None:
 
 
 @contextmanager
-def database_of(app: Application, families: list[str], directory: Path) -> Iterator[TaskDatabase]:
+def database_of(resources: StateResources, families: list[str], directory: Path) -> Iterator[TaskDatabase]:
     """Returns the database in ``directory`` as bytes."""
-    database = TaskDatabase(directory / DATABASE, families, app.resources)
+    database = TaskDatabase(directory / DATABASE, families, resources)
     try:
         yield database
     finally:
         database.close()
-
-
-def tasks_with(app: Application, store: str) -> list[TaskId]:
-    """Returns the tasks that have a part of a store."""
-    return sorted(
-        task_id
-        for task_id, plan in app.layout.plans.items()
-        if store in {builder.name for builder in plan.sub_topology.stores}
-    )

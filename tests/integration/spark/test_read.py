@@ -43,10 +43,12 @@ from pyspark.sql import SparkSession
 manifest, *stores = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
-for store in stores:
-    print("==", store)
+for said in stores:
+    print("==", said)
+    store, *options = said.split("&")
     try:
-        table = spark.read.format("streamsapp").option("manifest", manifest).option("store", store).load()
+        options = dict(option.split("=") for option in options)
+        table = spark.read.format("streamsapp").options(manifest=manifest, store=store, **options).load()
         print("schema", table.schema.simpleString())
         print("partitions", table.rdd.getNumPartitions())
         for row in sorted(table.collect(), key=lambda row: row.key):
@@ -89,10 +91,14 @@ def read(app: App, *stores: str) -> dict[str, list[str]]:
     return {name: lines for name, *lines in map(str.splitlines, told)}
 
 
+TYPED, ONE_KEY = "things&schema=size array<int>", 'counts&keys=["b"]'
+UNCHANGED, ODD = "counts&changes=2", "things&schema=size string"
+
+
 @pytest.fixture(scope="module")
 def tables(app: App) -> dict[str, list[str]]:
     """Reads all in one session."""
-    return read(app, "counts", "things", "windows", "sessions", "versions", "count")
+    return read(app, "counts", "things", "windows", "sessions", "versions", "count", TYPED, ONE_KEY, UNCHANGED, ODD)
 
 
 def test_a_store_is_a_table_with_the_types_of_its_serdes(tables: dict[str, list[str]]) -> None:
@@ -105,6 +111,15 @@ def test_a_store_is_a_table_with_the_types_of_its_serdes(tables: dict[str, list[
     assert things.startswith("schema struct<key:int,value:string,")
     assert third.startswith("""row [7, '{"size":[1,2]}', 40, """)
     assert "the application has no store 'count'; its stores: KTABLE-SUPPRESS-" in wrong
+
+
+def test_options_choose_types_keys_and_changes(tables: dict[str, list[str]]) -> None:
+    assert tables[TYPED][0].startswith("schema struct<key:int,value:struct<size:array<int>>,timestamp:bigint,")
+    assert tables[TYPED][2].startswith("row [7, Row(size=[1, 2]), 40, ")
+    assert [line[:16] for line in tables[ONE_KEY][2:]] == ["row ['b', 1, 20,"]
+    assert tables[UNCHANGED][0].startswith("schema struct<key:string,change:string,old_value:bigint,new_value:bigint,")
+    assert len(tables[UNCHANGED]) == 2
+    assert "key 7: value.size is [1, 2], and the schema says string" in tables[ODD][-1]
 
 
 def test_windows_and_sessions_are_tables_with_their_bounds(tables: dict[str, list[str]]) -> None:

@@ -1,0 +1,119 @@
+"""An application as its snapshots show it: topology, configuration, and the tasks that have snapshots. Kafka is not
+asked for anything.
+
+Used on the driver and in Spark's Python workers. Every instance claims the tasks that it is given before it takes
+their first snapshot, so those that nobody has ever had are all that can be missing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import msgspec
+
+from streamsapp.config import StreamsConfig
+from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.manifest import StreamsApp
+from streamsapp.manifest.entrypoint import load_topology, user_code
+from streamsapp.manifest.load import decode
+from streamsapp.manifest.to_config import to_config
+from streamsapp.query.api import StoreInfo
+from streamsapp.query.store_lookup import stores_of
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.remote.manifest_chain import ManifestChain, chains_of
+from streamsapp.remote.object_store import ObjectStore
+from streamsapp.remote.object_store_factory import open_store
+from streamsapp.state.api import Engine, StoreBuilder
+from streamsapp.state.resources import StateResources
+from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.topology.builder import Topology
+from streamsapp.topology.internal_topics import changelog_topic
+from streamsapp.topology.nodes import SubTopology
+
+
+@dataclass(frozen=True)
+class ManifestPlace:
+    """A manifest as plain data."""
+
+    #: The manifest as JSON, and the folder that it lies in, where workers can see it too.
+    manifest: bytes
+    folder: str
+
+    @classmethod
+    def of(cls, app: StreamsApp, folder: Path) -> ManifestPlace:
+        return cls(msgspec.json.encode(app), str(folder.resolve()))
+
+
+@dataclass(frozen=True)
+class StoredApplication:
+    """The application that a manifest is about."""
+
+    topology: Topology
+    config: StreamsConfig
+    objects: ObjectStore
+    resources: StateResources
+
+    @cached_property
+    def parts(self) -> dict[int, SubTopology]:
+        return {part.id: part for part in self.topology.sub_topologies()}
+
+    def chain(self, task_id: TaskId) -> ManifestChain:
+        """Returns the chain of a task's snapshots."""
+        return ManifestChain(self.objects, self.config.application_id, task_id)
+
+    def builder(self, store: str) -> StoreBuilder:
+        """Returns the description of a store. Raises ``ConfigError`` if there is none of that name, ``StreamsError`` if
+        it has no snapshots."""
+        builders = {each.name: each for part in self.parts.values() for each in part.stores}
+        if store not in builders:
+            known = ", ".join(sorted(builders)) or "none"
+            raise ConfigError(f"option 'store': the application has no store {store!r}; its stores: {known}")
+        if builders[store].engine is not Engine.ROCKSDB:
+            raise StreamsError(f"store {store} is kept in memory and has no snapshots")
+        return builders[store]
+
+    def tasks_with(self, store: str) -> list[TaskId]:
+        """Returns the tasks that have a part of a store, in order. Raises ``StreamsError`` if one of them is missing
+        that has to be there, as later ones are."""
+        part = self._part_with(store).id
+        chains = chains_of(self.objects, self.config.application_id)
+        found = [chain.task_id for chain in chains if chain.task_id.subtopology == part]
+        if not found:
+            raise StreamsError(f"no task of sub-topology {part}, which has store {store}, has a snapshot")
+        missing = {TaskId(part, number) for number in range(found[-1].partition)} - set(found)
+        for task_id in sorted(missing):
+            raise StreamsError(f"task {task_id} has no snapshot, and task {found[-1]} has")
+        return found
+
+    def info(self, store: str, tasks: Iterable[TaskId]) -> StoreInfo:
+        """Returns what is known about a store, which has a part in each of ``tasks``."""
+        part = self._part_with(store).id
+        others = [TaskId(number, 0) for number in self.parts if number != part]
+        return stores_of([self.plan(each) for each in (*tasks, *others)], self.config)[store]
+
+    def plan(self, task_id: TaskId) -> TaskPlan:
+        """Returns a task as far as its stores go."""
+        part = self.parts[task_id.subtopology]
+        changelogs = {
+            each.name: TopicPartition(changelog_topic(self.config.application_id, each), task_id.partition)
+            for each in part.stores
+            if each.logging or each.changelog_topic is not None
+        }
+        return TaskPlan(task_id, part, {}, changelogs, {}, topic_name=str, partition_count=lambda _: 0)
+
+    def _part_with(self, store: str) -> SubTopology:
+        return next(part for part in self.parts.values() if store in {each.name for each in part.stores})
+
+
+@lru_cache(maxsize=1)
+def stored_application(place: ManifestPlace) -> StoredApplication:
+    """Builds the application once per process. User code is imported here. Raises ``ConfigError`` if it has no remote
+    state."""
+    app, folder = decode(msgspec.json.decode(place.manifest)), Path(place.folder)
+    config = to_config(app, code=user_code(app, folder))
+    if config.remote_state is None:
+        raise ConfigError("spec.remoteState: is not set in the manifest, so there are no snapshots to read")
+    return StoredApplication(load_topology(app, folder), config, open_store(config.remote_state), StateResources())
