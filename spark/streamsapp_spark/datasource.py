@@ -33,7 +33,6 @@ from pyspark.sql.types import StructType
 
 from streamsapp.errors import ConfigError
 from streamsapp.manifest import load
-from streamsapp.query.queries import Queries
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.state.versioned import VersionedType
@@ -119,14 +118,9 @@ class SnapshotReader(DataSourceReader):
     def _tasks(self, app: StoredApplication) -> list[TaskId]:
         """Returns the tasks that can have the keys that are wanted."""
         store, keys = self._table.columns.store, self._table.keys
-        tasks = app.tasks_with(store)
         if keys is None or self._table.columns.key_kind not in TYPES:
-            return tasks
-        info = app.info(store, tasks)
-        if not info.placed:
-            return tasks
-        serialize = info.key_serde.serialize
-        return sorted({info.task_id(Queries.partitions_of(info, serialize(key))[0]) for key in keys})
+            return app.tasks_with(store)
+        return app.tasks_of_keys(store, keys)
 
     def _partition(self, app: StoredApplication, task_id: TaskId) -> SnapshotPartition:
         chain, table = app.chain(task_id), self._table

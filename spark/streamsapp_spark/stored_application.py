@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,18 +21,18 @@ from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import load_topology, user_code
 from streamsapp.manifest.load import decode
 from streamsapp.manifest.to_config import to_config
-from streamsapp.query.api import StoreInfo
-from streamsapp.query.store_lookup import stores_of
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.manifest_chain import ManifestChain, chains_of
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
+from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import changelog_topic
 from streamsapp.topology.nodes import SubTopology
+from streamsapp.topology.partitioning import placed_by_key
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,14 @@ class StoredApplication:
             raise StreamsError(f"task {task_id} has no snapshot, and task {found[-1]} has")
         return found
 
-    def info(self, store: str, tasks: Iterable[TaskId]) -> StoreInfo:
-        """Returns what is known about a store, which has a part in each of ``tasks``."""
-        part = self._part_with(store).id
-        others = [TaskId(number, 0) for number in self.parts if number != part]
-        return stores_of([self.plan(each) for each in (*tasks, *others)], self.config)[store]
+    def tasks_of_keys(self, store: str, keys: Iterable[Any]) -> list[TaskId]:
+        """Returns the tasks that can have these keys: where nobody knows how the topics are partitioned, all."""
+        tasks, part, builder = self.tasks_with(store), self._part_with(store), self.builder(store)
+        if part.id not in placed_by_key(self.parts.values()):
+            return tasks
+        topic = changelog_topic(self.config.application_id, builder)
+        serde = (builder.key_serde or self.config.default_key_serde).bind(topic, is_key=True)
+        return sorted({tasks[partition_for(serde.serialize(key), len(tasks))] for key in keys})
 
     def plan(self, task_id: TaskId) -> TaskPlan:
         """Returns a task as far as its stores go."""

@@ -12,7 +12,7 @@ from streamsapp.query.api import StoreInfo
 from streamsapp.state.versioned import VersionedType
 from streamsapp.state.versions import VersionLayout
 from streamsapp.tasks.stream_task import TaskPlan
-from streamsapp.topology.nodes import SinkNode
+from streamsapp.topology.partitioning import placed_by_key
 
 
 def stores_of(plans: Iterable[TaskPlan], config: StreamsConfig) -> Mapping[str, StoreInfo]:
@@ -24,24 +24,12 @@ def stores_of(plans: Iterable[TaskPlan], config: StreamsConfig) -> Mapping[str, 
         part = plan.id.subtopology
         partitions[part] = max(partitions.get(part, 0), plan.id.partition + 1)
         newest[part] = plan
-    ours = _topics_by_default_partitioner(newest.values())
+    placed = placed_by_key(plan.sub_topology for plan in newest.values())
     return {
         info.name: info
         for part, plan in newest.items()
-        for info in _stores_of_one(plan, partitions[part], config, _reads_only(plan, ours))
+        for info in _stores_of_one(plan, partitions[part], config, part in placed)
     }
-
-
-def _topics_by_default_partitioner(plans: Iterable[TaskPlan]) -> set[str]:
-    """Repartition topics, which nobody else writes, unless one of our sinks goes by a partitioner of its own."""
-    sub_topologies = [plan.sub_topology for plan in plans]
-    sinks = [node for sub in sub_topologies for node in sub.nodes if isinstance(node, SinkNode)]
-    own = {sink.topic for sink in sinks if sink.partitioner is not None}
-    return {topic.name for sub in sub_topologies for topic in sub.repartition_sources} - own
-
-
-def _reads_only(plan: TaskPlan, topics: set[str]) -> bool:
-    return all(source.pattern is None and topics.issuperset(source.topics) for source in plan.sub_topology.sources)
 
 
 def _stores_of_one(plan: TaskPlan, partitions: int, config: StreamsConfig, placed: bool) -> Iterable[StoreInfo]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamsapp.errors import TopicError
-from streamsapp.topology.nodes import SubTopology
+from streamsapp.topology.nodes import SinkNode, SubTopology
 
 
 def repartition_topic(application_id: str, name: str) -> str:
@@ -20,6 +20,24 @@ def repartition_topic(application_id: str, name: str) -> str:
 def source_topics(sub_topologies: Iterable[SubTopology], application_id: str) -> dict[int, frozenset[str]]:
     """The full names of the topics that each sub-topology reads."""
     return {sub.id: frozenset(_full_names(sub, application_id).values()) for sub in sub_topologies}
+
+
+def placed_by_key(sub_topologies: Iterable[SubTopology]) -> frozenset[int]:
+    """The sub-topologies whose keys are where the default partitioner puts them. They read nothing but repartition
+    topics, which nobody else writes, and no sink of ours writes those by a partitioner of its own."""
+    parts = list(sub_topologies)
+    own = {
+        node.topic
+        for part in parts
+        for node in part.nodes
+        if isinstance(node, SinkNode) and node.partitioner is not None
+    }
+    ours = {topic.name for part in parts for topic in part.repartition_sources} - own
+    return frozenset(
+        part.id
+        for part in parts
+        if all(source.pattern is None and ours.issuperset(source.topics) for source in part.sources)
+    )
 
 
 def partition_counts(
