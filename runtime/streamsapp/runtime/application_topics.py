@@ -13,6 +13,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import MissingTopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.application_layout import ApplicationLayout, make_layout
+from streamsapp.runtime.lost_offsets import refuse_lost_offsets
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.topology.builder import Topology
 
@@ -53,7 +54,13 @@ class ApplicationTopics:
         self.outage = None
 
     def look_up(self) -> ApplicationLayout:
-        """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``."""
+        """Find the topics, create the internal ones, and lay out the tasks; raises ``TopicError``, also where nothing
+        tells at which offsets tasks would go on."""
+        layout = self._lay_out()
+        refuse_lost_offsets(layout, self._config, self._admin)
+        return layout
+
+    def _lay_out(self) -> ApplicationLayout:
         for _ in range(LOOK_UPS - 1):
             try:
                 return make_layout(self._topology, self._config, self._admin)

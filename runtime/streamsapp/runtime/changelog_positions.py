@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from streamsapp.errors import TaskCorruptedError
+from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.retry import repeated
 from streamsapp.kafka.topics import TopicAdmin
@@ -50,6 +50,23 @@ def read_committed(
         if adopted := sorted(snapshot.keys() - known.keys()):
             named = ", ".join(map(str, adopted))
             log.info("task %s: the group has no offsets of %s; it goes on where its snapshot stands", task.id, named)
+
+
+def refuse_to_repeat(task: StreamTask, stores: Mapping[str, int]) -> None:
+    """Raises ``StateStoreError`` if a restored task is to go on where its snapshot stands, for want of offsets of the
+    group, and has state of what came after: that would count twice. ``stores`` are the snapshot's changelog offsets."""
+    adopted = {each: at.offset for each, at in task.start_offsets.items() if not at.in_group}
+    own = {store: offset for store, offset in stores.items() if store not in task.plan.source_changelogs}
+    for store, offset in own.items() if adopted else ():
+        stands = task.stores.changelog_offset(store) or 0
+        if stands > offset:
+            at = ", ".join(f"offset {position} of {each}" for each, position in sorted(adopted.items()))
+            raise StateStoreError(
+                f"task {task.id}: the group has no offsets of its inputs any more. Its last snapshot stands at {at}, "
+                f"and its state goes further: store {store} stands at offset {stands} of its changelog, the snapshot "
+                f"at {offset}. What was read since would count twice: set the group's offsets to where the application "
+                "had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
+            )
 
 
 def locate(task: StreamTask, lows: Offsets, highs: Offsets) -> list[ChangelogReader]:

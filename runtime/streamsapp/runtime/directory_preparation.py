@@ -19,6 +19,9 @@ class PreparedDirectory:
 
     #: The positions from which the task continues in inputs of which the group knows nothing.
     inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
+    #: The next changelog offset of each store at these positions. A store that stands further has taken in more than
+    #: they tell; empty if that is no obstacle.
+    stores: Mapping[str, int] = field(default_factory=dict)
     #: Why the task cannot be restored at all.
     error: Exception | None = None
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -29,9 +29,9 @@ from confluent_kafka import KafkaException
 from streamsapp.clock import Clock
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StateStoreError, TaskCorruptedError
-from streamsapp.record import TaskId, TopicPartition
+from streamsapp.record import TaskId
 from streamsapp.remote.transfer_rates import MeasuredRate
-from streamsapp.runtime.changelog_positions import Offsets, locate
+from streamsapp.runtime.changelog_positions import Offsets, locate, refuse_to_repeat
 from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.corruptions import Corruptions
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
@@ -39,7 +39,7 @@ from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
+from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,7 @@ class RestoringTask:
 
     task: StreamTask
     phase: RestorePhase = RestorePhase.ARRIVED
-    #: The positions from which it continues in inputs of which the group knows nothing.
-    inputs: Mapping[TopicPartition, ConsumedOffset] = field(default_factory=dict)
+    prepared: PreparedDirectory = field(default_factory=PreparedDirectory)
 
 
 class RestorationThread(threading.Thread):
@@ -245,12 +244,12 @@ class RestorationThread(threading.Thread):
         """The task may have been promoted, closed or replaced meanwhile."""
         here = next((each for each in self._here.values() if each.task.stores is stores), None)
         if here is not None:
-            here.phase, here.inputs = RestorePhase.ARRIVED, prepared.inputs
-            self._guarded(here.task, partial(self._go_on, here, prepared))
+            here.phase, here.prepared = RestorePhase.ARRIVED, prepared
+            self._guarded(here.task, partial(self._go_on, here))
 
-    def _go_on(self, here: RestoringTask, prepared: PreparedDirectory) -> None:
-        if prepared.error is not None:
-            raise prepared.error
+    def _go_on(self, here: RestoringTask) -> None:
+        if here.prepared.error is not None:
+            raise here.prepared.error
         self._open(here)
 
     # ---- where stores stand ------------------------------------------------------------------------------------
@@ -264,7 +263,7 @@ class RestorationThread(threading.Thread):
             here.phase = RestorePhase.READING
         tasks = [here.task for here in arrived]
         active_or_shared = [task for task in tasks if task.role is TaskRole.ACTIVE or task.plan.source_changelogs]
-        self.reading.read_committed(active_or_shared, {here.task.id: here.inputs for here in arrived})
+        self.reading.read_committed(active_or_shared, {here.task.id: here.prepared.inputs for here in arrived})
         try:
             lows, highs = self.reading.ends(tasks)
         except KafkaException:
@@ -336,9 +335,13 @@ class RestorationThread(threading.Thread):
         for here in list(self._here.values()):
             task = here.task
             if task.role is TaskRole.ACTIVE and here.phase is RestorePhase.READING and task.id not in incomplete:
-                self._preparer.complete(task)
-                del self._here[task.id]
-                self.restored.put(task)
+                self._guarded(task, partial(self._complete, here))
+
+    def _complete(self, here: RestoringTask) -> None:
+        refuse_to_repeat(here.task, here.prepared.stores)
+        self._preparer.complete(here.task)
+        del self._here[here.task.id]
+        self.restored.put(here.task)
 
     # ---- failing -----------------------------------------------------------------------------------------------
 

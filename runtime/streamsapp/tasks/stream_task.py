@@ -72,6 +72,8 @@ class ConsumedOffset:
     partition_time: int
     #: The metadata that the task's processors want kept; each partition carries all of it.
     processor_metadata: Mapping[str, int] = field(default_factory=dict)
+    #: False for the position of a snapshot, which stands in for one that the group does not have.
+    in_group: bool = True
 
     @property
     def metadata(self) -> str:
@@ -79,10 +81,10 @@ class ConsumedOffset:
         return OffsetMetadata(self.partition_time, self.processor_metadata).encode()
 
     @classmethod
-    def committed(cls, offset: int, metadata: str | None) -> ConsumedOffset:
+    def committed(cls, offset: int, metadata: str | None, *, in_group: bool = True) -> ConsumedOffset:
         """The position that was committed with this offset and metadata string."""
         read = OffsetMetadata.decode(metadata)
-        return cls(offset, read.partition_time, read.processor_metadata)
+        return cls(offset, read.partition_time, read.processor_metadata, in_group)
 
 
 @dataclass(frozen=True)

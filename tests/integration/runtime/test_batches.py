@@ -28,8 +28,8 @@ from streamsapp import (
     Topology,
 )
 from streamsapp.clock import SystemClock
-from streamsapp.config import client_properties
-from streamsapp.errors import FencedError
+from streamsapp.config import RemoteStateConfig, client_properties
+from streamsapp.errors import FencedError, StateStoreError, TopicError
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
@@ -67,7 +67,8 @@ class Application:
     def produce(self, count: int, partition: int = -1) -> None:
         since = self.produced
         self.produced += count
-        records = [(b"k%d" % n, b"word%d" % (n % 7), 1_000 + n) for n in range(since, self.produced)]
+        words = ((b"word%d" % (n % 7), 1_000 + n) for n in range(since, self.produced))
+        records = [(word, word, timestamp) for word, timestamp in words]
         produce(self.kafka, self.words, records, partition=partition)
 
     def layout(self) -> ApplicationLayout:
@@ -180,7 +181,7 @@ def test_who_comes_back_after_others_does_not_go_on_with_old_state(app: Applicat
 def test_an_input_that_has_had_no_record_yet_is_no_obstacle_to_the_next_process(app: Application) -> None:
     app.produce(30, partition=0)
     batches, process = app.batches(), app.process()
-    batches.planner.due_at_once()
+    batches.planner.due_at_once(batches.planner.partitions)
     signs_of_life: list[None] = []
     for order in batches.next():
         process.run(order, lambda: signs_of_life.append(None))
@@ -188,6 +189,62 @@ def test_an_input_that_has_had_no_record_yet_is_no_obstacle_to_the_next_process(
     app.produce(30)
     app.catch_up(app.process())
     app.check()
+
+
+def with_snapshots(app: Application) -> BatchProcess:
+    """A process of an application whose tasks have no disk and no snapshot yet, with words counted already."""
+    folder = app.instances.directory / "objects"
+    app.config = replace(app.config, remote_state=RemoteStateConfig(url=folder.as_uri(), snapshot_interval=3600))
+    app.produce(60)
+    process = app.process()
+    app.catch_up(process)
+    return process
+
+
+def lose_offsets(app: Application) -> None:
+    """As the broker does a week after the application has stopped."""
+    group = app.config.application_id
+    app.kafka.admin.delete_consumer_groups([group])[group].result()
+
+
+def test_where_the_group_has_no_offsets_any_more_tasks_go_on_where_their_snapshot_stands(app: Application) -> None:
+    app.topology = lambda: grouped(app)  # type: ignore[method-assign]
+    with_snapshots(app).run(LaneOrder(0, (), gives_up=True))
+    lose_offsets(app)
+    app.produce(60)
+    app.catch_up(app.process())
+    app.check()
+
+
+def test_state_beyond_its_snapshot_does_not_count_twice_when_the_group_has_lost_its_offsets(app: Application) -> None:
+    app.topology = lambda: grouped(app)  # type: ignore[method-assign]
+    process = with_snapshots(app)
+    process.run(LaneOrder(0, (), gives_up=True))
+    app.produce(60)
+    app.catch_up(app.process())
+    lose_offsets(app)
+    with pytest.raises(StateStoreError, match="would count twice: set the group's offsets"):
+        app.catch_up(app.process())
+    app.check()
+
+
+def test_tasks_without_snapshots_do_not_read_everything_again_when_the_group_has_lost_its_offsets(
+    app: Application,
+) -> None:
+    with_snapshots(app).run(LaneOrder(0, (), gives_up=True))
+    lose_offsets(app)
+    with pytest.raises(TopicError, match=rf"nothing tells how far {app.words}-0, {app.words}-1 were read"):
+        app.layout()
+    app.check()
+
+
+def grouped(app: Application) -> Topology:
+    """Words are keys already."""
+    builder = StreamsBuilder()
+    words = builder.stream(app.words, Consumed(TEXT, TEXT))
+    counted = words.group_by_key().count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
+    counted.to_stream().to(app.counts, Produced(key_serde=TEXT, value_serde=LONG))
+    return builder.build()
 
 
 class InBackground:

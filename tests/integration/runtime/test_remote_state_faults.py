@@ -227,8 +227,12 @@ def snapshot_alone(instances: Instances) -> Remote:
     remote.counted()
     closed(first)
     remote.lose_disk()
-    remote.kafka.admin.delete_consumer_groups([remote.application_id])[remote.application_id].result()
+    lose_offsets(remote)
     return remote
+
+
+def lose_offsets(remote: Remote) -> None:
+    remote.kafka.admin.delete_consumer_groups([remote.application_id])[remote.application_id].result()
 
 
 def test_a_group_without_offsets_goes_on_where_the_snapshot_stands(
@@ -244,6 +248,22 @@ def test_a_group_without_offsets_goes_on_where_the_snapshot_stands(
     closed(second)
     remote.assert_exact()
     assert remote.local_counts() == remote.truth
+
+
+def test_a_group_without_offsets_goes_on_where_its_disk_stands(instances: Instances) -> None:
+    remote = Remote(instances, interval=3600)
+    first = remote.start()
+    remote.feed()
+    remote.counted()
+    closed(first)
+    lose_offsets(remote)
+    remote.feed()
+
+    second = remote.start()
+    remote.counted()
+
+    closed(second)
+    remote.assert_exact()
 
 
 def test_adopted_offsets_outlive_a_kill_before_the_first_commit(instances: Instances) -> None:

@@ -53,6 +53,19 @@ def test_a_lane_begins_at_an_offset_that_a_tool_has_committed_without_metadata(m
     assert lane._producer.announced[INPUT][0] == 7  # type: ignore[attr-defined]
 
 
+def test_a_lane_begins_where_a_snapshot_stands_as_long_as_the_group_stands_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_group: dict[TopicPartition, tuple[int, str]] = {}
+    lane = _lane(monkeypatch, in_group)
+    lane.adopted = {INPUT: (7, "")}
+    lane.begin([TASK], {INPUT: 0})
+    assert lane._producer.announced == {INPUT: (7, "")}  # type: ignore[attr-defined]
+    in_group[INPUT] = (8, "")
+    with pytest.raises(MovedOnError):
+        lane.begin([TASK], {INPUT: 0})
+
+
 @pytest.mark.parametrize("found", [{}, {INPUT: (8, "")}])
 def test_a_lane_does_not_begin_where_the_group_has_moved_on(
     monkeypatch: pytest.MonkeyPatch, found: dict[TopicPartition, tuple[int, str]]

@@ -49,7 +49,7 @@ def test_a_task_whose_time_has_come_is_in_a_batch_without_records() -> None:
 
 def test_when_an_application_starts_every_task_is_opened() -> None:
     made = planner(lanes=2)
-    made.due_at_once()
+    made.due_at_once(made.partitions)
     assert [[order.id for order in lane.tasks] for lane in made.plan(0)] == [[FIRST], [SECOND]]
 
 

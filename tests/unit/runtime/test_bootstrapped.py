@@ -56,7 +56,7 @@ def test_a_task_without_snapshots_goes_on_where_history_ended(heir: Heir, begun:
 
     heir.restore(task)
 
-    assert task.start_offsets == {IN: ConsumedOffset(7, 55)}
+    assert task.start_offsets == {IN: ConsumedOffset(7, 55, in_group=False)}
     assert keys(task) == ["0", "1"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def local(heir: Heir) -> LocalState:
 def test_a_task_begins_with_a_snapshot_and_reads_the_rest_of_its_changelog(owner: Owner, heir: Heir) -> None:
     snapshot = owner.publish("a", "b", "c")
     heir.thread.log(CHANGELOG, 3, 4)
+    heir.thread.consumer.offsets[IN] = 5
     task = heir.thread.task()
 
     heir.restore(task)
@@ -86,6 +88,7 @@ def test_what_it_took_is_compared_with_what_was_predicted(
     heir.restores._rates.download.observe(snapshot.total_bytes * 2, 1.0)
     heir.restores._rates.replay.observe(2, 1.0)
     heir.thread.log(CHANGELOG, 1)
+    heir.thread.consumer.offsets[IN] = 2
 
     heir.restore(heir.thread.task())
 
@@ -104,6 +107,35 @@ def test_inputs_that_the_group_knows_nothing_of_go_on_where_the_snapshot_stands(
     heir.restore(task)
 
     assert task.start_offsets[IN].offset == 2
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_state_of_records_after_the_snapshot_does_not_count_twice_when_the_group_has_no_offsets(
+    tmp_path: Path, owner: Owner, objects: MemoryObjects, exactly_once: bool
+) -> None:
+    owner.publish("a", "b")
+    with closing(Heir(tmp_path / "heir", objects, exactly_once=exactly_once)) as heir:
+        heir.thread.log(CHANGELOG, 2)
+
+        heir.restore(heir.thread.task())
+
+        if exactly_once:
+            ((failed, error),) = heir.thread.failed
+            assert failed == TASK
+            for told in ("stands at offset 2 of in-0", "store s stands at offset 3", "streamsapp reset"):
+                assert told in error
+        else:
+            assert heir.thread.restored == [TASK]
+
+
+def test_a_disk_knows_the_inputs_of_the_last_snapshot_that_was_published_from_it(owner: Owner) -> None:
+    owner.publish("a")
+    published = owner.publish("b", "c")
+
+    record = owner.snapshots.local.read()
+
+    assert record.inputs == published.inputs
+    assert record.stores == {"s": 3}
 
 
 def test_offsets_that_the_group_has_committed_win(owner: Owner, heir: Heir) -> None:
@@ -144,6 +176,7 @@ def test_a_replica_is_promoted_while_its_snapshot_is_downloaded(
     owner.publish("a")
     gate = Gate(objects)
     heir.thread.log(CHANGELOG, 1)
+    heir.thread.consumer.offsets[IN] = 2
     replica = heir.thread.task(role=TaskRole.STANDBY)
     heir.thread.thread.add(replica)
     heir.passes_until(gate.reached.is_set)

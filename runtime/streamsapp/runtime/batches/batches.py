@@ -62,7 +62,8 @@ class Batches:
                 each: end for each, end in planner.ends.items() if each.topic not in layout.repartition_topics
             }
         else:
-            planner.due_at_once()
+            # As those of an instance are opened when it starts.
+            planner.due_at_once(planner.partitions)
 
     def next(self) -> tuple[LaneOrder, ...]:
         """The next batch; nothing if nobody has anything to do, or if the broker does not answer."""
@@ -125,6 +126,8 @@ class Batches:
             return low.result(), self._admin.request_offsets(wanted, stable=True).result()
 
         lows, highs = repeated(ask, "looking up where topics begin and end")
+        # A snapshot may stand before them.
+        self.planner.due_at_once([each for each, at in wanted.items() if at != BEGINNING])
         return {each: at if at >= 0 else lows[each] if at == BEGINNING else highs[each] for each, at in wanted.items()}
 
     def _pass_over_markers(self, consumer: PartitionConsumer) -> None:

@@ -72,6 +72,8 @@ class Lane:
         self._group = NoMember(config.application_id)
         #: Offsets and metadata as this lane committed them last, or found them.
         self.committed: dict[TopicPartition, tuple[int, str]] = {}
+        #: Those of tasks' snapshots, where the group has none.
+        self.adopted: dict[TopicPartition, tuple[int, str]] = {}
         self._kept = False
         self._records: dict[TaskId, int] = {}
         self._outputs: dict[TaskId, int] = {}
@@ -85,11 +87,12 @@ class Lane:
 
     def begin(self, tasks: Sequence[StreamTask], starts: Mapping[TopicPartition, int]) -> None:
         """Begin the transaction. Raises ``MovedOnError`` if the group stands elsewhere than the tasks; ``starts`` are
-        where they begin as long as it stands nowhere."""
+        where they begin as long as it stands nowhere, and no snapshot does."""
         self._records = {task.id: 0 for task in tasks}
         self._outputs = {task.id: 0 for task in tasks}
         partitions = [each for task in tasks for each in task.plan.inputs]
-        here = {each: self.committed.get(each, (starts[each], "")) for each in partitions}
+        known_here = {each: (at, "") for each, at in starts.items()} | self.adopted | self.committed
+        here = {each: known_here[each] for each in partitions}
         try:
             self._producer.announce(here, self._group)
         except FencedError as error:
@@ -102,7 +105,7 @@ class Lane:
         for partition in partitions:
             known, found = _offset(self.committed, partition), _offset(there, partition)
             # Without a record of its own an input may have been committed where it begins, by ``announce``.
-            if found != known and not (known is None and found == starts[partition]):
+            if found != known and not (known is None and found == here[partition][0]):
                 raise MovedOnError(f"tasks stand at offset {known} of {partition}, and the group at {found}")
 
     # ---- processing --------------------------------------------------------------------------------------------

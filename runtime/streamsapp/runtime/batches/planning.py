@@ -44,9 +44,10 @@ class BatchPlanner:
         """Of all tasks."""
         return sum(map(self.lag, self._inputs))
 
-    def due_at_once(self) -> None:
-        """Every task takes part in the next batch, as those of an instance are opened when it starts."""
-        self._due_at_ms = dict.fromkeys(self._inputs, 0)
+    def due_at_once(self, partitions: Collection[TopicPartition]) -> None:
+        """The tasks that read any of these take part in the next batch."""
+        due = [task_id for task_id, inputs in self._inputs.items() if not set(inputs).isdisjoint(partitions)]
+        self._due_at_ms |= dict.fromkeys(due, 0)
 
     def report(self, report: BatchTaskReport) -> None:
         """A task took part in a batch."""

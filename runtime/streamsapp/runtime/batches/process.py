@@ -148,9 +148,10 @@ class BatchProcess:
 
     def _start(self, lane: Lane, task: StreamTask, order: TaskOrder) -> None:
         task.initialize()
-        committed = {each: (at.offset, at.metadata) for each, at in task.start_offsets.items()}
-        lane.committed |= committed
-        task.stores.restored(task.changelog_positions, committed)
+        inputs = {each: (at.offset, at.metadata) for each, at in task.start_offsets.items()}
+        for partition, at in inputs.items():
+            (lane.committed if task.start_offsets[partition].in_group else lane.adopted)[partition] = at
+        task.stores.restored(task.changelog_positions, inputs)
         if self._stores.remote is not None:
             self._stores.remote.snapshots.own(task)
         starts = {each: target.start for each, target in order.targets.items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from streamsapp.remote.snapshot import InputPoint
+from streamsapp.remote.snapshot import InputPoint, Snapshot
 from streamsapp.remote.snapshot_fetch import DATABASE
 from streamsapp.structs import decoded
 
@@ -31,8 +31,15 @@ class LocalRecord(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
     epoch: int | None = None
     #: Id of each changelog's topic.
     topics: dict[str, str] = {}
-    #: Committed inputs of the snapshot that the database began with.
+    #: Committed inputs of the last snapshot of the database: of that it began with, or that was published from it.
     inputs: tuple[InputPoint, ...] = ()
+    #: The next changelog offset of each store in that snapshot.
+    stores: dict[str, int] = {}
+
+    def at(self, snapshot: Snapshot) -> LocalRecord:
+        """The record of a database that has this snapshot."""
+        stores = {name: point.offset for name, point in snapshot.stores.items()}
+        return msgspec.structs.replace(self, inputs=snapshot.inputs, stores=stores)
 
 
 class LocalState:
@@ -77,3 +84,7 @@ class LocalState:
         record = self.read()
         if record.epoch != epoch:
             self.write(msgspec.structs.replace(record, epoch=epoch))
+
+    def write_snapshot(self, snapshot: Snapshot) -> None:
+        """Note the snapshot that was published from the database."""
+        self.write(self.read().at(snapshot))

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 from confluent_kafka import KafkaException
 
 from streamsapp.clock import Clock
@@ -153,9 +154,9 @@ class Restores:
         if not (local.has_database and self._is_good(record, facts, chain, task)):
             local.remove_database()
             snapshot = self._fetch(chain, task, facts, local.directory, item)
-            record = LocalRecord(inputs=() if snapshot is None else snapshot.inputs)
-        local.write(LocalRecord(record.epoch, dict(facts.ids), record.inputs))
-        return PreparedDirectory(_consumed(record.inputs))
+            record = LocalRecord() if snapshot is None else LocalRecord().at(snapshot)
+        local.write(msgspec.structs.replace(record, topics=dict(facts.ids)))
+        return PreparedDirectory(_consumed(record.inputs), record.stores if self._exactly_once else {})
 
     # ---- the local database ------------------------------------------------------------------------------------
 
@@ -258,6 +259,6 @@ class Restores:
 
 def _consumed(inputs: tuple[InputPoint, ...]) -> dict[TopicPartition, ConsumedOffset]:
     return {
-        TopicPartition(each.topic, each.partition): ConsumedOffset.committed(each.offset, each.metadata)
+        TopicPartition(each.topic, each.partition): ConsumedOffset.committed(each.offset, each.metadata, in_group=False)
         for each in inputs
     }

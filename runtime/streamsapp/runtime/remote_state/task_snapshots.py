@@ -79,6 +79,12 @@ class TaskSnapshots:
             if not self._released:
                 self.local.write_epoch(epoch)
 
+    def published(self, snapshot: Snapshot) -> None:
+        """Note that the object store has the database up to there."""
+        with self._lock:
+            if not self._released:
+                self.local.write_snapshot(snapshot)
+
     @property
     def last(self) -> Snapshot | None:
         """The newest snapshot with files, as far as it is known here."""
@@ -177,6 +183,7 @@ class SnapshotTaker:
         self._moved(count)
 
     def _note(self, it: TaskSnapshots, published: Snapshot, seconds: float) -> None:
+        it.published(published)
         figures = it.figures
         figures.published += 1
         figures.uploaded_bytes += published.new_bytes
