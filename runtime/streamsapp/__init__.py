@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from streamsapp.serdes.windowed import Windowed as Windowed
     from streamsapp.state.api import KeyValueStore as KeyValueStore, ValueAndTimestamp as ValueAndTimestamp
     from streamsapp.state.builders import Stores as Stores
+    from streamsapp.state.iterators import KeyValueIterator as KeyValueIterator
     from streamsapp.state.versioned import VersionedRecord as VersionedRecord
     from streamsapp.state.windowed_api import (
         SessionStore as SessionStore,
@@ -118,6 +119,7 @@ _HOMES = {
     "streamsapp.serdes.windowed": ("Windowed",),
     "streamsapp.state.api": ("KeyValueStore", "ValueAndTimestamp"),
     "streamsapp.state.builders": ("Stores",),
+    "streamsapp.state.iterators": ("KeyValueIterator",),
     "streamsapp.state.versioned": ("VersionedRecord",),
     "streamsapp.state.windowed_api": ("SessionStore", "VersionedKeyValueStore", "WindowStore"),
     "streamsapp.topology.builder": ("Topology",),

@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar, overload
 
 from streamsapp.errors import TopologyError
 from streamsapp.record import Record, RecordMetadata, TaskId
+
+S = TypeVar("S")
 
 #: A duration: ``timedelta`` or whole milliseconds.
 Duration: TypeAlias = timedelta | int
@@ -79,8 +81,13 @@ class ProcessorContext(Protocol):
         """Asks for a commit as soon as possible."""
         ...
 
-    def get_state_store(self, name: str) -> Any:
-        """Returns the store of that name. Raises ``TopologyError`` unless it is connected to this processor."""
+    @overload
+    def get_state_store(self, name: str) -> Any: ...
+    @overload
+    def get_state_store(self, name: str, kind: Callable[..., S]) -> S:
+        """Returns the store of that name, annotated as a ``kind`` if one is given:
+        ``get_state_store("counts", KeyValueStore[str, int])``. Raises ``TopologyError`` unless it is connected to this
+        processor, and for a store of another kind. Keys and values are not looked at."""
         ...
 
 

@@ -28,6 +28,7 @@ from streamsapp.query.routing import Hosts, hosts_of, to_ask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.windowed import MAX_TIMESTAMP, Windowed
+from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.versions import VersionedRecord
 from streamsapp.state.window_view import WindowRange
 
@@ -80,7 +81,7 @@ class Queries:
         *,
         partition: int | None = None,
         stale: Staleness | None = None,
-    ) -> Iterator[tuple[Any, VersionedRecord]]:
+    ) -> KeyValueIterator[Any, VersionedRecord]:
         """Iterates over keys and versions of a key, or of the keys with ``from_ <= key <= to`` (``None`` is an open
         end), that were valid at any time within ``times``, both inclusive and in milliseconds (KIP-968). Those of one
         key come in the order of time, those of several as the store has them."""
@@ -90,7 +91,7 @@ class Queries:
             raise InvalidQueryError(f"store {store} keeps no versions; ask for a key or a range of keys")
         found = self._in_time(info, key, time_range(info, key, from_, to, times), partition, stale)
         deserialize = info.key_serde.deserialize
-        return ((deserialize(key_of(each.key)), each.value) for each in found)
+        return KeyValueIterator((deserialize(key_of(each.key)), each.value) for each in found)
 
     def range(
         self,
@@ -100,7 +101,7 @@ class Queries:
         *,
         partition: int | None = None,
         stale: Staleness | None = None,
-    ) -> Iterator[tuple[Any, Any]]:
+    ) -> KeyValueIterator[Any, Any]:
         """Iterates over keys and values with ``from_ <= key <= to`` in the order of the keys' bytes; ``None`` is an
         open end.
 
@@ -116,7 +117,8 @@ class Queries:
         for each in partitions:
             info.task_id(each)
         deserialize = info.key_serde.deserialize
-        return ((deserialize(found.key), found.value) for found in self._rows(info, partitions, keys, stale))
+        rows = self._rows(info, partitions, keys, stale)
+        return KeyValueIterator((deserialize(found.key), found.value) for found in rows)
 
     def windows(
         self,
@@ -128,7 +130,7 @@ class Queries:
         *,
         partition: int | None = None,
         stale: Staleness | None = None,
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over windows and values of a key, or of the keys with ``from_ <= key <= to`` (``None`` is an open
         end), that start within ``times``, both inclusive and in milliseconds. Those of one key come in the order of
         time, those of several as the store has them."""
@@ -136,7 +138,7 @@ class Queries:
         if info.window_of is None:
             raise InvalidQueryError(f"store {store} has no windows; ask for a key or a range of keys, without times")
         found = self._in_time(info, key, time_range(info, key, from_, to, times), partition, stale)
-        return ((windowed(info, each.key), each.value) for each in found)
+        return KeyValueIterator((windowed(info, each.key), each.value) for each in found)
 
     def key_metadata(self, store: str, key: Any, key_serde: AnySerde | None = None) -> KeyQueryMetadata:
         """Returns the instances that have a key; it is serialised by the store's own serde unless one is given."""

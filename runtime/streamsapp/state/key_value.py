@@ -7,7 +7,7 @@ own, and nulls are the caller's to check.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +23,7 @@ from streamsapp.state.entries import (
     checked_timestamp,
 )
 from streamsapp.state.facade import SerdeFacade
+from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.store_type import Layers, Layout, PlainLayout, StoreParts, StoreType
 from streamsapp.state.views import Readers, StoreView
 from streamsapp.state.write_back import WriteBack
@@ -70,19 +71,19 @@ class KeyValueStoreImpl(SerdeFacade):
         self._put(key, key_bytes, None)
         return previous
 
-    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+    def range(self, from_key: Any, to_key: Any) -> KeyValueIterator[Any, Any]:
         return self._range(from_key, to_key, reverse=False)
 
-    def reverse_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+    def reverse_range(self, from_key: Any, to_key: Any) -> KeyValueIterator[Any, Any]:
         return self._range(from_key, to_key, reverse=True)
 
-    def all(self) -> Iterator[tuple[Any, Any]]:
+    def all(self) -> KeyValueIterator[Any, Any]:
         return self._scan(b"", None, reverse=False)
 
-    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+    def reverse_all(self) -> KeyValueIterator[Any, Any]:
         return self._scan(b"", None, reverse=True)
 
-    def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> Iterator[tuple[Any, Any]]:
+    def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> KeyValueIterator[Any, Any]:
         """Iterates over the entries whose key's bytes start with the prefix's bytes."""
         start = self._key(prefix) if prefix_serde is None else prefix_serde.serialize(prefix)
         return self._scan(start, prefix_end(start), reverse=False)
@@ -105,18 +106,18 @@ class KeyValueStoreImpl(SerdeFacade):
         stored = None if value is None else self.to_stored(key, value)
         self.write(key_bytes, stored, self._context_timestamp())
 
-    def _range(self, from_key: Any, to_key: Any, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
+    def _range(self, from_key: Any, to_key: Any, *, reverse: bool) -> KeyValueIterator[Any, Any]:
         start = b"" if from_key is None else self._key(from_key)
         # The end is exclusive below; a zero byte appended is the next key there can be.
         end = None if to_key is None else self._key(to_key) + b"\x00"
         if end is not None and start >= end:
-            return iter(())
+            return KeyValueIterator(iter(()))
         return self._scan(start, end, reverse=reverse)
 
-    def _scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
+    def _scan(self, start: bytes, end: bytes | None, *, reverse: bool) -> KeyValueIterator[Any, Any]:
         deserialize_key, value = self._deserialize_key, self._value
         entries = self.layers.scan(start, end, reverse=reverse)
-        return ((deserialize_key(key), value(entry)) for key, entry in entries)
+        return KeyValueIterator((deserialize_key(key), value(entry)) for key, entry in entries)
 
 
 class TimestampedKeyValueStoreImpl(KeyValueStoreImpl):

@@ -23,6 +23,7 @@ from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import Entry, EntryFormat, PlainFormat
 from streamsapp.state.epoch import Epoch
 from streamsapp.state.facade import SegmentedFacade, directed
+from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.recent import Item
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layout, StoreParts
@@ -162,45 +163,45 @@ class SessionStoreImpl(SegmentedFacade):
 
     def find_sessions(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over a key's sessions that end at ``earliest_end_ms`` or later and start at ``latest_start_ms`` or
         earlier."""
         return self._found(key, earliest_end_ms, latest_start_ms, reverse=False)
 
     def backward_find_sessions(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same, the latest session first."""
         return self._found(key, earliest_end_ms, latest_start_ms, reverse=True)
 
     def find_sessions_range(
         self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is an open end)."""
-        return self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=False)
+        return KeyValueIterator(self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=False))
 
     def backward_find_sessions_range(
         self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same, backward."""
-        return self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=True)
+        return KeyValueIterator(self._ranged(from_key, to_key, earliest_end_ms, latest_start_ms, reverse=True))
 
-    def fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+    def fetch(self, key: Any) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over all sessions of a key, by end."""
         return self._found(key, 0, MAX_TIMESTAMP, reverse=False)
 
-    def backward_fetch(self, key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+    def backward_fetch(self, key: Any) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same, the latest session first."""
         return self._found(key, 0, MAX_TIMESTAMP, reverse=True)
 
-    def fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+    def fetch_range(self, from_key: Any, to_key: Any) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over all sessions of keys from ``from_key`` to ``to_key`` (by their bytes, ``None`` is an open end).
         Sessions come segment by segment, in a segment by key and end; those of a store in memory by end and key."""
-        return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=False)
+        return KeyValueIterator(self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=False))
 
-    def backward_fetch_range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Windowed[Any], Any]]:
+    def backward_fetch_range(self, from_key: Any, to_key: Any) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same, backward."""
-        return self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=True)
+        return KeyValueIterator(self._ranged(from_key, to_key, 0, MAX_TIMESTAMP, reverse=True))
 
     @property
     def _readable_from(self) -> int:
@@ -212,12 +213,14 @@ class SessionStoreImpl(SegmentedFacade):
 
     def _found(
         self, key: Any, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         key_bytes, value = self._key(key), self.from_stored
         if self._type.in_memory:
-            return self._ranged(key, key, earliest_end_ms, latest_start_ms, reverse=reverse)
+            return KeyValueIterator(self._ranged(key, key, earliest_end_ms, latest_start_ms, reverse=reverse))
         found = self.scan(key_bytes, earliest_end_ms, reverse=reverse)
-        return ((Windowed(key, start, end), value(stored)) for start, end, stored in found if start <= latest_start_ms)
+        return KeyValueIterator(
+            (Windowed(key, start, end), value(stored)) for start, end, stored in found if start <= latest_start_ms
+        )
 
     def _ranged(
         self, from_key: Any, to_key: Any, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool

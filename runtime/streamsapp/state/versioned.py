@@ -14,6 +14,7 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.entries import ABSENT, Entry, EntryFormat, checked_timestamp
 from streamsapp.state.facade import SerdeFacade
+from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.version_view import VersionView
 from streamsapp.state.versions import (
@@ -83,8 +84,11 @@ class VersionedStoreImpl(SerdeFacade):
         versions, key_bytes = self._versions, self._key(key)
         return self._record(versions.latest(key_bytes) if as_of is None else versions.as_of(key_bytes, as_of))
 
-    def latest_versions(self) -> Iterator[tuple[Any, VersionedRecord]]:
+    def latest_versions(self) -> KeyValueIterator[Any, VersionedRecord]:
         """Iterates over all keys that have a value now, in the order of their bytes, and their latest versions."""
+        return KeyValueIterator(self._latest_versions())
+
+    def _latest_versions(self) -> Iterator[tuple[Any, VersionedRecord]]:
         for physical, (version, _) in self._layers.scan(LATEST, None, reverse=False):
             key = self._deserialize_key(physical[len(LATEST) :])
             yield key, VersionedRecord(self.from_stored(version.value), version.since)

@@ -25,6 +25,7 @@ from streamsapp.state.entries import (
     checked_timestamp,
 )
 from streamsapp.state.facade import SegmentedFacade, directed
+from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView
@@ -160,27 +161,27 @@ class WindowStoreImpl(SegmentedFacade):
             return self._value(self.read(self._key(key), from_ms))
         return self._fetched(key, from_ms, to_ms, reverse=False)
 
-    def backward_fetch(self, key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[int, Any]]:
+    def backward_fetch(self, key: Any, from_ms: int, to_ms: int) -> KeyValueIterator[int, Any]:
         """Iterates over the same, the latest window first."""
         return self._fetched(key, from_ms, to_ms, reverse=True)
 
-    def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
+    def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the windows that start between, of keys from ``from_key`` to ``to_key`` (by their bytes,
         ``None`` is an open end)."""
         return self._ranged(from_key, to_key, from_ms, to_ms, reverse=False)
 
     def backward_fetch_range(
         self, from_key: Any, to_key: Any, from_ms: int, to_ms: int
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same, backward."""
         return self._ranged(from_key, to_key, from_ms, to_ms, reverse=True)
 
-    def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
+    def all(self) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over every window: segment by segment, in a segment by key; those of a store in memory by start and
         key."""
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=False)
 
-    def backward_all(self) -> Iterator[tuple[Windowed[Any], Any]]:
+    def backward_all(self) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the same, backward."""
         return self._ranged(None, None, 0, self._segments.stream_time, reverse=True)
 
@@ -192,19 +193,19 @@ class WindowStoreImpl(SegmentedFacade):
         super().close()
         self._append = self._refuse_append
 
-    def _fetched(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool) -> Iterator[tuple[int, Any]]:
+    def _fetched(self, key: Any, from_ms: int, to_ms: int, *, reverse: bool) -> KeyValueIterator[int, Any]:
         value = self._value
-        return ((start, value(entry)) for start, entry in self.scan(self._key(key), from_ms, to_ms, reverse=reverse))
+        found = self.scan(self._key(key), from_ms, to_ms, reverse=reverse)
+        return KeyValueIterator((start, value(entry)) for start, entry in found)
 
     def _ranged(
         self, from_key: Any, to_key: Any, from_ms: int, to_ms: int, *, reverse: bool
-    ) -> Iterator[tuple[Windowed[Any], Any]]:
+    ) -> KeyValueIterator[Windowed[Any], Any]:
         low = b"" if from_key is None else self._key(from_key)
         high = None if to_key is None else self._key(to_key)
         value = self._value
-        return (
-            (windowed, value(entry)) for windowed, entry in self._windows(low, high, from_ms, to_ms, reverse=reverse)
-        )
+        found = self._windows(low, high, from_ms, to_ms, reverse=reverse)
+        return KeyValueIterator((windowed, value(entry)) for windowed, entry in found)
 
     def _windows(
         self, low: bytes, high: bytes | None, from_ms: int, to_ms: int, *, reverse: bool

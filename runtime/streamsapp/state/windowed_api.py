@@ -7,10 +7,10 @@ open.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar, overload
 
 from streamsapp.serdes.windowed import Windowed
+from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.versioned import VersionedRecord
 
 K = TypeVar("K")
@@ -39,22 +39,22 @@ class WindowStore(Protocol, Generic[K, V]):
         ...
 
     @overload
-    def fetch(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]:
+    def fetch(self, key: K, from_ms: int, to_ms: int) -> KeyValueIterator[int, V]:
         """Iterates over ``(start, value)`` of the key's windows that start between, by time."""
         ...
 
-    def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> Iterator[tuple[int, V]]: ...
+    def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> KeyValueIterator[int, V]: ...
     def fetch_range(
         self, from_key: K | None, to_key: K | None, from_ms: int, to_ms: int
-    ) -> Iterator[tuple[Windowed[K], V]]:
+    ) -> KeyValueIterator[Windowed[K], V]:
         """Iterates over the windows of a range of keys that start between."""
         ...
 
     def backward_fetch_range(
         self, from_key: K | None, to_key: K | None, from_ms: int, to_ms: int
-    ) -> Iterator[tuple[Windowed[K], V]]: ...
-    def all(self) -> Iterator[tuple[Windowed[K], V]]: ...
-    def backward_all(self) -> Iterator[tuple[Windowed[K], V]]: ...
+    ) -> KeyValueIterator[Windowed[K], V]: ...
+    def all(self) -> KeyValueIterator[Windowed[K], V]: ...
+    def backward_all(self) -> KeyValueIterator[Windowed[K], V]: ...
 
 
 class SessionStore(Protocol, Generic[K, V]):
@@ -72,16 +72,16 @@ class SessionStore(Protocol, Generic[K, V]):
         """Returns the value of exactly this session, ``None`` if there is none."""
         ...
 
-    def find_sessions(self, key: K, earliest_end_ms: int, latest_start_ms: int) -> Iterator[tuple[Windowed[K], V]]:
+    def find_sessions(self, key: K, earliest_end_ms: int, latest_start_ms: int) -> KeyValueIterator[Windowed[K], V]:
         """Iterates over the key's sessions that end at ``earliest_end_ms`` or later and start at ``latest_start_ms`` or
         earlier."""
         ...
 
-    def fetch(self, key: K) -> Iterator[tuple[Windowed[K], V]]:
+    def fetch(self, key: K) -> KeyValueIterator[Windowed[K], V]:
         """Iterates over all sessions of a key, by time."""
         ...
 
-    def fetch_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[Windowed[K], V]]: ...
+    def fetch_range(self, from_key: K | None, to_key: K | None) -> KeyValueIterator[Windowed[K], V]: ...
 
 
 class VersionedKeyValueStore(Protocol, Generic[K_contra, V_contra]):

@@ -14,6 +14,7 @@ from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, PunctuationType, duration_ms
 from streamsapp.processor.operator import Push, Tally, nowhere
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
+from streamsapp.state.kinds import of_kind
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
@@ -185,5 +186,5 @@ class UserContext:
     def commit(self) -> None:
         self._task.commit_requested = True
 
-    def get_state_store(self, name: str) -> Any:
-        return self._node.store(name)
+    def get_state_store(self, name: str, kind: Any = None) -> Any:
+        return of_kind(self._node.store(name), name, kind)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict, deque
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
@@ -19,6 +20,7 @@ from streamsapp.processor.api import Duration
 from streamsapp.record import Headers, RawRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
+from streamsapp.state.kinds import of_kind
 from streamsapp.state.resources import StateResources
 from streamsapp.state.session import SessionStoreImpl
 from streamsapp.state.versioned import VersionedStoreImpl
@@ -35,6 +37,8 @@ from streamsapp.topology.builder import Topology
 from streamsapp.topology.nodes import SubTopology
 
 _TASK = TaskId(0, 0)
+
+S = TypeVar("S")
 
 
 class TopologyTestDriver:
@@ -91,10 +95,15 @@ class TopologyTestDriver:
 
     # ---- stores ------------------------------------------------------------------------------------------------
 
-    def get_state_store(self, name: str) -> Any:
+    @overload
+    def get_state_store(self, name: str) -> Any: ...
+    @overload
+    def get_state_store(self, name: str, kind: Callable[..., S]) -> S: ...
+    def get_state_store(self, name: str, kind: Any = None) -> Any:
         """Returns the store as the processors that write it see it; raises ``KeyError`` if there is none of that
-        name."""
-        return {**self._task.stores.stores, **self._global.stores.stores}[name]
+        name. With a ``kind``, such as ``KeyValueStore[str, int]``, it raises ``TopologyError`` for a store of another
+        kind, and is annotated as that."""
+        return of_kind({**self._task.stores.stores, **self._global.stores.stores}[name], name, kind)
 
     def get_key_value_store(self, name: str) -> Any:
         """Returns the store with plain values, even if it keeps timestamps; raises ``KeyError`` if there is none of

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import KeyValueStore, ValueAndTimestamp
+from streamsapp.state.iterators import KeyValueIterator
 from streamsapp.state.window import WindowStoreImpl
 
 
@@ -24,13 +24,13 @@ class ReadOnlyValues:
         """Returns the value, ``None`` if there is none."""
         return _plain(self._store.get(key))
 
-    def range(self, from_key: Any, to_key: Any) -> Iterator[tuple[Any, Any]]:
+    def range(self, from_key: Any, to_key: Any) -> KeyValueIterator[Any, Any]:
         """Iterates over the entries with ``from_key <= key <= to_key``."""
-        return ((key, _plain(value)) for key, value in self._store.range(from_key, to_key))
+        return _plain_entries(self._store.range(from_key, to_key))
 
-    def all(self) -> Iterator[tuple[Any, Any]]:
+    def all(self) -> KeyValueIterator[Any, Any]:
         """Iterates over all entries in the order of the keys' bytes."""
-        return ((key, _plain(value)) for key, value in self._store.all())
+        return _plain_entries(self._store.all())
 
     def put(self, key: Any, value: Any) -> None:
         """Refuses to write through this view: ``get_state_store`` gives the store itself."""
@@ -55,16 +55,20 @@ class ReadOnlyWindows:
         """Returns the value of the window that starts at ``from_ms``; with ``to_ms`` an iterator over
         ``(start, value)``."""
         found = self._store.fetch(key, from_ms, to_ms)
-        return _plain(found) if to_ms is None else ((start, _plain(value)) for start, value in found)
+        return _plain(found) if to_ms is None else _plain_entries(found)
 
-    def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[Any], Any]]:
+    def fetch_range(self, from_key: Any, to_key: Any, from_ms: int, to_ms: int) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over the windows that start between, of keys from ``from_key`` to ``to_key`` (``None`` is an open
         end)."""
-        return ((key, _plain(value)) for key, value in self._store.fetch_range(from_key, to_key, from_ms, to_ms))
+        return _plain_entries(self._store.fetch_range(from_key, to_key, from_ms, to_ms))
 
-    def all(self) -> Iterator[tuple[Windowed[Any], Any]]:
+    def all(self) -> KeyValueIterator[Windowed[Any], Any]:
         """Iterates over every window."""
-        return ((key, _plain(value)) for key, value in self._store.all())
+        return _plain_entries(self._store.all())
+
+
+def _plain_entries(found: KeyValueIterator[Any, Any]) -> KeyValueIterator[Any, Any]:
+    return KeyValueIterator((key, _plain(value)) for key, value in found)
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import assert_type
 
 from streamsapp import (
     Consumed,
@@ -28,7 +29,8 @@ class Sums(Processor):
 
     def init(self, context: ProcessorContext) -> None:
         self._context = context
-        self._sums: KeyValueStore[str, int] = context.get_state_store("sums")
+        self._sums = context.get_state_store("sums", KeyValueStore[str, int])
+        assert_type(self._sums, KeyValueStore[str, int])
 
     def process(self, record: Record[str, int]) -> None:
         total: int = (self._sums.get(record.key) or 0) + record.value

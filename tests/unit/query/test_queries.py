@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from query_hosts import PARTITIONS, QueryHost, store_info
-from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
+from streamsapp.errors import InvalidQueryError, StateStoreError, StoreNotAvailableError, UnknownStateStoreError
 from streamsapp.membership.api import Peer
 from streamsapp.query import KeyQueryMetadata, Staleness
 from streamsapp.query.queries import PAGE
@@ -236,3 +236,11 @@ def test_text_that_is_no_base64_is_refused() -> None:
 def test_a_store_without_partitions_of_that_number_is_refused() -> None:
     with pytest.raises(InvalidQueryError, match="partition: 9 is none of store counts's"):
         store_info().task_id(9)
+
+
+def test_an_answer_of_many_entries_ends_with_its_block(host: QueryHost) -> None:
+    host.add(HOME, {"a": 1, "b": 2})
+    with host.queries().range("counts", partition=HOME) as found:
+        assert next(found) == ("a", ValueAndTimestamp(1, 7))
+    with pytest.raises(StateStoreError, match="closed"):
+        next(found)
