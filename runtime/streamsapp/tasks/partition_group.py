@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from operator import attrgetter
 
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.tasks.priority_queue import PriorityQueue
-from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
+from streamsapp.tasks.record_queue import NO_BOUND, NO_MORE, ProcessingControl, RecordQueue
 
 #: ``max.task.idle.ms`` that never waits.
 NO_IDLING = -1
@@ -32,7 +33,7 @@ class PartitionGroup:
         self._queues: list[RecordQueue] = []
         self._max_task_idle_ms = max_task_idle_ms
         #: Queues that have a record, by the timestamp of their head.
-        self._heads: PriorityQueue[RecordQueue] = PriorityQueue(_head_rank)
+        self._heads: PriorityQueue[RecordQueue] = PriorityQueue(attrgetter("head_time"))
         self._queued: set[TopicPartition] = set()
         #: Queues that got a record when they had none, in that order: among equal timestamps it decides.
         self._arrivals: deque[RecordQueue] = deque()
@@ -91,33 +92,28 @@ class PartitionGroup:
         heads = self._heads
         while len(heads) and taken < limit and not control.stop:
             queue = heads.poll()
-            self._queued.discard(queue.partition)
-            nearest = heads.peek()
-            # Up to, not including, the next queue's head: at a tie the heap decides whose turn it is.
-            bound = NO_BOUND if nearest is None else max(_head_rank(nearest) - 1, _head_rank(queue))
-            one_by_one = nearest is not None and (bound == _head_rank(queue) or len(heads) > _RUN_BESIDE)
-            count = 1 if one_by_one else limit - taken
             try:
-                taken += queue.run(control, bound, count)
+                taken += queue.run(control, self._bound(heads.peek()), limit - taken)
             finally:
-                if queue.head_timestamp() is not None:
-                    self._offer(queue)
+                if queue.head_timestamp() is None:
+                    self._queued.discard(queue.partition)
+                else:
+                    heads.offer(queue)
             if not queue:
                 break  # whether to go on without this input is decided anew, by wait_ms
         return taken
+
+    def _bound(self, nearest: RecordQueue | None) -> int:
+        """Returns up to which timestamp records may follow the head of the queue whose turn it is."""
+        if nearest is None:
+            return NO_BOUND
+        # Not including the next queue's head: at a tie the heap decides whose turn it is.
+        return nearest.head_time - 1 if len(self._heads) <= _RUN_BESIDE else NO_MORE
 
     def _enqueue_heads(self) -> None:
         arrived = [self._arrivals.popleft() for _ in range(len(self._arrivals))]
         # All the others too: an arrival is not noted when the last record was taken at that very moment.
         for queue in (*arrived, *self._queues):
             if queue.partition not in self._queued and queue.head_timestamp() is not None:
-                self._offer(queue)
-
-    def _offer(self, queue: RecordQueue) -> None:
-        self._queued.add(queue.partition)
-        self._heads.offer(queue)
-
-
-def _head_rank(queue: RecordQueue) -> int:
-    timestamp = queue.head_timestamp()
-    return NO_BOUND if timestamp is None else timestamp
+                self._queued.add(queue.partition)
+                self._heads.offer(queue)

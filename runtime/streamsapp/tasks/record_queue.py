@@ -33,6 +33,8 @@ _NEVER_STOP = ProcessingControl()
 
 #: Later than any timestamp. An integer, as comparing with an infinite float takes twice as long.
 NO_BOUND = 1 << 63
+#: Earlier than any.
+NO_MORE = -1
 
 
 class RecordQueue:
@@ -92,11 +94,18 @@ class RecordQueue:
     def head_timestamp(self) -> int | None:
         """Timestamp of the next record, ``None`` when there is none. Drops records that can't be read on the way."""
         if self._head is None:
-            self.run(_NEVER_STOP, -1, len(self._buffer))
+            self.run(_NEVER_STOP, NO_MORE, len(self._buffer))
         return None if self._head is None else self._head[3]
 
+    @property
+    def head_time(self) -> int:
+        """Timestamp of the head, which is known."""
+        assert self._head is not None
+        return self._head[3]
+
     def run(self, control: ProcessingControl, bound: int, limit: int) -> int:
-        """Process up to ``limit`` records whose timestamp is at most ``bound``; returns how many were taken.
+        """Process up to ``limit`` records: the head, if it is known, and those that follow it up to the timestamp
+        ``bound``; returns how many were taken.
 
         Stops early when ``control.stop`` is set. Raises what the exception handlers don't absorb; the record that
         failed is then not counted as processed, so that its offset is not committed.
@@ -135,12 +144,12 @@ class RecordQueue:
                         if timestamp < 0:
                             done = message
                             continue
+                    if timestamp > bound:
+                        self._head = (message, key, value, timestamp)
+                        break
                 else:
                     message, key, value, timestamp = head
                     head = None
-                if timestamp > bound:
-                    self._head = (message, key, value, timestamp)
-                    break
                 context.message = message
                 if timestamp > partition_time:
                     partition_time = timestamp
