@@ -5,49 +5,43 @@
 
 from __future__ import annotations
 
-from struct import Struct, unpack_from
+from struct import Struct
 
 _SEED = 104729
 _MASK = (1 << 64) - 1
 _C1 = 0x87C37B91114253D5
 _C2 = 0x4CF5AD432745937F
+_BLOCK = Struct("<QQ")
 _RESULT = Struct(">QQ")
 
 
 def murmur3_128(data: bytes, seed: int = _SEED) -> bytes:
     """The 16 bytes of the hash: its two numbers, big-endian."""
+    # A join hashes every row twice, so its steps are written out. A sum or product that is cut to 64 bits later may be
+    # longer until then; only what is shifted right is cut before.
     length = len(data)
-    blocks = length >> 4
+    whole = length & ~15
     first = second = seed
-    words = unpack_from(f"<{2 * blocks}Q", data)
-    for index in range(0, 2 * blocks, 2):
-        first ^= _mixed_first(words[index])
-        first = ((_rotated(first, 27) + second) * 5 + 0x52DCE729) & _MASK
-        second ^= _mixed_second(words[index + 1])
-        second = ((_rotated(second, 31) + first) * 5 + 0x38495AB5) & _MASK
-    tail = data[16 * blocks :]
-    if tail:
-        second ^= _mixed_second(int.from_bytes(tail[8:], "little"))
-        first ^= _mixed_first(int.from_bytes(tail[:8], "little"))
+    for low, high in _BLOCK.iter_unpack(data[:whole]):
+        one = low * _C1 & _MASK
+        first ^= (one << 31 | one >> 33) * _C2 & _MASK
+        first = ((first << 27 | first >> 37) + second) * 5 + 0x52DCE729 & _MASK
+        other = high * _C2 & _MASK
+        second ^= (other << 33 | other >> 31) * _C1 & _MASK
+        second = ((second << 31 | second >> 33) + first) * 5 + 0x38495AB5 & _MASK
+    if whole < length:
+        low, high = _BLOCK.unpack(data[whole:].ljust(16, b"\0"))
+        other = high * _C2 & _MASK
+        second ^= (other << 33 | other >> 31) * _C1 & _MASK
+        one = low * _C1 & _MASK
+        first ^= (one << 31 | one >> 33) * _C2 & _MASK
     first ^= length
     second ^= length
-    first = (first + second) & _MASK
-    second = (second + first) & _MASK
+    first = first + second & _MASK
+    second = second + first & _MASK
     first, second = _finished(first), _finished(second)
-    first = (first + second) & _MASK
-    return _RESULT.pack(first, (second + first) & _MASK)
-
-
-def _rotated(word: int, bits: int) -> int:
-    return (word << bits | word >> 64 - bits) & _MASK
-
-
-def _mixed_first(word: int) -> int:
-    return _rotated(word * _C1 & _MASK, 31) * _C2 & _MASK
-
-
-def _mixed_second(word: int) -> int:
-    return _rotated(word * _C2 & _MASK, 33) * _C1 & _MASK
+    first = first + second & _MASK
+    return _RESULT.pack(first, second + first & _MASK)
 
 
 def _finished(word: int) -> int:

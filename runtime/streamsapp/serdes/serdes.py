@@ -25,7 +25,7 @@ _UUID_SIZE = 36
 
 
 def _require_bytes(value: bytes) -> bytes:
-    if isinstance(value, bytes):
+    if value.__class__ is bytes or isinstance(value, bytes):
         return value
     raise TypeError(f"got {type(value).__name__}; declare a serde, {_suggestion(value)}")
 

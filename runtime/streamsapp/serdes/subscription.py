@@ -33,6 +33,10 @@ class Instruction(IntEnum):
     PROPAGATE_ONLY_IF_FK = 3
 
 
+#: By number: to look a member up in its class takes longer than all the rest of reading a subscription.
+_INSTRUCTIONS = tuple(Instruction)
+
+
 class ForeignKeySubscription(NamedTuple):
     """A row of the left table asks for a row of the foreign one. ``row_hash`` is that of the asking row's value,
     ``None`` where it was deleted; ``partition`` is ``None`` in version 0."""
@@ -75,10 +79,10 @@ def subscription_serde(primary_key: AnySerde) -> Serde[ForeignKeySubscription]:
         end = len(data) - _PARTITION.size * version
         if end < rest:
             raise ValueError(f"a subscription of version {version} ends with a partition, only {len(data)} bytes came")
-        if data[1] > Instruction.PROPAGATE_ONLY_IF_FK:
+        if data[1] >= len(_INSTRUCTIONS):
             raise ValueError(f"a subscription has an instruction from 0 to 3, got {data[1]}")
         partition = _PARTITION.unpack_from(data, end)[0] if version else None
-        return ForeignKeySubscription(row_hash, Instruction(data[1]), deserialize_key(data[rest:end]), partition)
+        return ForeignKeySubscription(row_hash, _INSTRUCTIONS[data[1]], deserialize_key(data[rest:end]), partition)
 
     return _PrimaryKeySerde(
         serialize, deserialize, primary_key.immutable, "subscription", inner=primary_key, build=subscription_serde

@@ -41,7 +41,7 @@ def time_windowed(inner: Serde[K], size: int | timedelta) -> Serde[Windowed[K]]:
     serialize_key, deserialize_key = inner.serialize, inner.deserialize
 
     def serialize(windowed: Windowed[K]) -> bytes:
-        key, start_ms, _ = _checked(windowed)
+        key, start_ms, _ = windowed if windowed.__class__ is Windowed else _checked(windowed)
         return serialize_key(key) + _LONG.pack(start_ms)
 
     def deserialize(data: bytes) -> Windowed[K]:
@@ -64,7 +64,7 @@ def session_windowed(inner: Serde[K]) -> Serde[Windowed[K]]:
     serialize_key, deserialize_key = inner.serialize, inner.deserialize
 
     def serialize(windowed: Windowed[K]) -> bytes:
-        key, start_ms, end_ms = _checked(windowed)
+        key, start_ms, end_ms = windowed if windowed.__class__ is Windowed else _checked(windowed)
         return serialize_key(key) + _TWO_LONGS.pack(end_ms, start_ms)
 
     def deserialize(data: bytes) -> Windowed[K]:

@@ -30,6 +30,11 @@ def test_hashes_are_those_of_kafka_streams(text: bytes, numbers: tuple[int, int]
     assert unpack(">qq", murmur3_128(text, seed=123)) == numbers
 
 
+def test_hashes_of_more_than_a_block_are_those_of_murmur3() -> None:
+    fox = b"The quick brown fox jumps over the lazy dog"
+    assert murmur3_128(fox, seed=0).hex() == "e34bbc7bbc071b6c7a433ca9c49a9347"
+
+
 @pytest.mark.parametrize(
     ("subscription", "written"),
     [

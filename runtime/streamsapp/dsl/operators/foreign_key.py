@@ -7,7 +7,7 @@ Bound on the polling thread when a task is created; pushed on a processing threa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ NULL_FOREIGN_KEY = "null foreign key"
 STALE_RESPONSE = "the row has changed since it asked for its foreign row"
 
 _SIZE_BYTES = 4
+#: Every record is compared with some of them, and to look a member up in its class is slow.
+_DELETE_NO_PROPAGATE, _DELETE_AND_PROPAGATE, _PROPAGATE_NULL_IF_NO_FK, _PROPAGATE_ONLY_IF_FK = Instruction
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class SendSubscriptions(Operator):
             try:
                 old_foreign = None if old is None else extract(key, old)
                 new_foreign = None if new is None else extract(key, new)
-                sent = list(instructions(old, old_foreign, new, new_foreign))
+                sent = instructions(old, old_foreign, new, new_foreign)
                 new_hash = row_hash(new) if sent else None
             except Exception as error:
                 on_error(error, key, change, timestamp, headers)
@@ -90,29 +92,27 @@ class SendSubscriptions(Operator):
 
         return push
 
-    def _instructions(self, context: NodeContext) -> Callable[..., Iterable[tuple[Any, Instruction]]]:
-        """Yields the instruction for each foreign key that has to hear of a change."""
+    def _instructions(self, context: NodeContext) -> Callable[..., Sequence[tuple[Any, Instruction]]]:
+        """Returns the function that gives the instruction for each foreign key that has to hear of a change."""
         to_bytes, dropped = self.wire.foreign_key_bytes(context), context.dropped
 
-        def left(old: Any, old_key: Any, new: Any, new_key: Any) -> Iterable[tuple[Any, Instruction]]:
+        def left(old: Any, old_key: Any, new: Any, new_key: Any) -> Sequence[tuple[Any, Instruction]]:
             if old is None and new is None:
-                return
-            if old_key is not None and (new_key is None or to_bytes(old_key) != to_bytes(new_key)):
-                yield old_key, Instruction.DELETE_NO_PROPAGATE
+                return ()
             # Without a foreign key, too: a response is what makes the result.
-            yield new_key, Instruction.PROPAGATE_NULL_IF_NO_FK
+            asking = new_key, _PROPAGATE_NULL_IF_NO_FK
+            if old_key is not None and (new_key is None or to_bytes(old_key) != to_bytes(new_key)):
+                return (old_key, _DELETE_NO_PROPAGATE), asking
+            return (asking,)
 
-        def inner(old: Any, old_key: Any, new: Any, new_key: Any) -> Iterable[tuple[Any, Instruction]]:
+        def inner(old: Any, old_key: Any, new: Any, new_key: Any) -> Sequence[tuple[Any, Instruction]]:
             if new is not None and new_key is None:
                 dropped(NULL_FOREIGN_KEY)
             if new_key is None:
-                if old_key is not None:
-                    yield old_key, Instruction.DELETE_AND_PROPAGATE
-            elif old_key is not None and to_bytes(old_key) != to_bytes(new_key):
-                yield old_key, Instruction.DELETE_NO_PROPAGATE
-                yield new_key, Instruction.PROPAGATE_NULL_IF_NO_FK
-            else:
-                yield new_key, Instruction.PROPAGATE_ONLY_IF_FK
+                return () if old_key is None else ((old_key, _DELETE_AND_PROPAGATE),)
+            if old_key is not None and to_bytes(old_key) != to_bytes(new_key):
+                return (old_key, _DELETE_NO_PROPAGATE), (new_key, _PROPAGATE_NULL_IF_NO_FK)
+            return ((new_key, _PROPAGATE_ONLY_IF_FK),)
 
         return left if self.left else inner
 
@@ -131,15 +131,13 @@ class ReceiveSubscriptions(Operator):
         write, forward, on_error, dropped = store.write, context.forward, context.on_error, context.dropped
 
         def push(key: Any, subscription: Any, timestamp: int, headers: Headers | None) -> None:
-            if subscription is None or (
-                key is None and subscription.instruction is not Instruction.PROPAGATE_NULL_IF_NO_FK
-            ):
+            if subscription is None or (key is None and subscription.instruction is not _PROPAGATE_NULL_IF_NO_FK):
                 dropped(NULL_FOREIGN_KEY)
                 return
             if key is not None:
                 try:
                     kept_under = _prefix(foreign_bytes(key)) + primary_bytes(subscription.primary_key)
-                    deleted = subscription.instruction <= Instruction.DELETE_AND_PROPAGATE
+                    deleted = subscription.instruction <= _DELETE_AND_PROPAGATE
                     stored = None if deleted else serialize(subscription)
                 except Exception as error:
                     on_error(error, key, subscription, timestamp, headers)
@@ -166,11 +164,11 @@ class AnswerSubscriptions(Operator):
             except Exception as error:
                 on_error(error, key, subscription, timestamp, headers)
                 return
-            if instruction is Instruction.DELETE_NO_PROPAGATE:
+            if instruction is _DELETE_NO_PROPAGATE:
                 return
-            if instruction is Instruction.DELETE_AND_PROPAGATE:
+            if instruction is _DELETE_AND_PROPAGATE:
                 row_hash, row = subscription.row_hash, None
-            elif row is None and instruction is Instruction.PROPAGATE_ONLY_IF_FK:
+            elif row is None and instruction is _PROPAGATE_ONLY_IF_FK:
                 return
             forward(primary_key, SubscriptionResponse(row_hash, row, partition), max(timestamp, row_at), headers)
 
