@@ -99,9 +99,9 @@ class WindowStoreImpl(SegmentedFacade):
         self._write(segments.physical(window_key(key, start_ms), start_ms), stored, timestamp)
         return kept
 
-    def physical(self, key: bytes, start_ms: int) -> bytes:
-        """Returns the physical key of a window."""
-        return self._segments.physical(window_key(key, start_ms), start_ms)
+    def around(self, start_ms: int) -> tuple[bytes, bytes]:
+        """Returns the bytes before and after the key in the physical keys of all windows that start then."""
+        return self._segments.physical(b"", start_ms), window_key(b"", start_ms)
 
     def count(self, physical: bytes, start_ms: int, timestamp: int) -> Cell:
         """Counts one more in a window that is kept, in place if it was written in the running epoch; for stores that

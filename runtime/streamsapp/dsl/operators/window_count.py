@@ -7,7 +7,7 @@ the running epoch is counted up in place: it costs one look-up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 from streamsapp.dsl.operators.output import HeldKeys, Update
@@ -19,6 +19,9 @@ from streamsapp.record import Headers
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.entries import Cell
 from streamsapp.state.window import WindowStoreImpl
+
+#: Windows whose ends and parts of keys are remembered; more are open at a time only where they hop in small steps.
+_WINDOWS_AT_HAND = 256
 
 #: ``(window, physical key, count and timestamp, headers)``: a window was counted up.
 _Changed: TypeAlias = Callable[[Windowed[Any], bytes, Cell, Headers | None], None]
@@ -47,9 +50,10 @@ class WindowCount(WindowAggregate):
         return changed
 
     def _count(self, context: NodeContext, store: WindowStoreImpl, changed: _Changed | None) -> Push:
-        key_bytes_of, physical_of, count = store.key_bytes, store.physical, store.count
-        on_error, dropped, windows = context.on_error, context.dropped, self._windows
-        starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
+        key_bytes_of, count, on_error, dropped = store.key_bytes, store.count, context.on_error, context.dropped
+        starts_for, end_of, grace_ms = self._windows.starts_for, self._windows.end_of, self._windows.grace_ms
+        # Records of one time fall into the same windows, whatever their keys.
+        bounds_of = lru_cache(_WINDOWS_AT_HAND)(lambda start: (end_of(start), *store.around(start)))
         #: The highest timestamp that came here; after a restart at least that of what the store has.
         stream_time = store.stream_time
 
@@ -67,11 +71,11 @@ class WindowCount(WindowAggregate):
                 on_error(error, key, value, timestamp, headers)
                 return
             for start in starts_for(timestamp):
-                end = end_of(start)
+                end, before_key, after_key = bounds_of(start)
                 if end <= closed_until:
                     dropped(EXPIRED_WINDOW)
                     continue
-                physical = physical_of(key_bytes, start)
+                physical = before_key + key_bytes + after_key
                 cell = count(physical, start, timestamp)
                 if changed is not None:
                     changed(Windowed(key, start, end), physical, cell, headers)
