@@ -55,12 +55,17 @@ class Recent:
         if not self.has(time):
             return
         item = (time, number, stored)
-        items = self._items.setdefault(key, [])
-        at = len(items) if not items or items[-1] < item[:2] else bisect_left(items, item[:2])
-        if at < len(items) and items[at][:2] == item[:2]:
-            items[at] = item
-            return
-        items.insert(at, item)
+        items = self._items.get(key)
+        if items is None:
+            self._items[key] = [item]
+        elif items[-1] < item[:2]:
+            items.append(item)
+        else:
+            at = bisect_left(items, item[:2])
+            if items[at][:2] == item[:2]:
+                items[at] = item
+                return
+            items.insert(at, item)
         self._count += 1
         if self._count > self._limit:
             self._make_room()
