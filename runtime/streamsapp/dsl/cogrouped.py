@@ -92,7 +92,7 @@ class Cogroup:
         merge = ProcessorGraphNode(self.names.named(name, _MERGE, "-cogroup-merge"), merged)
         graph.add(merge, *nodes)
         if len(places) > 1:
-            graph.copartition(*(place.node for place in places))
+            graph.copartition(merge)
         return KTable(Place(graph, merge, merge.name, key_serde, store.value_serde), merged)
 
 

@@ -255,3 +255,12 @@ def test_a_processor_that_fills_a_global_store_sees_what_restores_it() -> None:
     (kept,) = builder.build().global_stores()
 
     assert kept.reprocess_on_restore
+
+
+def test_streams_of_one_topic_are_cogrouped_and_read_it_once() -> None:
+    builder = StreamsBuilder()
+    one, other = (stream(builder).group_by_key() for _ in range(2))
+    cogrouped = one.cogroup(lambda key, value, total: total + 1).cogroup(other, lambda key, value, total: total + 2)
+    cogrouped.aggregate(lambda: 0, Materialized("totals", STRING, LONG))
+    sources = [node.name for node in builder.build().nodes if isinstance(node, SourceNode)]
+    assert sources == ["KSTREAM-SOURCE-0000000000"]
