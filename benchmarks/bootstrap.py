@@ -31,8 +31,8 @@ from benchmarks.verify import WrongResultError, check_output
 from benchmarks.workloads import W3, W4, Message, Outcome, first_messages
 from confluent_kafka import Consumer, TopicPartition
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.local.broker import EmbeddedBroker
-from streamsapp.local.jars import cache_dir
 
 PARTITIONS = 4
 RECORDS = 20_000_000

@@ -22,7 +22,7 @@ from benchmarks.systems.job import Job
 from benchmarks.topics import PARTITIONS, PREFIX, Topics
 from benchmarks.workloads import W3, Message, Outcome, Reckoning, first_messages
 
-from streamsapp.local.jars import cache_dir
+from streamsapp.cache_folder import cache_dir
 
 _PREFIX = f"{PREFIX}many-tasks"
 _RECORDS = 6_000_000

@@ -23,8 +23,8 @@ from benchmarks.object_store import ObjectStore, object_store
 from benchmarks.topics import PREFIX, Topics
 from benchmarks.workloads import Workload
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.local.broker import EmbeddedBroker
-from streamsapp.local.jars import cache_dir
 
 RESULTS = Path(__file__).parent / "results"
 #: Removed topics free their disk space at once, not after the usual minute: each run leaves gigabytes.

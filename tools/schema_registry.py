@@ -12,8 +12,8 @@ import zipfile
 from pathlib import Path
 from subprocess import Popen
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError
-from streamsapp.local.jars import cache_dir
 from streamsapp.local.java import find_java, find_maven
 
 VERSION = "2.6.13.Final"

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import Popen
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError
-from streamsapp.local.jars import cache_dir
 
 VERSION = "1.8.0"
 #: The settings with which Go builds here. The compiler collects its garbage seldom: it needs a gigabyte or two more,

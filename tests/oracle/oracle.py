@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from streamsapp.local.jars import cache_dir
+from streamsapp.cache_folder import cache_dir
 from streamsapp.local.java import find_java, find_maven
 
 HERE = Path(__file__).parent

@@ -11,7 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from streamsapp.local.jars import CACHE_VARIABLE, cache_dir
+from streamsapp.cache_folder import CACHE_VARIABLE, cache_dir
 
 #: Variables that name a user's folders, and the folders that they name in tests.
 _FOLDERS = {

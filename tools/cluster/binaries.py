@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import versitygw
+from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError
-from streamsapp.local.jars import cache_dir
 
 _MODULES = Path(__file__).resolve().parent / "modules"
 _PROGRESS_SECONDS = 10.0

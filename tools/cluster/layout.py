@@ -10,8 +10,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError
-from streamsapp.local.jars import cache_dir
 
 NODE_NAME = "streamsapp"
 #: On a bridge without ports: every process of the cluster that pods or people talk to listens here and nowhere else.

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import NoReturn
 
 import streamsapp
+from streamsapp.errors import UserInputError
 
 
 class PrintVersion(argparse.Action):
     """Prints it and ends; the clients are loaded only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        print("\n".join(version_lines()))
+        try:
+            print("\n".join(version_lines()))
+        except UserInputError as error:
+            parser.error(str(error))
         parser.exit()
 
 
@@ -24,11 +28,14 @@ def version_lines() -> list[str]:
     """The version of each part, one a line."""
     import confluent_kafka
 
+    from streamsapp import native
+
     return [
         f"streamsapp {streamsapp.__version__}",
         f"Python {platform.python_version()} ({platform.system()} {platform.machine()})",
         f"librdkafka {confluent_kafka.libversion()[0]}",
         f"RocksDB {_rocksdb_version()}",
+        f"data path: {native.described()}",
     ]
 
 

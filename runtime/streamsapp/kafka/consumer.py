@@ -22,10 +22,12 @@ from confluent_kafka import (
     TopicPartition as KafkaPartition,
 )
 
+from streamsapp import native
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import offsets
+from streamsapp.kafka.handles import handle_of
 from streamsapp.kafka.log import client_log
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.retry import repeated
@@ -52,6 +54,9 @@ _NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROU
 _GONE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
+#: Of Python's log, by syslog's level: what confluent-kafka makes of the client's messages.
+_LEVELS = (50, 50, 50, 40, 30, 20, 20, 10)
+
 
 @dataclass
 class Fetched:
@@ -75,6 +80,9 @@ class PartitionConsumer:
         self._description = str(properties.get("client.id", "consumer"))
         #: Topics whose leaders the client has looked up.
         self._known: set[str] = set()
+        # Tokens are refreshed by a callback, which the native data path would leave out.
+        callbacks = "OAUTHBEARER" in (properties.get("sasl.mechanism"), properties.get("sasl.mechanisms"))
+        self._native = None if callbacks else native.data_path()
         try:
             self._consumer = Consumer({**properties, "error_cb": self._on_error}, logger=log)
         except KafkaException as error:
@@ -127,25 +135,40 @@ class PartitionConsumer:
         Raises ``TopicError`` for a topic that is gone or may not be read, ``StreamsError`` for what the client cannot
         recover from.
         """
+        if self._native is not None:
+            return self._poll_native(self._native, limit, timeout)
         fetched = Fetched()
         first = self._consumer.poll(timeout)
         if first is None:
             return fetched
         messages = [first, *self._consumer.consume(limit - 1, 0)]
         if any(map(_error, messages)):
-            messages = [message for message in messages if not self._noted(message, fetched)]
+            for message in messages:
+                if (error := message.error()) is not None:
+                    partition = TopicPartition(message.topic() or "", message.partition() or 0)
+                    self._note(error, partition, message.offset() or 0, fetched)
+            messages = [message for message in messages if message.error() is None]
         fetched.records = _by_partition(messages)
         return fetched
 
-    def _noted(self, message: Message, fetched: Fetched) -> bool:
-        """Return whether the message was an event rather than a record; it is then noted in ``fetched``."""
-        error = message.error()
-        if error is None:
-            return False
+    def _poll_native(self, data_path: native.DataPath, limit: int, timeout: float) -> Fetched:
+        runs, errors, messages = data_path.fetch(handle_of(self._consumer), limit, timeout)
+        for level, *message in messages:
+            log.log(_LEVELS[level], "%s [%s] %s", *message)
+        fetched = Fetched([(TopicPartition(topic, partition), records) for topic, partition, records in runs])
+        for code, text, fatal, topic, partition, offset in errors:
+            error = KafkaError(code, text, fatal)
+            if topic is None and code not in _NOT_ALLOWED and not fatal:
+                self._on_error(error)
+            else:
+                self._note(error, TopicPartition(topic or "", max(partition, 0)), offset, fetched)
+        return fetched
+
+    def _note(self, error: KafkaError, partition: TopicPartition, offset: int, fetched: Fetched) -> None:
+        """Note in ``fetched`` what is no record."""
         code = error.code()
-        partition = TopicPartition(message.topic() or "", message.partition() or 0)
         if code == KafkaError._PARTITION_EOF:
-            fetched.ends[partition] = message.offset() or 0
+            fetched.ends[partition] = offset
         elif code in _OUT_OF_RANGE:
             fetched.out_of_range.append(partition)
         elif code in _NOT_ALLOWED:
@@ -156,7 +179,6 @@ class PartitionConsumer:
             raise StreamsError(f"{self._description} failed for good: {error.str()}")
         else:
             log.warning("%s: %s (goes on by itself)", self._description, error.str())
-        return True
 
     # ---- positions ---------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, cimpl
 
+from streamsapp.kafka.handles import handle_of
 from streamsapp.record import TopicPartition
 
 #: Offset and metadata.
@@ -62,7 +63,7 @@ def committed(
 ) -> dict[TopicPartition, Committed]:
     """Offset and metadata of the partitions for which the consumer's group has committed one."""
     with _partition_list(dict.fromkeys(partitions, (0, ""))) as listed:
-        _check(_library.rd_kafka_committed(_handle(consumer), listed, round(timeout * 1000)))
+        _check(_library.rd_kafka_committed(handle_of(consumer), listed, round(timeout * 1000)))
         found = listed.contents
         answers = [found.elements[index] for index in range(found.count)]
         for each in answers:
@@ -77,7 +78,7 @@ def committed(
 def commit(consumer: Consumer, offsets: Mapping[TopicPartition, Committed]) -> None:
     """Commit for the consumer's group and wait for the answer."""
     with _partition_list(offsets) as listed:
-        _check(_library.rd_kafka_commit(_handle(consumer), listed, 0))
+        _check(_library.rd_kafka_commit(handle_of(consumer), listed, 0))
 
 
 def send_to_transaction(
@@ -88,7 +89,7 @@ def send_to_transaction(
     _raise(_library.rd_kafka_consumer_group_metadata_read(byref(group), group_metadata, len(group_metadata)))
     try:
         with _partition_list(offsets) as listed:
-            handle = _handle(producer)
+            handle = handle_of(producer)
             _raise(_library.rd_kafka_send_offsets_to_transaction(handle, listed, group, round(timeout * 1000)))
     finally:
         _library.rd_kafka_consumer_group_metadata_destroy(group)
@@ -122,16 +123,6 @@ def _load() -> CDLL:
 
 
 _library = _load()
-
-
-def _handle(client: Consumer | Producer) -> c_void_p:
-    """The client's ``rd_kafka_t``: the first field after the object's head."""
-    if not isinstance(client, Consumer | Producer):  # anything else has no such field, and the process would crash
-        raise TypeError(f"expected a client of confluent-kafka, got {type(client).__name__}")
-    handle = c_void_p.from_address(id(client) + object.__basicsize__)
-    if not handle.value:
-        raise RuntimeError("the Kafka client is closed")
-    return handle
 
 
 @contextmanager

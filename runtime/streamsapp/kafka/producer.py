@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from streamsapp import native
 from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.kafka.handles import handle_of
 from streamsapp.kafka.log import client_log
 from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated
-from streamsapp.record import TopicPartition
+from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.tasks.output import OutputRecord
 
 log = client_log(__name__)
@@ -87,18 +89,32 @@ class RecordProducer:
 
     def __init__(self, properties: ClientProperties, on_failure: OnFailure, *, reports: bool = True) -> None:
         """``reports``: whether to be told what became of each record. The client takes the interpreter for every record
-        to tell, and waits for it whenever another thread works."""
+        to tell, and waits for it whenever another thread works; the native data path does not."""
         self._on_failure = on_failure
         self._failure: Exception | None = None
+        self._native = native.data_path()
+        #: Tells what became of the records that the native data path sent.
+        self._reporter = self._native if reports else None
         callbacks = {"error_cb": self._on_error} | ({"on_delivery": self._delivered} if reports else {})
         try:
-            self._producer = Producer({**properties, **callbacks}, logger=log)
+            self._producer = Producer({**_plugged(properties, self._reporter), **callbacks}, logger=log)
         except KafkaException as error:
             raise client_error(error) or error from error
         self._produce: Callable[..., None] = self._producer.produce
 
     def send(self, records: list[OutputRecord]) -> list[OutputRecord]:
         """Hand records to the client; returns those that its full queue left over."""
+        if self._native is None:
+            return self._send_each(records)
+        taken = 0
+        while (taken := self._native.send(handle_of(self._producer), records, taken)) < len(records):
+            # Whatever the matter is with this one, the client's own call says it.
+            if self._send_each(records[taken : taken + 1]):
+                return records[taken:]
+            taken += 1
+        return []
+
+    def _send_each(self, records: list[OutputRecord]) -> list[OutputRecord]:
         produce = self._produce
         rest = iter(records)
         for record in rest:
@@ -150,7 +166,7 @@ class RecordProducer:
         """The client did not take a record."""
         self._report(error, record[0], record[2], record[1])
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
         """Called inside ``poll`` and ``flush``, for failures only; exceptions must not leave a callback."""
         if error is not None and error.code() not in _PURGED:
             self._report(error, message.topic() or "", message.key(), message.value())
@@ -162,6 +178,9 @@ class RecordProducer:
             self._failure = self._failure or failure
 
     def _raise_failure(self) -> None:
+        if self._reporter is not None:
+            for code, record in self._reporter.failures(handle_of(self._producer)):
+                self._delivered(KafkaError(code), record)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -181,7 +200,7 @@ class AtLeastOnceProducer(RecordProducer):
     def abort(self, within: float = TRANSACTION_TIMEOUT) -> None:
         """Do nothing: there is no transaction."""
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
         """Treat a time-out as no fault of the record's: the broker was away, or is too slow."""
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
             self._failure = self._failure or DeliveryTimeoutError("records were not written in time")
@@ -312,7 +331,7 @@ class ExactlyOnceProducer(RecordProducer):
             raise AbortableError(f"the transaction takes no more records: {error.str()}")
         super()._refused(error, record)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: InputRecord) -> None:
         """A record that was not delivered is part of the transaction: no handler can leave it out."""
         if error is None or error.code() in _PURGED:
             return
@@ -332,6 +351,14 @@ class ExactlyOnceProducer(RecordProducer):
                 raise self._classified(error, "cannot begin a transaction") from error
             self._open = True
             self._began = self._clock.monotonic()
+
+
+def _plugged(properties: ClientProperties, plugin: native.DataPath | None) -> ClientProperties:
+    """The properties with one plugin more."""
+    if plugin is None:
+        return properties
+    others = properties.get("plugin.library.paths")
+    return properties | {"plugin.library.paths": f"{others};{plugin.__file__}" if others else plugin.__file__}
 
 
 def _classified(error: KafkaException, what: str) -> Exception:

@@ -21,8 +21,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError, UserInputError
-from streamsapp.local.jars import cache_dir, kafka_jars
+from streamsapp.local.jars import kafka_jars
 from streamsapp.local.java import find_java
 
 _HOST = "127.0.0.1"

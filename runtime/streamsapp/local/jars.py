@@ -6,12 +6,12 @@ mirror or proxy configured for it works here too; it checks every file against t
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 from pathlib import Path
 from string import Template
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError
 from streamsapp.local.java import find_maven
 
@@ -46,19 +46,6 @@ _POM = Template("""\
 """)
 
 _COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-
-
-#: Names the folder of downloads itself.
-CACHE_VARIABLE = "STREAMSAPP_CACHE"
-
-
-def cache_dir() -> Path:
-    """Returns the folder in which downloads are kept between runs and between clones: ``$STREAMSAPP_CACHE``, or
-    ``streamsapp`` below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
-    if named := os.environ.get(CACHE_VARIABLE):
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "streamsapp"
 
 
 def is_fetched() -> bool:

@@ -20,6 +20,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from streamsapp import native
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError
@@ -113,6 +114,7 @@ class StreamsRuntime:
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._components is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
+            log.info("data path: %s", native.described())
             components = Components(self._topology, self._config, self._clock, self._state, self._plugins)
             components.stores.lock()
             self._components = components

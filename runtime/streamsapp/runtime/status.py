@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
+from streamsapp import native
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.metrics.samples import Sample, counter, gauge
@@ -45,6 +46,7 @@ def document(config: StreamsConfig, state: ClientState, components: Components |
         "globalStores": []
         if components is None or components.stores.global_thread is None
         else _global_stores(components.stores.global_thread),
+        "dataPath": native.described(),
     }
 
 

@@ -29,6 +29,7 @@ from streamsapp import (
     TopicPartition,
     Topology,
     Windowed,
+    native,
 )
 from streamsapp.record import InputRecord
 from streamsapp.testing import MockClock, TopologyTestDriver
@@ -269,6 +270,7 @@ def test_a_runtime_that_was_not_started_shows_nothing_and_closes(runtime: Stream
         "peers": [],
         "outages": [],
         "globalStores": [],
+        "dataPath": native.described(),
     }
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster import binaries
+from streamsapp.cache_folder import CACHE_VARIABLE
 from streamsapp.errors import StreamsError
-from streamsapp.local.jars import CACHE_VARIABLE
 
 #: Writes down its arguments, and makes its output as Go does: a file, or in a folder a file for each package.
 GO = """#!/bin/sh

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streamsapp.cache_folder import cache_dir
 from streamsapp.errors import StreamsError
 from streamsapp.local import jars, java
 
@@ -68,4 +69,4 @@ def test_a_failed_download_shows_what_maven_said_and_leaves_nothing_behind(
         jars.kafka_jars()
 
     assert not jars.is_fetched()
-    assert list(jars.cache_dir().iterdir()) == []
+    assert list(cache_dir().iterdir()) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from isolated_home import users_environment
-from streamsapp.local.jars import CACHE_VARIABLE, cache_dir
+from streamsapp.cache_folder import CACHE_VARIABLE, cache_dir
 
 ROOT = Path(__file__).resolve().parents[3]
 

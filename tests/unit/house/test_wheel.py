@@ -48,3 +48,10 @@ def test_it_says_under_which_license_it_is_and_names_no_host_that_nobody_has(whe
     assert told["License-Expression"] == "Apache-2.0"
     assert wheel.read(metadata.replace("METADATA", "licenses/LICENSE")) == (ROOT / "LICENSE").read_bytes()
     assert told.get_all("Project-URL") is None
+
+
+def test_it_has_the_source_of_the_native_data_path(wheel: ZipFile) -> None:
+    folder = ROOT / "runtime" / "streamsapp" / "native"
+    packed = {name for name in wheel.namelist() if name.endswith((".c", ".h"))}
+    assert packed == {f"streamsapp/native/{each.name}" for each in folder.glob("*.[ch]")}
+    assert packed

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition as KafkaPartition
 
+from data_paths import take
 from streamsapp import TopicPartition
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import consumer as module, offsets
@@ -112,6 +113,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         return fake
 
     monkeypatch.setattr(module, "Consumer", make)
+    take(None, monkeypatch)  # the native data path wants a client of librdkafka's
     monkeypatch.setattr(offsets, "committed", lambda consumer, partitions, timeout: consumer.answer(partitions))
     monkeypatch.setattr(offsets, "commit", lambda consumer, positions: consumer.answer(positions))
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)

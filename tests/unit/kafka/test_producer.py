@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from data_paths import take
 from streamsapp import TopicPartition
 from streamsapp.errors import CommitError, FencedError, ProductionError
 from streamsapp.kafka import producer as module
@@ -158,6 +159,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         producer.send_offsets(offsets, group)
 
     monkeypatch.setattr(module, "Producer", make)
+    take(None, monkeypatch)  # the native data path wants a client of librdkafka's
     monkeypatch.setattr(module, "send_to_transaction", send_to_transaction)
     monkeypatch.setattr("streamsapp.kafka.retry.FIRST_PAUSE", 0.0)
     return fake

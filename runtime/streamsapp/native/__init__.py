@@ -1,0 +1,79 @@
+"""The native data path: records fetched and sent in batches by C code, on the librdkafka that confluent-kafka brings.
+
+Clients ask for it when they are made, on their own threads; the log, ``/status`` and ``streamsapp --version`` say
+whether it runs. It is off unless the environment asks for it, and then everything behaves as without it.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any, Protocol, cast
+
+from streamsapp.errors import ConfigError
+from streamsapp.record import InputRecord
+
+#: ``1`` asks for the native data path.
+VARIABLE = "STREAMSAPP_NATIVE"
+
+
+class DataPath(Protocol):
+    """The compiled module. A ``handle`` is that of a client which is open, and belongs to the calling thread."""
+
+    #: The module's file, which is a plugin of librdkafka too.
+    __file__: str
+
+    def fetch(
+        self, handle: int, limit: int, timeout: float, /
+    ) -> tuple[
+        list[tuple[str, int, list[InputRecord]]],
+        list[tuple[int, str, bool, str | None, int, int]],
+        list[tuple[int, str, str, str]],
+    ]:
+        """Up to ``limit`` events of a consumer's: ``(topic, partition, records)``, errors as ``(code, text, fatal,
+        topic, partition, offset)``, and messages for the log as ``(syslog's level, facility, client, text)``. Returns
+        as soon as there is one, or empty after ``timeout`` seconds."""
+
+    def send(self, handle: int, records: list[Any], begin: int, /) -> int:
+        """Hands over ``records[begin:]``; returns the index of the first that was not taken: the client refused it,
+        its queue is full, or it is none of those that are known here, which are records with a time after zero."""
+
+    def failures(self, handle: int, /) -> list[tuple[int, InputRecord]]:
+        """The records of ``send`` that could not be delivered since the last call, each with the error's code. For a
+        producer that was made with the module as its plugin."""
+
+
+def data_path() -> DataPath | None:
+    """The native data path if it was asked for and can be had here. Raises ``ConfigError`` for a wrong setting."""
+    return _chosen()[0]
+
+
+def described() -> str:
+    """Which data path runs and, if it is Python's, why."""
+    return _chosen()[1]
+
+
+@cache
+def _chosen() -> tuple[DataPath | None, str]:
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted in ("", "0"):
+        return None, f"Python ({VARIABLE} is not 1)"
+    if wanted != "1":
+        raise ConfigError(f"{VARIABLE}: {wanted!r} is neither 1 (the native data path) nor 0; correct or remove it")
+    from streamsapp.native import build  # late: only who asks for it needs all that
+
+    try:
+        return _loaded(str(build.library())), "native"
+    except (build.UnavailableError, ImportError) as error:
+        return None, f"Python (native: {error})"
+
+
+def _loaded(path: str) -> DataPath:
+    spec = spec_from_file_location("streamsapp.native.records", path, loader=ExtensionFileLoader("records", path))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return cast(DataPath, module)

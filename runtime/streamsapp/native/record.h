@@ -1,0 +1,108 @@
+/* A record, as far as tasks read confluent_kafka.Message. */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *topic, *key, *value;
+    PyObject *headers; /* or the exception that their names raise, for whoever asks for them */
+    int64_t offset, timestamp;
+    int32_t partition;
+    int timestamp_type;
+} Record;
+
+static void record_dealloc(Record *self) {
+    Py_XDECREF(self->topic);
+    Py_XDECREF(self->key);
+    Py_XDECREF(self->value);
+    Py_XDECREF(self->headers);
+    PyObject_Free(self);
+}
+
+static PyObject *record_headers(Record *self, PyObject *none) {
+    if (!PyExceptionInstance_Check(self->headers)) return Py_NewRef(self->headers);
+    PyErr_SetObject((PyObject *)Py_TYPE(self->headers), self->headers);
+    return NULL;
+}
+static PyObject *record_topic(Record *self, PyObject *none) { return Py_NewRef(self->topic); }
+static PyObject *record_key(Record *self, PyObject *none) { return Py_NewRef(self->key); }
+static PyObject *record_value(Record *self, PyObject *none) { return Py_NewRef(self->value); }
+static PyObject *record_offset(Record *self, PyObject *none) { return PyLong_FromLongLong(self->offset); }
+static PyObject *record_partition(Record *self, PyObject *none) { return PyLong_FromLong(self->partition); }
+static PyObject *record_timestamp(Record *self, PyObject *none) {
+    return Py_BuildValue("(iL)", self->timestamp_type, (long long)self->timestamp);
+}
+static Py_ssize_t record_length(Record *self) { return self->value == Py_None ? 0 : PyBytes_GET_SIZE(self->value); }
+
+#define METHOD(name) {#name, (PyCFunction)record_##name, METH_NOARGS, NULL}
+static PyMethodDef record_methods[] = {METHOD(topic), METHOD(partition), METHOD(offset), METHOD(key), METHOD(value),
+                                       METHOD(timestamp), METHOD(headers), {NULL}};
+static PySequenceMethods record_sequence = {.sq_length = (lenfunc)record_length};
+static PyTypeObject RecordType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "streamsapp.native.Record",
+    .tp_basicsize = sizeof(Record),
+    .tp_dealloc = (destructor)record_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_methods = record_methods,
+    .tp_as_sequence = &record_sequence,
+};
+
+static PyObject *bytes_or_none(const void *at, size_t size) {
+    return at ? PyBytes_FromStringAndSize(at, (Py_ssize_t)size) : Py_NewRef(Py_None);
+}
+
+static PyObject *header_list(const Headers *headers) {
+    PyObject *list = PyList_New(0);
+    const char *name;
+    const void *value;
+    size_t size;
+    for (size_t i = 0; list && !rd_kafka_header_get_all(headers, i, &name, &value, &size); i++) {
+        PyObject *pair = Py_BuildValue("(sN)", name, bytes_or_none(value, size));
+        if (!pair || PyList_Append(list, pair)) Py_CLEAR(list);
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+/* A new reference, or NULL with an exception. */
+static PyObject *headers_of(const Message *message) {
+    Headers *headers;
+    if (rd_kafka_message_headers(message, &headers)) return Py_NewRef(Py_None);
+    PyObject *list = header_list(headers);
+    if (list || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) return list;
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return error;
+}
+
+/* Takes over the references, each of which may be NULL: then there is an exception. */
+static Record *new_record(PyObject *topic, PyObject *key, PyObject *value, PyObject *headers) {
+    Record *record = topic && key && value && headers ? PyObject_New(Record, &RecordType) : NULL;
+    if (!record) {
+        Py_XDECREF(topic);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
+        Py_XDECREF(headers);
+        return NULL;
+    }
+    record->topic = topic;
+    record->key = key;
+    record->value = value;
+    record->headers = headers;
+    record->offset = record->timestamp = -1;
+    record->partition = -1;
+    record->timestamp_type = 0;
+    return record;
+}
+
+static Record *record_of(const Message *message, PyObject *topic) {
+    PyObject *key = bytes_or_none(message->key, message->key_size);
+    PyObject *value = key ? bytes_or_none(message->value, message->value_size) : NULL;
+    Record *record = new_record(Py_NewRef(topic), key, value, value ? headers_of(message) : NULL);
+    if (!record) return NULL;
+    record->partition = message->partition;
+    record->offset = message->offset;
+    record->timestamp = rd_kafka_message_timestamp(message, &record->timestamp_type);
+    return record;
+}

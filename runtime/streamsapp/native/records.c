@@ -1,0 +1,37 @@
+/* Batches of records between Python and the librdkafka that confluent-kafka has loaded; nothing else is linked.
+ *
+ * fetch and send are called by the thread that a client belongs to. They take the client's own handle, reach nothing of
+ * confluent-kafka's, and work with the interpreter released. What a consumer's queue has beside records comes as
+ * events, so that no callback of confluent-kafka's runs, which would need its state of the thread.
+ *
+ * The file is a plugin of librdkafka as well (plugin.library.paths): it notes records of send's that could not be
+ * delivered, on librdkafka's own threads and without the interpreter. Records that were sent otherwise have an opaque,
+ * and are reported by whoever gave it to them.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "library.h"
+#include "record.h"
+#include "fetch.h"
+#include "send.h"
+#include "failures.h"
+
+static PyMethodDef functions[] = {
+    {"fetch", fetch, METH_VARARGS, "fetch(consumer's handle, limit, seconds): (runs, errors, logs)"},
+    {"send", send, METH_VARARGS, "send(producer's handle, records, begin): the first record that was not taken"},
+    {"failures", failures, METH_VARARGS, "failures(producer's handle): [(code, record)] since the last call"},
+    {NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "records", .m_size = -1,
+                                        .m_methods = functions};
+
+PyMODINIT_FUNC PyInit_records(void) {
+    if (find_functions() || PyType_Ready(&RecordType)) return NULL;
+    pthread_atfork(lock_failures, unlock_failures, unlock_failures); /* a child finds the lock free */
+    return PyModule_Create(&definition);
+}
