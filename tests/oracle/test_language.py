@@ -10,7 +10,7 @@ from generate_language import language_program
 from oracle import Oracle
 
 
-@pytest.mark.seeds(8)
+@pytest.mark.seeds(4)
 def test_random_programs_of_the_whole_language_are_those_of_kafka_streams(seed: int, oracle: Oracle) -> None:
     program = language_program(seed)
     difference = report(oracle, program, description_difference) or report(oracle, program, outcome_difference)
