@@ -39,6 +39,7 @@ from streamsapp_spark.java_process import JavaProcess
 from streamsapp_spark.session import reason, session
 from streamsapp_spark.streaming import view
 from streamsapp_spark.streaming.channel import Server
+from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.streaming.service import BatchService
 from streamsapp_spark.streaming.source import NAME, source_of
 from streamsapp_spark.streaming.worker import EngineJob
@@ -134,10 +135,9 @@ class SparkEngine:
         server = Server(spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1", service.serve)
         with tempfile.TemporaryDirectory(prefix="streamsapp-query-") as checkpoint:
             try:
-                program = self._program
-                job = EngineJob.of(
-                    program.app, program.folder, program.overrides, admin.partition_counts(), server.address
-                )
+                program, partitions = self._program, admin.partition_counts()
+                memory = ExecutorMemory.of(spark.sparkContext)
+                job = EngineJob.of(program.app, program.folder, program.overrides, partitions, server.address, memory)
                 self._watch(self._start(spark, job, checkpoint), service)
             finally:
                 server.close()

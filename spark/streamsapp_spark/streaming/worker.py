@@ -32,6 +32,7 @@ from streamsapp.runtime.batches.model import LaneReport
 from streamsapp.runtime.batches.process import BatchProcess
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp_spark.streaming.channel import DriverAddress, ask
+from streamsapp_spark.streaming.memory import ExecutorMemory
 from streamsapp_spark.task_run import HOPELESS
 
 #: The time between two signs of life of a worker at work, in seconds.
@@ -52,6 +53,7 @@ class EngineJob:
     #: Partitions of every topic there is, as JSON.
     partitions: bytes
     driver: DriverAddress
+    memory: ExecutorMemory
 
     @classmethod
     def of(
@@ -61,9 +63,10 @@ class EngineJob:
         overrides: Mapping[str, Any],
         partitions: Mapping[str, int],
         driver: DriverAddress,
+        memory: ExecutorMemory,
     ) -> EngineJob:
         shown = msgspec.json.encode(app), str(folder.resolve())
-        return cls(*shown, tuple(overrides.items()), msgspec.json.encode(dict(partitions)), driver)
+        return cls(*shown, tuple(overrides.items()), msgspec.json.encode(dict(partitions)), driver, memory)
 
 
 def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
@@ -140,7 +143,8 @@ def _process(job: EngineJob) -> BatchProcess:
     app, place = decode(msgspec.json.decode(job.manifest)), _place(job)
     config = _config(job)
     client_id = f"{config.application_id}-{socket.gethostname()}-{place.directory.name}"
-    config = replace(config, state_dir=place.directory, client_id=client_id)
+    share = job.memory.share(config.memory_bytes)
+    config = replace(config, state_dir=place.directory, client_id=client_id, memory_bytes=share)
     topology = load_topology(app, Path(job.folder))
     layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
     return BatchProcess(topology, config, layout)
