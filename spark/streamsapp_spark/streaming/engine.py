@@ -31,7 +31,7 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import fence_all
-from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
@@ -124,10 +124,11 @@ class SparkEngine:
     def _run(self, spark: SparkSession, admin: TopicAdmin, layout: ApplicationLayout) -> None:
         parallelism, setting = spark.sparkContext.defaultParallelism, self._program.app.spec.spark
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
-        planner = BatchPlanner(inputs, max(1, min(parallelism, len(inputs))), setting.max_records_per_batch)
+        size = BatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
+        planner = BatchPlanner(inputs, max(1, min(parallelism, len(inputs))), size)
         batches = Batches(layout, self._config, admin, self._clock, planner, catches_up=setting.catches_up)
         service = BatchService(
-            batches, parallelism, self._figures, self._clock, lambda: self._state.to(ClientState.RUNNING)
+            batches, size, parallelism, self._figures, self._clock, lambda: self._state.to(ClientState.RUNNING)
         )
         self._service = service
         if self._closing.is_set():
@@ -206,7 +207,13 @@ class SparkEngine:
 
 def observed(frame: DataFrame) -> DataFrame:
     """Spark shows these with each batch: what was done in it, and how much state and lag there is after it."""
-    fields = ("records", "outputs", "state_rows", "state_bytes", "lag")
-    done = sql.from_json("report", ", ".join(f"{name} bigint" for name in fields))
-    totals = {"records": sql.sum, "outputs": sql.sum, "state_rows": sql.max, "state_bytes": sql.max, "lag": sql.min}
+    totals = {
+        "records": sql.sum,
+        "outputs": sql.sum,
+        "state_rows": sql.max,
+        "state_bytes": sql.max,
+        "lag": sql.min,
+        "batch_size": sql.max,
+    }
+    done = sql.from_json("report", ", ".join(f"{name} bigint" for name in totals))
     return frame.observe("streamsapp", *(total(done[name]).alias(name) for name, total in totals.items()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
@@ -20,6 +21,7 @@ from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
 from streamsapp.record import TaskId
 from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
+from streamsapp.runtime.batches.planning import BatchSize
 from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
 from streamsapp_spark.streaming.view import Figures
 
@@ -33,10 +35,18 @@ class BatchService:
     """The batches of one query."""
 
     def __init__(
-        self, batches: Batches, parallelism: int, figures: Figures, clock: Clock, committed: Callable[[], object]
+        self,
+        batches: Batches,
+        size: BatchSize,
+        parallelism: int,
+        figures: Figures,
+        clock: Clock,
+        committed: Callable[[], object],
     ) -> None:
-        """``parallelism`` is how many pullers a batch has; ``committed`` is called with every lane that is."""
+        """``size`` is that of the planned batches, ``parallelism`` how many pullers a batch has; ``committed`` is
+        called with every lane that is."""
         self._batches = batches
+        self._size = size
         self._parallelism = parallelism
         self._figures = figures
         self._clock = clock
@@ -46,6 +56,9 @@ class BatchService:
         self._next: tuple[LaneOrder, ...] = ()
         self._offset: dict[str, Any] = {"batch": 0}
         self._progress_at = clock.monotonic()
+        #: Records of the batch under way, and the seconds for which each process has been at work on it.
+        self._records = 0
+        self._busy: defaultdict[str, float] = defaultdict(float)
         #: Set when no more is to be read, and tasks are to be given up.
         self.closing = threading.Event()
         #: An error that trying again would not mend.
@@ -76,6 +89,11 @@ class BatchService:
         """The process of each task that is open."""
         lanes = self._dispatcher.lanes
         return {task: lanes[lane] for task, lane in self._batches.planner.lane_of.items() if lane in lanes}
+
+    @property
+    def batch_size(self) -> int:
+        """Records that the next batch has at most."""
+        return self._size.records
 
     @property
     def outage(self) -> tuple[float, str] | None:
@@ -140,6 +158,7 @@ class BatchService:
         """The batch begins; returns how many partitions it has."""
         with self._lock:
             self._progress_at = self._clock.monotonic()
+            self._records, self._busy = 0, defaultdict(float)
             self._dispatcher.begin(self._next if batch == self._offset["batch"] else (), self._parallelism)
             self._figures.batches += 1
             return self._parallelism
@@ -156,13 +175,26 @@ class BatchService:
     def _done(self, puller: Puller, report: LaneReport) -> dict[str, int]:
         """A lane is committed; returns what is known of the whole application now."""
         with self._lock:
-            self._dispatcher.reported(puller, report.number)
+            counts = self._dispatcher.reported(puller, report.number)
             self._batches.report(report)
             self._figures.report(report, self._clock.now_ms())
             self._progress_at = self._clock.monotonic()
             self._committed()
-            figures, lag = self._figures, self._batches.planner.total_lag
-            return {"state_rows": figures.state_rows, "state_bytes": figures.state_bytes, "lag": lag}
+            if counts:
+                self._measure(puller.process, report)
+            figures = self._figures
+            return {
+                "state_rows": figures.state_rows,
+                "state_bytes": figures.state_bytes,
+                "lag": self._batches.planner.total_lag,
+                "batch_size": self._size.records,
+            }
+
+    def _measure(self, process: str, report: LaneReport) -> None:
+        self._records += sum(task.records for task in report.tasks)
+        self._busy[process] += report.seconds - report.restore_seconds
+        if self._dispatcher.done:
+            self._size.took(self._records, max(self._busy.values()))
 
     def _failed(self, _: Puller, number: int, told: str, hopeless: bool, user: bool) -> None:
         """A lane failed; Spark runs it again unless that would end the same."""

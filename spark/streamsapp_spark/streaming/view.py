@@ -64,6 +64,8 @@ class Known(Protocol):
     @property
     def moves(self) -> int: ...
     @property
+    def batch_size(self) -> int: ...
+    @property
     def outage(self) -> tuple[float, str] | None: ...
 
 
@@ -91,6 +93,7 @@ def document(
         "outages": [] if service is None else _outages(config, service, clock),
         "globalStores": [],
         "batches": figures.batches,
+        "batchSize": None if service is None else service.batch_size,
         "progress": _progress(figures.progress),
     }
 

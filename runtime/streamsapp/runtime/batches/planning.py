@@ -12,18 +12,46 @@ from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.runtime.batches.model import BatchTaskReport, InputTarget, LaneOrder, TaskOrder
 
+#: The part of the time between two batches that a batch may take: Spark needs some of it, too.
+_PART = 0.8
+#: Records of the first batch, and of any at least; what a batch may grow or shrink by.
+_FIRST, _LEAST, _STEP = 20_000, 100, 2.0
+
+
+class BatchSize:
+    """Records per batch: as many as are done by the time that the next batch is to begin, as the last ones tell."""
+
+    def __init__(self, most: int, target_seconds: float) -> None:
+        """``most`` is never exceeded. ``target_seconds`` is the time between two batches; 0 if each begins when the
+        one before has ended: then all have ``most``."""
+        self._most = most
+        self._seconds = target_seconds * _PART
+        self.records = most if target_seconds == 0 else min(most, _FIRST)
+
+    def took(self, records: int, seconds: float) -> None:
+        """A batch of so many records took so long, without the restoring of tasks. It shrinks if that was too long, and
+        grows if it was full and there was time left: by a factor of two at most, so that one pause changes little."""
+        too_long, full = seconds > self._seconds, 2 * records > self.records
+        if self._seconds == 0 or records == 0 or not (too_long or full):
+            return
+        fitting = self._seconds / max(seconds, 1e-3) * records
+        bound = (
+            max(self.records / _STEP, min(fitting, self.records)) if too_long else min(fitting, self.records * _STEP)
+        )
+        self.records = min(self._most, max(_LEAST, int(bound)))
+
 
 class BatchPlanner:
     """Knows the tasks' positions, and plans the next batch from them."""
 
     def __init__(
-        self, inputs: Mapping[TaskId, Collection[TopicPartition]], lanes: int, max_records: int | None = None
+        self, inputs: Mapping[TaskId, Collection[TopicPartition]], lanes: int, size: BatchSize | None = None
     ) -> None:
-        """``inputs`` has every task of the application; ``max_records`` bounds a batch."""
+        """``inputs`` has every task of the application; ``size`` bounds a batch."""
         self._inputs = {task_id: tuple(partitions) for task_id, partitions in inputs.items()}
         #: Lane of each task.
         self.lane_of = {task_id: number % lanes for number, task_id in enumerate(sorted(inputs))}
-        self._max_records = max_records
+        self._size = size
         #: The offset up to which each partition is done with.
         self.positions: dict[TopicPartition, int] = {}
         #: The end of each partition, as far as it can be read.
@@ -75,7 +103,7 @@ class BatchPlanner:
 
     def _share(self, pending: int) -> float:
         """The part of what is pending that fits into a batch."""
-        return 1.0 if self._max_records is None or pending <= self._max_records else self._max_records / pending
+        return 1.0 if self._size is None or pending <= self._size.records else self._size.records / pending
 
     def _target(self, partition: TopicPartition, pending: int, share: float) -> InputTarget:
         start = self.positions[partition]
