@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+import batch_language
 from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import (
@@ -36,7 +37,7 @@ from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.batches.batches import Batches
 from streamsapp.runtime.batches.lanes import fence_all
 from streamsapp.runtime.batches.model import LaneOrder
-from streamsapp.runtime.batches.planning import BatchPlanner
+from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.batches.process import BatchProcess
 
 TEXT, LONG = Serdes.string(), Serdes.long()
@@ -55,6 +56,8 @@ class Application:
         self.processes: list[BatchProcess] = []
         self.admin = TopicAdmin(client_properties.admin(self.config))
         self.produced = 0
+        #: Of a batch; ``None`` if there is no limit.
+        self.size: BatchSize | None = None
 
     def topology(self) -> Topology:
         builder = StreamsBuilder()
@@ -90,7 +93,7 @@ class Application:
     def batches(self, lanes: int = 1) -> Batches:
         """What is to be done now."""
         layout = self.layout()
-        planner = BatchPlanner({task_id: plan.inputs for task_id, plan in layout.plans.items()}, lanes)
+        planner = BatchPlanner({task_id: plan.inputs for task_id, plan in layout.plans.items()}, lanes, self.size)
         return Batches(layout, self.config, self.admin, SystemClock(), planner, catches_up=True)
 
     def order(self) -> LaneOrder:
@@ -348,6 +351,36 @@ def test_an_instance_that_starts_in_the_middle_of_a_batch_ends_it(make: Make) ->
     go_on.set()
     assert batch.raised() == [FencedError]
     app.check()
+
+
+@pytest.mark.long
+def test_all_of_the_language_has_the_same_results_in_batches_as_without_them(app: Application) -> None:
+    names = (*batch_language.INPUTS, *batch_language.RESULTS, *batch_language.LAST_RESULTS)
+    topics = {name: app.kafka.create_topic(name, 1) for name in names}
+    app.topology = lambda: batch_language.language(topics)  # type: ignore[method-assign]
+    app.config = replace(
+        app.config, processing_exception_handler="dead_letter", dead_letter_queue_topic=topics["failed"]
+    )
+    app.size = BatchSize(90, 0)
+    records = list(batch_language.records(300))
+    one, other = app.process(), app.process()
+
+    def run(some: list[tuple[str, str, str, int]], *processes: BatchProcess) -> None:
+        for name in batch_language.INPUTS:
+            mine = [(key.encode(), value.encode(), at) for of, key, value, at in some if of == name]
+            produce(app.kafka, topics[name], mine)
+        assert app.catch_up(*processes) > 2
+
+    run(records[:200], one)
+    run(records[200:], other, one)
+
+    def read(name: str) -> list[tuple[str, str]]:
+        return [((it.key() or b"").decode(), (it.value() or b"").decode()) for it in app.kafka.read(topics[name])]
+
+    expected = batch_language.expected(topics, app.config, 300)
+    assert all(expected.values())
+    eventually(lambda: len(read("closed")) >= len(expected["closed"]), "the last results")
+    assert batch_language.results(read) == expected
 
 
 class Greeter(Processor):

@@ -10,12 +10,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+import batch_language
 from instances import Instances, end_offsets, eventually, produce
 from kafka_cluster import Kafka
 from spark_apps import App, finished
+from streamsapp.manifest.entrypoint import read_app
+from streamsapp.manifest.to_config import to_config
 from streamsapp.runtime.client_state import ClientState
 
 #: Each has sessions of Spark's.
@@ -144,6 +148,49 @@ def test_a_query_that_has_caught_up_does_nothing_and_one_that_finds_poison_says_
     assert code == 1
     assert re.search(r"task 0_[01].*it is poisonous", errors), errors[-6000:]
     counted.check()
+
+
+@pytest.mark.long
+def test_all_of_the_language_goes_from_spark_to_instances_and_back_with_windows_and_joins_open(
+    instances: Instances,
+) -> None:
+    kafka = instances.kafka
+    names = (*batch_language.INPUTS, *batch_language.RESULTS, *batch_language.LAST_RESULTS)
+    topics = {name: kafka.create_topic(name, 1) for name in names}
+    program = f"{Path(batch_language.__file__).read_text()}\n\ndef topology():\n    return language({topics!r})\n"
+    spec = {
+        "engine": "spark",
+        "spark": {"trigger": "availableNow", "maxRecordsPerBatch": 90, "conf": {"spark.ui.enabled": "false"}},
+        "errors": {"processing": "dead_letter", "deadLetterTopic": topics["failed"]},
+    }
+    app = App(instances, kafka.unique("language"), program, spec=spec)
+    records = list(batch_language.records(300))
+
+    def feed(since: int, until: int) -> None:
+        for name in batch_language.INPUTS:
+            some = [(key.encode(), value.encode(), at) for of, key, value, at in records[since:until] if of == name]
+            produce(kafka, topics[name], some)
+
+    def catch_up() -> None:
+        state = str(app.folder / "spark")
+        code, _, errors = app.run("run", "--master", "local[2]", "--http-port", "0", "--state-dir", state)
+        assert code == 0, errors[-6000:]
+
+    def read(name: str) -> list[tuple[str, str]]:
+        return [((it.key() or b"").decode(), (it.value() or b"").decode()) for it in kafka.read(topics[name])]
+
+    feed(0, 150)
+    catch_up()
+    feed(150, 250)
+    instance = app.start()
+    app.processed(topics["events"], topics["marks"])
+    assert instance.close(60)
+    feed(250, len(records))
+    catch_up()
+    expected = batch_language.expected(topics, to_config(read_app(app.manifest)[0]), 300)
+    assert all(expected.values())
+    eventually(lambda: len(read("closed")) >= len(expected["closed"]), "the last results")
+    assert batch_language.results(read) == expected
 
 
 @pytest.mark.long
