@@ -94,7 +94,6 @@ class NodeBinding:
 
     def dropped(self, reason: str) -> None:
         """Count and log a record that is skipped by rule."""
-        self.task.dropped_records += 1
         self._failures.log_dropped(self.node_name, reason)
 
     @property

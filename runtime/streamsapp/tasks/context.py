@@ -11,6 +11,7 @@ from streamsapp.clock import Clock
 from streamsapp.processor.operator import Tally
 from streamsapp.record import InputRecord, RecordMetadata, TaskId
 from streamsapp.tasks.lateness import Lateness
+from streamsapp.tasks.mishaps import Mishaps
 from streamsapp.tasks.punctuation import PunctuationQueue
 
 #: Results that wait for a window to close are looked for at most once in so many milliseconds of wall-clock time, as in
@@ -26,10 +27,10 @@ class TaskContext:
         "clock",
         "commit_requested",
         "counts",
-        "dropped_records",
         "emit_interval_ms",
         "lateness",
         "message",
+        "mishaps",
         "observed_topics",
         "processor_metadata",
         "stream_time",
@@ -46,13 +47,19 @@ class TaskContext:
         self.task_id = task_id
         self.clock = clock
         self.emit_interval_ms = emit_interval_ms
-        self.dropped_records = 0
         self.lateness = Lateness()
         #: The counters of single nodes, by node and metric.
         self.counts: dict[tuple[str, str], Tally] = {}
+        #: The records that it could not process, by reason and node; kept when the task starts again.
+        self.mishaps = Mishaps()
         #: Topics of which user code has asked for a record's offset. A replay from elsewhere cannot repeat these.
         self.observed_topics: set[str] = set()
         self.reset()
+
+    @property
+    def dropped_records(self) -> int:
+        """The records that were skipped by rule, or given up by a handler."""
+        return self.mishaps.dropped
 
     def reset(self) -> None:
         """Be as before the first record: the task starts again from the last commit."""

@@ -94,30 +94,32 @@ class FailureHandling:
 
     def log_dropped(self, node: str, reason: str) -> None:
         """A record was skipped by rule."""
-        log.warning("skipped a record at %s: %s", self._name(self._describe(node, self._context.message, -1)), reason)
+        described = self._describe(node, self._context.message, -1)
+        self._remember(described, "skipped", reason)
+        log.warning("skipped a record at %s: %s", self._name(described), reason)
 
     def log_invalid_timestamp(self, node: str, message: InputRecord, timestamp: int) -> None:
         """The timestamp extractor gave a negative timestamp."""
-        log.warning(
-            "skipped %s: its timestamp extractor gave %d",
-            self._name(self._describe(node, message, timestamp)),
-            timestamp,
-        )
+        described = self._describe(node, message, timestamp)
+        self._remember(described, "skipped", f"its timestamp extractor gave {timestamp}")
+        log.warning("skipped %s: its timestamp extractor gave %d", self._name(described), timestamp)
 
     def _decide(
         self, handler: ExceptionHandler, described: ErrorContext, error: Exception, failure: StreamsError
     ) -> None:
         response = handler(described, error)
+        self._remember(described, response.value, f"{type(error).__name__}: {_told(error)}")
         if response is Response.CONTINUE:
-            self._context.dropped_records += 1
             log.warning("%s; the exception handler drops it", failure, exc_info=error)
         elif response is Response.DEAD_LETTER:
-            self._context.dropped_records += 1
             log.warning("%s; it goes to the dead letter topic %s", failure, self._dead_letters.topic)
             timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
             self._emit(self._dead_letters.letter(described, error, timestamp))
         else:
             _raise(failure, error)
+
+    def _remember(self, described: ErrorContext, outcome: str, reason: str) -> None:
+        self._context.mishaps.add(described, self._context.clock.now_ms(), outcome, reason)
 
     def named(self, node: str) -> str:
         """A node with the line that added it."""

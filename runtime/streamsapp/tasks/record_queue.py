@@ -53,8 +53,9 @@ class RecordQueue:
         punctuate: Callable[[], None],
     ) -> None:
         self.partition = partition
-        self._source = source
-        self._push = push
+        self.source = source
+        #: Takes the records; what is put here takes those of the next batch.
+        self.push = push
         self._deserialize_key = deserialize_key
         self._deserialize_value = deserialize_value
         self._extractor = extractor
@@ -111,7 +112,7 @@ class RecordQueue:
         failed is then not counted as processed, so that its offset is not committed.
         """
         # The one loop that every record goes through: what can be decided before it, is.
-        buffer, context, push = self._buffer, self._context, self._push
+        buffer, context, push = self._buffer, self._context, self.push
         take, stream_time_due, late = buffer.popleft, context.stream_time_punctuation, context.lateness.observe
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
         trusted = self._extractor is fail_on_invalid_timestamp
@@ -135,7 +136,7 @@ class RecordQueue:
                         if value is not None:
                             value = deserialize_value(value)
                     except Exception as error:
-                        self._failures.deserialization(self._source, message, error)
+                        self._failures.deserialization(self.source, message, error)
                         done = message
                         continue
                     timestamp = message.timestamp()[1]
@@ -176,6 +177,5 @@ class RecordQueue:
     def _extract(self, message: InputRecord, key: Any, value: Any, partition_time: int) -> int:
         timestamp = self._extractor(message, key, value, partition_time)
         if timestamp < 0:
-            self._failures.log_invalid_timestamp(self._source, message, timestamp)
-            self._context.dropped_records += 1
+            self._failures.log_invalid_timestamp(self.source, message, timestamp)
         return timestamp

@@ -23,6 +23,7 @@ from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.partition_group import PartitionGroup
+from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.wiring import WiredTopology, Wires, wire
@@ -242,6 +243,11 @@ class StreamTask:
     def buffered_bytes(self) -> int:
         """Their estimated memory."""
         return self._group.bytes
+
+    @property
+    def probes(self) -> Probes:
+        """The probes at its nodes, for whoever looks."""
+        return self._wired.probes
 
     @property
     def queues(self) -> Mapping[TopicPartition, RecordQueue]:

@@ -18,6 +18,7 @@ from streamsapp.tasks.binding import NodeBinding, UserContext
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.probes import Probes
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTopology
 
 
@@ -46,6 +47,15 @@ class WiredTopology:
     #: Parents before children, as the processors.
     operators: list[Operator] = field(default_factory=list)
     processors: list[tuple[str, Processor]] = field(default_factory=list)
+    #: Every node's push function, and what is bound to it.
+    pushes: dict[str, Push] = field(default_factory=dict)
+    contexts: dict[str, UserContext] = field(default_factory=dict)
+    probes: Probes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.probes = Probes(
+            self.pushes, self.sources, lambda: [*self.pushes.values(), *self.operators, *self.contexts.values()]
+        )
 
     def close(self) -> None:
         """Close all user code; the first error is raised after everything was closed."""
@@ -63,22 +73,22 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
     """Make a task's push functions, then initialise its processors in topological order."""
     wires.failures.places.update((node.name, node.place) for node in sub_topology.nodes if node.place)
     wired = WiredTopology()
-    pushes: dict[str, Push] = {}
-    contexts: dict[str, UserContext] = {}
+    pushes = wired.pushes
     for node in reversed(sub_topology.nodes):
         if isinstance(node, SinkNode):
             pushes[node.name] = _sink(node, wires)
             continue
         children = {name: pushes[name] for name in node.children}
         if isinstance(node, SourceNode):
-            wired.sources[node.name] = NodeBinding(node.name, wires.context, children, {}, wires.failures).forward
+            pushes[node.name] = NodeBinding(node.name, wires.context, children, {}, wires.failures).forward
+            wired.sources[node.name] = pushes[node.name]
             continue
-        pushes[node.name] = _processor(node, children, wires, wired, contexts)
+        pushes[node.name] = _processor(node, children, wires, wired)
     wired.processors.reverse()
     wired.operators.reverse()
     for name, processor in wired.processors:
         try:
-            processor.init(contexts[name])
+            processor.init(wired.contexts[name])
         except UserInputError:
             raise
         except Exception as error:
@@ -95,7 +105,6 @@ def _processor(
     children: Mapping[str, Push],
     wires: Wires,
     wired: WiredTopology,
-    contexts: dict[str, UserContext],
 ) -> Push:
     stores = {name: wires.stores[name] for name in node.stores}
     binding = NodeBinding(node.name, wires.context, children, stores, wires.failures)
@@ -108,7 +117,7 @@ def _processor(
             f"the supplier of processor {node.name} gave a {type(made).__name__}; it must give a Processor"
         )
     wired.processors.append((node.name, made))
-    contexts[node.name] = UserContext(binding)
+    wired.contexts[node.name] = UserContext(binding)
     return _user_push(made, binding)
 
 

@@ -1,0 +1,52 @@
+"""Remembers the last records that a task could not process, for people who look at the instance.
+
+Written on the processing thread that holds the task, for the records that fail or are skipped and for no others; read
+on threads of the HTTP server.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import NamedTuple
+
+from streamsapp.processor.handlers import ErrorContext, Response
+
+#: Records of a task that are remembered, and bytes of a key or a value of theirs.
+REMEMBERED, MOST_BYTES = 10, 1024
+_LONGEST_REASON = 500
+FAIL = Response.FAIL.value
+
+
+class Mishap(NamedTuple):
+    """A record that was not processed, with the beginning of its bytes."""
+
+    at_ms: int
+    node: str
+    #: ``topic-partition@offset``; empty in a punctuator.
+    record: str
+    #: ``fail``, ``continue`` or ``dead_letter`` as a handler decided, ``skipped`` by rule.
+    outcome: str
+    reason: str
+    key: bytes | None
+    value: bytes | None
+
+
+class Mishaps:
+    """The records of one task."""
+
+    __slots__ = ("by_node", "dropped", "last")
+
+    def __init__(self) -> None:
+        #: Those that did not fail their task.
+        self.dropped = 0
+        #: All that were not processed, by node.
+        self.by_node: Counter[str] = Counter()
+        self.last: deque[Mishap] = deque(maxlen=REMEMBERED)
+
+    def add(self, described: ErrorContext, at_ms: int, outcome: str, reason: str) -> None:
+        """Remember a record."""
+        self.by_node[described.node] += 1
+        self.dropped += outcome != FAIL
+        place = "" if described.topic is None else f"{described.topic}-{described.partition}@{described.offset}"
+        key, value = (data and data[:MOST_BYTES] for data in (described.key, described.value))
+        self.last.append(Mishap(at_ms, described.node, place, outcome, reason[:_LONGEST_REASON], key, value))
