@@ -11,7 +11,7 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster docs lock release clean \
+.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make cluster-up     starts a real Kubernetes on this machine, with Kafka and S3; export $$(make cluster-up)'
 	@echo 'make cluster-down   stops it and forgets everything in it'
 	@echo 'make docs           builds the documentation as a site into build/site, whose index.html needs no server'
+	@echo 'make screenshots    clicks through the console in Chromium, and renews the picture in the documentation'
 	@echo 'make release        builds wheel, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
 	@echo 'make lock           resolves the dependencies into requirements.lock and those of the images anew (needs uv)'
 	@echo 'make clean          removes everything that the targets made in this tree (downloads stay in the cache)'
@@ -88,6 +89,11 @@ cluster-up cluster-down:
 # Without --upgrade uv keeps what is locked already and changes only what pyproject.toml asks for. An image gets its part
 # of the same versions.
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
+screenshots: setup
+	@$(SETUP) development browser
+	@STREAMSAPP_SCREENSHOTS=build/screenshots $(PYTEST) --quiet -m long tests/integration/console
+	@cp build/screenshots/console.png docs/assets/console.png
+
 lock:
 	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra registry --extra dev --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml

@@ -35,6 +35,7 @@ def banner(
         ("broker", servers),
         ("reads", _listed(topics.sources, "topics that match a pattern")),
         ("writes", _listed(topics.sinks, "no fixed topic")),
+        ("console", f"{url}/console/"),
         ("status", f"{url}/status"),
         ("metrics", f"{url}/metrics"),
         *[("state", f"{url}/state/{store}/KEY") for store in stores],

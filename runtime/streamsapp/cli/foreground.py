@@ -10,11 +10,13 @@ import logging
 import os
 import threading
 from contextlib import closing
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from streamsapp.cli.shutdown import ImmediateExit, closing_on_signals
 from streamsapp.http import HttpServer, instance_routes
 from streamsapp.http.instance_routes import Drain
+from streamsapp.http.request_routing import Routes
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 
 if TYPE_CHECKING:
@@ -37,9 +39,14 @@ def run_with_port(runtime: StreamsRuntime, host: str, port: int, application_ser
 
 
 def run_until_closed(
-    runtime: StreamsRuntime, server: HttpServer, application_server: str, shutdown_timeout: float
+    runtime: StreamsRuntime,
+    server: HttpServer,
+    application_server: str,
+    shutdown_timeout: float,
+    more: Routes = MappingProxyType({}),
 ) -> BaseException | None:
-    """Starts an instance and its port; returns what ended it, or ``None`` when it was closed."""
+    """Starts an instance and its port; returns what ended it, or ``None`` when it was closed. The port has
+    ``more`` routes than every instance has."""
     from streamsapp.runtime.client_state import ClientState  # late: commands that run nothing load no clients
 
     drain = Drain(runtime.drain, shutdown_timeout)
@@ -54,7 +61,7 @@ def run_until_closed(
             runtime.close(shutdown_timeout, leave_group=True)
         gone.set()
 
-    server.start(instance_routes(runtime, runtime.queries, drain), application_server)
+    server.start({**instance_routes(runtime, runtime.queries, drain), **more}, application_server)
     log.info("status on http://%s:%d/status", server.host, server.port)
     with closing_on_signals(leave, within=shutdown_timeout):
         runtime.start()

@@ -25,6 +25,7 @@ from streamsapp.cli.arguments import (
 )
 from streamsapp.cli.banner import banner
 from streamsapp.cli.check import shape_of
+from streamsapp.cli.console_form import form_routes
 from streamsapp.cli.edition import edition_of
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.local_folder import LocalFolder
@@ -137,7 +138,8 @@ def _run(
     options: argparse.Namespace, app: StreamsApp, topology: Topology, config: StreamsConfig, folder: LocalFolder
 ) -> int:
     if options.replicas > 1:
-        return run_pod(options, _replicas(config, options.replicas, own_remote_state(app, options.embedded, folder)))
+        settings = _replicas(config, options.replicas, own_remote_state(app, options.embedded, folder))
+        return run_pod(options, settings, form_routes(topology, config))
     return _run_one(options, topology, config)
 
 
@@ -196,7 +198,8 @@ def _as_named(options: argparse.Namespace) -> list[str]:
 def _run_one(options: argparse.Namespace, topology: Topology, config: StreamsConfig) -> int:
     with closing(HttpServer(options.http_port, host=LOOPBACK, token_file=HTTP_TOKEN_FILE)) as server:
         named = replace(config, application_server=f"{LOOPBACK}:{server.port}")
-        return run_instance(topology, named, server, shutdown_timeout=options.shutdown_timeout)
+        more = form_routes(topology, config)
+        return run_instance(topology, named, server, shutdown_timeout=options.shutdown_timeout, more=more)
 
 
 def _replicas(config: StreamsConfig, count: int, remote_state_url: str | None) -> PodSettings:

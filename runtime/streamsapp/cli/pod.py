@@ -15,9 +15,11 @@ import threading
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.http import HttpServer
+from streamsapp.http.request_routing import Routes
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
@@ -68,14 +70,15 @@ def add_member_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--remote-state-url", help=hidden)
 
 
-def run_pod(options: argparse.Namespace, settings: PodSettings) -> int:
-    """Run several instances until closed; returns the exit code."""
+def run_pod(options: argparse.Namespace, settings: PodSettings, more: Routes = MappingProxyType({})) -> int:
+    """Run several instances until closed, with ``more`` routes at their port; returns the exit code."""
     with closing(HttpServer(options.http_port, host=settings.http_host, token_file=HTTP_TOKEN_FILE)) as server:
         address = LOOPBACK if settings.http_host == LOOPBACK else own_address()
         endpoint = settings.application_server or f"{address}:{server.port}"
         commands = {seat.name: _command(options, settings, seat, endpoint) for seat in settings.seats}
         pod = PodSupervisor(commands, HttpFetch(HTTP_TOKEN_FILE), options.shutdown_timeout)
-        server.start(pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout), endpoint)
+        routes = pod_routes(pod, settings.application_id, settings.name, options.shutdown_timeout)
+        server.start({**routes, **more}, endpoint)
         log.info("%d instances; status on http://%s:%d/status", len(commands), server.host, server.port)
         with closing_on_signals(pod.stop):
             pod.start()

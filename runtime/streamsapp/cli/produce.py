@@ -1,4 +1,5 @@
-"""``streamsapp produce``: writes records that are lines of JSON. Runs on the main thread.
+"""``streamsapp produce``: writes records that are lines of JSON. Runs on the main thread; single records are written
+on threads of the HTTP server, too, for the console's form.
 
 What is said of records that were written is what the broker has acknowledged. The first line that is wrong ends the
 command: what was written before it is told, and nothing after it is written.
@@ -25,7 +26,7 @@ from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.record_lines import LineRecord, read_record
 from streamsapp.cli.target import Target, add_cluster_options, add_serde_options, partitions_of, target_of
 from streamsapp.cli.topics import topics_of
-from streamsapp.config import client_properties
+from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, UserInputError
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ def produce(options: argparse.Namespace) -> int:
     _refuse_internal(target, options.topic)
     with closing(KafkaCluster(target.config)) as cluster:
         partitions = partitions_of(options.topic, cluster.partitions())
-    writer = _Writer(target, options.topic, partitions, records)
+    writer = RecordWriter(target.config, options.topic, partitions, records)
     with _opened(options.input) as lines, writer.telling(as_json=options.output == "json"):
         for number, line in _numbered(lines):
             writer.write(number, line)
@@ -103,12 +104,12 @@ def _numbered(lines: BinaryIO) -> Iterator[tuple[int, bytes]]:
             yield number, stripped
 
 
-class _Writer:
+class RecordWriter:
     """Writes to one topic and counts what the broker acknowledges."""
 
-    def __init__(self, target: Target, topic: str, partitions: int, records: TopicRecords) -> None:
+    def __init__(self, config: StreamsConfig, topic: str, partitions: int, records: TopicRecords) -> None:
         self._topic, self._partitions, self._records = topic, partitions, records
-        properties = client_properties.producer(target.config, delivery_timeout=_DELIVERY_SECONDS)
+        properties = client_properties.producer(config, delivery_timeout=_DELIVERY_SECONDS)
         # A user who types lines wants to see them arrive, and which ones did.
         properties |= {"delivery.report.only.error": False, "linger.ms": 5, "queue.buffering.max.kbytes": _QUEUED_KIB}
         try:
@@ -146,6 +147,14 @@ class _Writer:
         self._producer.poll(0)
         if self._failed:
             raise StreamsError("")
+
+    def write_one(self, line: bytes) -> str:
+        """Writes a line's record and returns where it is; raises ``StreamsError`` if the broker does not have it."""
+        self.write(1, line)
+        self._end()
+        if not self._written:
+            raise StreamsError(self._summary())
+        return self._summary()
 
     @contextmanager
     def telling(self, *, as_json: bool) -> Iterator[None]:

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from contextlib import closing
+from types import MappingProxyType
 
 from streamsapp.cli.arguments import add_instance_options, add_manifest, new_command, with_remote_state
 from streamsapp.cli.foreground import run_until_closed
@@ -28,6 +29,7 @@ from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
 from streamsapp.http import HttpServer
+from streamsapp.http.request_routing import Routes
 from streamsapp.manifest import load
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
@@ -106,15 +108,22 @@ def _run_one(options: argparse.Namespace) -> int:
         return run_instance(topology, config, server, shutdown_timeout=options.shutdown_timeout)
 
 
-def run_instance(topology: Topology, config: StreamsConfig, server: HttpServer, *, shutdown_timeout: float) -> int:
-    """Run until closed; returns the exit code."""
+def run_instance(
+    topology: Topology,
+    config: StreamsConfig,
+    server: HttpServer,
+    *,
+    shutdown_timeout: float,
+    more: Routes = MappingProxyType({}),
+) -> int:
+    """Run until closed, with ``more`` routes at the port; returns the exit code."""
     # Late: Kafka's client and RocksDB are loaded by the commands that use them only.
     from streamsapp.runtime.instance import StreamsRuntime
 
     log.debug("%r", config)
     runtime = StreamsRuntime(topology, config)
     runtime.set_global_state_restore_listener(RestoreBar())
-    error = run_until_closed(runtime, server, config.application_server, shutdown_timeout)
+    error = run_until_closed(runtime, server, config.application_server, shutdown_timeout, more)
     if error is None:
         return 0
     if isinstance(error, UserInputError):

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from streamsapp.errors import StreamsError
+from streamsapp.http.console_routes import instance_console
 from streamsapp.http.instance_view import EngineView, InstanceView
 from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response
 from streamsapp.http.state_routes import StateRoute
@@ -34,6 +35,7 @@ def instance_routes(view: InstanceView, queries: Queries, drain: Drain) -> Route
     """The routes of an instance."""
     return {
         **driver_routes(view),
+        **instance_console(view, queries),
         "/state/": Route(StateRoute(queries)),
         "/drain": Route(drain, method="POST"),
         "/snapshot": Route(lambda request: take_snapshots(request, view), method="POST"),

@@ -44,3 +44,7 @@ class InstanceView(EngineView, Protocol):
         """Take a snapshot of every active task; whether remote state has them within ``timeout`` seconds. The one
         method that waits."""
         ...
+
+    def figures(self, tapped: str | None) -> dict[str, Any]:
+        """The figures that the console shows, and the last records at the node ``tapped``."""
+        ...

@@ -5,7 +5,7 @@ Made by the server for each request; routes are made by whoever starts a server.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -40,6 +40,8 @@ class HttpResponse:
     body: bytes
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: What comes after the body, piece by piece, until the client is gone; the response then has no length.
+    stream: Generator[bytes, None, None] | None = None
 
 
 @dataclass(frozen=True)

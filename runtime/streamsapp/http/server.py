@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -203,14 +203,19 @@ def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
             log.debug(format, *args)
 
         def _send(self, answer: HttpResponse) -> None:
-            self._write(answer)
+            # Whatever ends the answer, nothing holds its stream any more.
+            with nullcontext() if answer.stream is None else closing(answer.stream):
+                self._write(answer)
             if len(answer.body) > _LARGE:
                 give_back_memory()
 
         def _write(self, answer: HttpResponse) -> None:
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
-            self.send_header("Content-Length", str(len(answer.body)))
+            if answer.stream is None:
+                self.send_header("Content-Length", str(len(answer.body)))
+            else:
+                self.close_connection = True
             for name, value in answer.headers.items():
                 self.send_header(name, value)
             if self.close_connection:
@@ -220,6 +225,8 @@ def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
                 body = memoryview(answer.body)
                 for begin in range(0, len(body), _BLOCK):  # a client has its time for each
                     self.wfile.write(body[begin : begin + _BLOCK])
+                for piece in answer.stream or ():
+                    self.wfile.write(piece)
 
     return Handler
 

@@ -34,6 +34,7 @@ from streamsapp.query.tokens import peer_proof
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.components import Components
+from streamsapp.runtime.figures import figures
 from streamsapp.runtime.listeners import (
     StandbyUpdateListener,
     StateListener,
@@ -264,6 +265,11 @@ class StreamsRuntime:
     def status(self) -> dict[str, Any]:
         """The document of ``/status``."""
         return status.document(self._config, self._state.state, self._components, self._clock)
+
+    def figures(self, tapped: str | None = None) -> dict[str, Any]:
+        """The rates of the nodes, counted from one call to the next, with what waits and what was not processed, and
+        the last records of the node ``tapped``."""
+        return figures(self._components, self._clock, tapped)
 
     def describe(self) -> TopologyDescription:
         """The nodes and stores of the topology, as ``Topology.describe`` tells them."""

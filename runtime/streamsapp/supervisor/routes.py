@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 import orjson
 from prometheus_client.core import CounterMetricFamily, Metric
 
+from streamsapp.http.console_routes import console_routes
 from streamsapp.http.instance_routes import SNAPSHOT_SECONDS, drain_timeout, probe
 from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response
 from streamsapp.metrics.prometheus import CONTENT_TYPE
@@ -34,6 +35,9 @@ def pod_routes(pod: PodSupervisor, application_id: str, name: str, drain_seconds
         "/status": Route(joined.status),
         "/topology": Route(joined.topology),
         "/state/": Route(joined.state),
+        **console_routes(joined.console),
+        "/console/graph": Route(joined.topology),
+        "/console/stores": Route(joined.topology),
         "/drain": Route(joined.drain, method="POST"),
         "/snapshot": Route(joined.snapshot, method="POST"),
     }
@@ -61,8 +65,15 @@ class _Joined:
         return json_response(merge_status(self._application_id, self._name, documents))
 
     def topology(self, request: HttpRequest) -> HttpResponse:
-        """Answers with the topology of one instance: all have the same."""
+        """Answers with the topology or the stores of one instance: all have the same."""
         return _passed_on(self._first(request.target))
+
+    def console(self, tapped: str | None) -> list[dict[str, Any]]:
+        """The documents of the instances that answer."""
+        query = "" if tapped is None else f"?{urlencode({'tap': tapped})}"
+        replies = self._pod.ask_all(f"/console/figures{query}").values()
+        documents = map(_document, replies)
+        return [each for document in documents if document is not None for each in document["instances"]]
 
     def drain(self, request: HttpRequest) -> HttpResponse:
         timeout = drain_timeout(request, self._drain_seconds)

@@ -61,6 +61,9 @@ class View:
     def describe(self) -> TopologyDescription:
         return through().describe()
 
+    def figures(self, tapped: str | None) -> dict[str, Any]:
+        return {"now": 1, "tapped": {"node": tapped, "records": []}}
+
     def samples(self) -> list[Sample]:
         return [gauge("stream-metrics", "alive-stream-threads", 2, client_id="c")]
 

@@ -35,7 +35,9 @@ class Handler(BaseHTTPRequestHandler):
         status, document, headers = 200, {"ok": True, "reason": name}, {}
         if path == "/status":
             document = {"state": "RUNNING", "generation": 1, "tasks": [{"id": has}], "notes": []}
-        elif path == "/topology":
+        elif path == "/console/figures":
+            document = {"instances": [{"instance": name, "query": query}]}
+        elif path in ("/topology", "/console/graph", "/console/stores"):
             document = {"by": name, "query": query}
         elif path == "/drain":
             status, document = (504, {"error": "slow"}) if told == "slow" else (200, {"drained": True})
@@ -274,3 +276,14 @@ time.sleep(60)
         assert alive(pid)
         process.kill()
     wait_until(lambda: not alive(pid))
+
+
+def test_the_console_of_a_pod_shows_all_its_instances(run: Callable[..., Running]) -> None:
+    it = run("well", "well")
+    expected = [{"instance": name, "query": "tap=a+%26b"} for name in ("p-0", "p-1")]
+    assert it.json("/console/figures?tap=a%20%26b") == (200, {"instances": expected})
+    assert it.json("/console/graph")[1]["by"] == it.json("/console/stores")[1]["by"] == "p-0"
+    with closing(http.client.HTTPConnection("127.0.0.1", it.server.port, timeout=60)) as connection:
+        connection.request("GET", "/console/events?tap=a%20%26b")
+        with closing(connection.getresponse()) as response:
+            assert json.loads(response.readline().removeprefix(b"data: ")) == {"instances": expected}

@@ -1,0 +1,117 @@
+// Asks the server: with the token, once somebody gave one, which stays in this module's memory.
+
+import { byId } from "./dom.js";
+import { parsed } from "./values.js";
+
+let token = null;
+let asking = null;
+const LONGEST_PAUSE = 10_000;
+
+export class Refused extends Error {}
+
+// An answer, whatever its status; a token that is missing or wrong is asked for.
+export async function ask(path, options = {}) {
+  for (;;) {
+    const headers = token === null ? {} : { Authorization: `Bearer ${token}` };
+    const answer = await fetch(`../${path}`, { ...options, headers, cache: "no-store", redirect: "error" });
+    if (answer.status !== 401) return answer;
+    await askForToken();
+  }
+}
+
+export async function askJson(path, options = {}) {
+  const answer = await ask(path, options);
+  const text = await answer.text();
+  let document;
+  try {
+    document = parsed(text);
+  } catch {
+    throw new Refused(`the server answered ${answer.status}, and no JSON`);
+  }
+  if (!answer.ok && answer.status !== 404) throw new Refused(document.error ?? `the server answered ${answer.status}`);
+  return document;
+}
+
+function askForToken() {
+  asking ??= new Promise((resolve) => {
+    const dialog = byId("token-dialog");
+    byId("token").value = "";
+    dialog.addEventListener("close", () => {
+      token = byId("token").value;
+      byId("token").value = "";
+      asking = null;
+      resolve();
+    }, { once: true });
+    dialog.showModal();
+  });
+  return asking;
+}
+
+// Splits a stream of server-sent events into the data of each. Pure.
+export class EventParser {
+  constructor() {
+    this.rest = "";
+  }
+
+  take(chunk) {
+    const events = (this.rest + chunk).split("\n\n");
+    this.rest = events.pop();
+    return events.filter((each) => each.startsWith("data: ")).map((each) => each.slice(6));
+  }
+}
+
+// The events of the instances, for as long as the page is seen; a connection that is lost is made again.
+export class Events {
+  constructor(take, told) {
+    this.take = take;
+    this.told = told;
+    this.tapped = null;
+    this.pause = 500;
+    this.abort = null;
+    this.timer = null;
+    document.addEventListener("visibilitychange", () => this.restart());
+    this.restart();
+  }
+
+  tap(node) {
+    this.tapped = node;
+    this.restart();
+  }
+
+  restart() {
+    clearTimeout(this.timer);
+    this.abort?.abort();
+    this.abort = null;
+    if (document.hidden) this.told("paused", "warn");
+    else this.run(this.abort = new AbortController());
+  }
+
+  async run(abort) {
+    let why = "the connection is lost";
+    try {
+      const query = this.tapped === null ? "" : `?tap=${encodeURIComponent(this.tapped)}`;
+      const answer = await ask(`console/events${query}`, { signal: abort.signal });
+      if (answer.ok) await this.read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
+      else why = (await answer.json()).error;
+    } catch {
+      // told below
+    }
+    if (this.abort !== abort) return;
+    this.told(`${why}; trying again`, "bad");
+    this.timer = setTimeout(() => this.restart(), this.pause);
+    this.pause = Math.min(2 * this.pause, LONGEST_PAUSE);
+  }
+
+  async read(reader) {
+    const parser = new EventParser();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      for (const data of parser.take(value)) {
+        this.pause = 500;
+        this.told("live", "good");
+        this.take(JSON.parse(data).instances);
+      }
+    }
+  }
+}

@@ -1,0 +1,72 @@
+"""The places of a topology's boxes on the console."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from streamsapp import Consumed, Serdes, StreamsBuilder, Topology
+from streamsapp.http.graph_layout import HEIGHT, WIDTH, graph_document
+
+TEXT = Consumed(Serdes.string(), Serdes.string())
+
+
+def joined() -> Topology:
+    """A topic that two parts read, a join, a part of its own, and a topic that is read again."""
+    builder = StreamsBuilder()
+    words = builder.stream("words", TEXT)
+    words.map_values(str.upper).group_by_key().count().to_stream().to("totals")
+    words.join(builder.table("users"), lambda word, user: word + user).to("joined")
+    builder.stream("joined").filter(lambda key, value: True).to("words")
+    builder.stream("apart").to("elsewhere")
+    return builder.build()
+
+
+@pytest.fixture(scope="module")
+def graph() -> dict[str, Any]:
+    return graph_document(joined().describe())
+
+
+def boxes(graph: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {box["name"]: box for box in graph["boxes"]}
+
+
+def test_every_node_and_topic_has_one_box(graph: dict[str, Any]) -> None:
+    names = [box["name"] for box in graph["boxes"]]
+    nodes = {node.name for group in joined().describe().groups for node in group.nodes}
+    assert sorted(names) == sorted(nodes | {"words", "users", "totals", "joined", "apart", "elsewhere"})
+
+
+def test_no_box_covers_another_and_all_are_within_the_drawing(graph: dict[str, Any]) -> None:
+    for one, other in combinations(graph["boxes"], 2):
+        assert abs(one["x"] - other["x"]) >= WIDTH or abs(one["y"] - other["y"]) >= HEIGHT, (one, other)
+    assert all(0 <= box["x"] <= graph["width"] - WIDTH for box in graph["boxes"])
+    assert all(0 <= box["y"] <= graph["height"] - HEIGHT for box in graph["boxes"])
+
+
+def test_records_flow_downwards_but_for_what_is_read_again(graph: dict[str, Any]) -> None:
+    upwards = [line for line in graph["lines"] if line[0][1] > line[-1][1]]
+    assert len(upwards) == 1
+    words = boxes(graph)["words"]
+    assert upwards[0][-1] == [words["x"] + WIDTH / 2, words["y"] + HEIGHT]
+
+
+def test_a_line_leads_from_the_edge_of_one_box_to_the_edge_of_another(graph: dict[str, Any]) -> None:
+    middles = {(box["x"] + WIDTH / 2, box["y"] + edge) for box in graph["boxes"] for edge in (0, HEIGHT)}
+    ends = {tuple(point) for line in graph["lines"] for point in (line[0], line[-1])}
+    assert ends <= middles
+
+
+def test_a_box_says_which_stores_its_node_has(graph: dict[str, Any]) -> None:
+    assert any(box["stores"] for box in graph["boxes"] if box["kind"] == "processor")
+    assert all(box["stores"] == [] for box in graph["boxes"] if box["kind"] == "topic")
+
+
+def test_a_topology_of_hundreds_of_nodes_is_laid_out() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", TEXT)
+    for number in range(100):
+        stream.map_values(str.upper).filter(lambda key, value: True).to(f"out-{number}")
+    assert len(graph_document(builder.build().describe())["boxes"]) == 402

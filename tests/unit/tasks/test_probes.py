@@ -1,0 +1,224 @@
+"""Probes at the nodes of a task: what passes is counted and shown, and goes on as if nobody looked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from streamsapp import (
+    Consumed,
+    JoinWindows,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Produced,
+    PunctuationType,
+    Record,
+    Serdes,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    StreamsConfig,
+    Suppressed,
+    TimeWindows,
+    Topology,
+)
+from streamsapp.record import TopicPartition
+from streamsapp.tasks.probes import KEPT, TAKEN, Probe
+from streamsapp.tasks.record_queue import ProcessingControl
+from streamsapp.tasks.shown_values import LONGEST, shown_value
+from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.testing import TopologyTestDriver
+from task_parts import forwards, raw, task_of, through
+
+TEXT = Serdes.string()
+IN = TopicPartition("in", 0)
+
+
+def branching() -> Topology:
+    """Two branches, a table that sends its changes at commits, and a node of several children."""
+    builder = StreamsBuilder()
+    words = builder.stream("in", Consumed(TEXT, TEXT))
+    branches = words.split("by-").branch(lambda key, value: value == "a", "a").default_branch("rest")
+    branches["by-a"].map_values(str.upper).to("upper", Produced(TEXT, TEXT))
+    branches["by-rest"].group_by_key().count(Materialized("counts", store="memory", emit="commit")).to_stream().to(
+        "counts", Produced(TEXT, Serdes.long())
+    )
+    words.peek(lambda key, value: None).to("all", Produced(TEXT, TEXT))
+    return builder.build()
+
+
+class Looked:
+    """A task that is fed and looked at; its clock goes a second from one look to the next."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.task: StreamTask = task_of(topology)
+        self._offsets = count()
+        self._seconds = 0.0
+
+    def look(self, budget: int = 100, tapped: str | None = None) -> dict[str, Probe]:
+        self._seconds += 1
+        queues = list(self.task.queues.values())
+        return self.task.probes.look(queues, budget, tapped, processed=self.task.processed_records, now=self._seconds)
+
+    def process(self, values: Sequence[str], at_once: int = 10_000) -> list[Any]:
+        records = [raw(next(self._offsets), value=value.encode()) for value in values]
+        for begin in range(0, len(records), at_once):
+            self.task.add_records(IN, records[begin : begin + at_once])
+            self.task.process(ProcessingControl(), at_once)
+        self.task.emit_held(1000)
+        return [(topic, key, value) for topic, value, key, *_ in self.task.take_output()]
+
+
+class Hands(Processor):
+    """A processor of the user's that hands on, and remembers how it does."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self.hand = context.forward
+        context.schedule(1000, PunctuationType.STREAM_TIME, lambda now: None)
+
+    def process(self, record: Record) -> None:
+        self.hand(record)
+
+
+def whole_language() -> Topology:
+    """A node of every kind that has one below it."""
+    second = timedelta(seconds=1)
+    builder = StreamsBuilder()
+    words, others = builder.stream("in", Consumed(TEXT, TEXT)), builder.stream("other", Consumed(TEXT, TEXT))
+    table, users = builder.table("table", Consumed(TEXT, TEXT)), builder.table("users", Consumed(TEXT, TEXT))
+    everywhere = builder.global_table("global", Consumed(TEXT, TEXT))
+    flat = words.flat_map(lambda key, value: [(key, value)]).flat_map_values(lambda value: [value])
+    flat.merge(others).select_key(lambda key, value: value).map(lambda key, value: (key, value)).to("a")
+    words.process(Hands).process_values(Hands).filter_not(lambda key, value: False).to("b")
+    windows = JoinWindows.of(second)
+    words.join(others, lambda one, other: one + other, windows).to("c")
+    words.outer_join(others, lambda one, other: f"{one}{other}", windows).to("d")
+    words.left_join(table, lambda one, other: one).join(everywhere, lambda key, value: key, lambda a, b: a).to("e")
+    joined = table.join(users, lambda one, other: one + other).outer_join(users, lambda one, other: f"{one}{other}")
+    joined.filter(lambda key, value: True).map_values(str.upper).to_stream().to("f")
+    table.join(users, lambda value: value, lambda one, other: one + other).to_stream().to("g")
+    grouped = words.group_by_key()
+    grouped.reduce(lambda one, other: other).to_stream().to("h")
+    grouped.aggregate(lambda: "", lambda key, value, before: before + value).to_stream().to("i")
+    for number, windowed in enumerate(
+        (
+            grouped.windowed_by(TimeWindows.of(second)).count(),
+            grouped.windowed_by(SlidingWindows.of(second)).count(),
+            grouped.windowed_by(SessionWindows.of(second)).count(),
+        )
+    ):
+        final = windowed.suppress(Suppressed.until_window_closes()).to_stream()
+        final.map(lambda key, value: ("", "")).to(f"j-{number}")
+    table.group_by(lambda key, value: (value, key)).reduce(lambda a, b: b, lambda a, b: a).to_stream().to("k")
+    return builder.build()
+
+
+def test_the_probe_of_every_kind_of_node_is_on_the_way_of_records() -> None:
+    config = StreamsConfig(
+        application_id="app", bootstrap_servers="none:9092", default_key_serde=TEXT, default_value_serde=TEXT
+    )
+    with TopologyTestDriver(whole_language(), config) as driver:
+        task = driver._task
+        queues = list(task.queues.values())
+        probes = task.probes.look(queues, 10, None, processed=0, now=1.0)
+        at_queues = {probes[queue.source] for queue in queues}
+        assert [name for name, probe in probes.items() if not probe.places and probe not in at_queues] == []
+        assert len(probes) > 60
+
+
+def rates(probes: dict[str, Probe]) -> dict[str, float | None]:
+    return {name: probe.rate for name, probe in probes.items()}
+
+
+def test_every_node_that_records_pass_has_its_rate() -> None:
+    it = Looked(branching())
+    it.look()
+    it.process(["a", "b", "b", "c"])
+
+    found = rates(it.look())
+
+    assert found == {
+        "KSTREAM-SOURCE-0000000000": 4,
+        "by-": 4,
+        "by-a": 1,
+        "KSTREAM-MAPVALUES-0000000004": 1,
+        "KSTREAM-SINK-0000000005": 1,
+        "by-rest": 3,
+        "KSTREAM-AGGREGATE-0000000006": 3,
+        "KTABLE-TOSTREAM-0000000007": 1,
+        "KSTREAM-SINK-0000000008": 1,
+        "KSTREAM-PEEK-0000000009": 4,
+        "KSTREAM-SINK-0000000010": 4,
+    }
+
+
+@pytest.mark.parametrize("budget", [1, 2, 1000])
+def test_records_come_out_as_if_nobody_looked(budget: int) -> None:
+    looked, alone = Looked(branching()), Looked(branching())
+    values = ["a", "b", "a", "c", "b"]
+
+    for _ in range(3):
+        looked.look(budget, tapped="KSTREAM-MAPVALUES-0000000004")
+        assert looked.process(values, at_once=2) == alone.process(values, at_once=2)
+
+
+def test_probes_take_themselves_out_after_so_many_records_and_those_stand_for_all() -> None:
+    it = Looked(branching())
+    queue = it.task.queues[IN]
+    alone = queue.push
+    it.look(budget=6)
+    assert queue.push is not alone
+
+    it.process(["a", "b", "b"] * 10)
+
+    assert queue.push is alone
+    found = it.look()
+    rates = {name: round(probe.rate or 0) for name, probe in found.items()}
+    assert rates["KSTREAM-SOURCE-0000000000"] == 30
+    assert (rates["by-a"], rates["by-rest"]) == (10, 20)
+    # The one result that is sent at the commit came later, and was counted.
+    assert min(rates.values()) == 1
+
+
+def test_a_task_that_nobody_has_looked_at_has_no_probe() -> None:
+    it = Looked(through())
+    pushes = [queue.push for queue in it.task.queues.values()]
+    it.process(["v"])
+    assert [queue.push for queue in it.task.queues.values()] == pushes
+    assert "through" not in {push.__name__ for push in pushes}
+
+
+def test_the_last_records_of_the_tapped_node_are_remembered_and_no_others() -> None:
+    it = Looked(through(forwards))
+    for number in range(KEPT):
+        it.look(tapped="sink")
+        it.process([f"{number}-{each}" for each in range(2 * TAKEN)])
+
+    nodes = it.look()
+
+    last = [record.value for record in nodes["sink"].last]
+    assert last == [f"{number}-{each}" for number in range(KEPT - KEPT // TAKEN, KEPT) for each in range(TAKEN)]
+    assert not nodes["node"].last
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "None"),
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+        (b"text", "text"),
+        (b"\xff\x00", "0x ff 00"),
+        ("ä".encode() * LONGEST, "ä" * (LONGEST // 2)),
+        ({"a": [1, 2]}, "{'a': [1, 2]}"),
+        ("x" * 1_000_000, "x" * LONGEST + "…"),
+        (10**5000, "(int: ValueError)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_of_any_kind_is_shown_as_a_short_text(value: object, shown: str) -> None:
+    assert shown_value(value) == shown
