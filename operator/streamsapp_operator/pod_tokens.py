@@ -18,5 +18,11 @@ def tokens(key: bytes, uid: str, now: float) -> tuple[str, str]:
     return _token(key, uid, today), _token(key, uid, today - 1)
 
 
+def spark_word(key: bytes, uid: str) -> str:
+    """Returns the word that the pods of an application with ``engine: spark`` know each other by, as long as it
+    lives."""
+    return hmac.new(key, f"streamsapp-spark:{uid}".encode(), hashlib.sha256).hexdigest()
+
+
 def _token(key: bytes, uid: str, day: int) -> str:
     return hmac.new(key, f"streamsapp-http:{uid}:{day}".encode(), hashlib.sha256).hexdigest()

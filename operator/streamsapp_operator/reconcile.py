@@ -25,7 +25,7 @@ from streamsapp_operator.observe.observer import ObjectReader
 from streamsapp_operator.pace import WriteLimit
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
-from streamsapp_operator.pod_tokens import tokens
+from streamsapp_operator.pod_tokens import spark_word, tokens
 from streamsapp_operator.spec_reader import ReadSpec, read_spec
 from streamsapp_operator.status_comparison import without_figures
 from streamsapp_operator.steady_clock import SteadyClock
@@ -115,7 +115,8 @@ class AppReconciler:
             progress()
         document = self._write(document, before, planned.status)
         progress()
-        case = ActionContext(spec, document, observation, subject(document, planned.status), known)
+        word = spark_word(self._tools.key, self.uid)
+        case = ActionContext(spec, document, observation, subject(document, planned.status), known, word)
         self._runner.act(planned.actions, case, lambda _: progress())
         return ReconcileResult(
             document, planned.status, spec.wanted.replicas if isinstance(spec.wanted, DesiredState) else None

@@ -45,7 +45,7 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
     try:
         _refuse_depth(document)
         app = decode(document)
-        _refuse_engine(app)
+        _refuse_end(app)
         revision = _revision(app, settings, config_map)
         job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
@@ -73,11 +73,11 @@ def _refuse_depth(document: Object) -> None:
         raise ManifestError([fault])
 
 
-def _refuse_engine(app: StreamsApp) -> None:
-    """Pods of the runtime would each start a driver."""
-    if app.spec.engine == "spark":
-        told = "'spark' is not available on Kubernetes yet; start its driver with `streamsapp run`, or use 'threads'"
-        raise ManifestError([f"spec.engine: {told}"])
+def _refuse_end(app: StreamsApp) -> None:
+    """A driver that has caught up ends, and its pod would be started again at once."""
+    if app.spec.engine == "spark" and app.spec.spark.catches_up:
+        told = "'availableNow' ends, which is not available on Kubernetes yet; set a time such as 1s"
+        raise ManifestError([f"spec.spark.trigger: {told}"])
 
 
 def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigMap) -> Revision:
@@ -107,6 +107,7 @@ def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None,
         snapshot_interval_seconds=60 if remote is None else remote.snapshot_interval_seconds,
         bootstrap=bootstrap,
         deleting=deleting,
+        engine=spec.engine,
     )
 
 

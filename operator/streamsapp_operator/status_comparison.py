@@ -10,7 +10,18 @@ from typing import Any
 
 _DIGITS = re.compile(r"\d+([.,]\d+)*")
 #: Fields that are figures, and fields that are sentences with figures in them.
-_FIGURES = frozenset({"inputLag", "standbyLag", "lag", "ageSeconds", "podRecordsPerSecond"})
+_FIGURES = frozenset(
+    {
+        "inputLag",
+        "standbyLag",
+        "lag",
+        "ageSeconds",
+        "podRecordsPerSecond",
+        "batches",
+        "batchSeconds",
+        "recordsPerSecond",
+    }
+)
 _SENTENCES = frozenset({"reason", "message"})
 
 

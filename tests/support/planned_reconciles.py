@@ -37,12 +37,14 @@ class Reconciles:
         checks: Mapping[str, CheckSeen] | None = None,
         job: BootstrapSeen | None = None,
         after: float = 1.0,
+        driver: PodSeen | None = None,
         **children: Any,
     ) -> ReconcilePlan:
         """A second later, by default; what pods saw is as old as before."""
         self.now += after
         look = observed([fresh_at(it, self.now) for it in seen], at=self.now, checks=checks, **children)
-        look = replace(look, bootstrap=job)
+        head = None if driver is None else fresh_at(driver, self.now)
+        look = replace(look, bootstrap=job, driver=head)
         planned = plan(self.app, look, self.status, self.now)
         self.status = planned.status
         return planned

@@ -14,7 +14,7 @@ from streamsapp_operator.apply.children import ChildWriter, NameTakenError
 from streamsapp_operator.apply.revisions import Revisions
 from streamsapp_operator.children import Children, Owner, RenderSettings, Revision, render
 from streamsapp_operator.children.bootstrap_job import attempt_of
-from streamsapp_operator.children.names import REVISION_LABEL, bootstrap_job_name, check_pod_name
+from streamsapp_operator.children.names import REVISION_LABEL, bootstrap_job_name, check_pod_name, driver_name
 from streamsapp_operator.children.policies import disruption_budget
 from streamsapp_operator.kube import Client, Conflict, Object, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
@@ -51,6 +51,8 @@ class ActionContext:
     observation: AppObservation
     subject: Subject
     tokens: Sequence[str]
+    #: By which pods of ``engine: spark`` know each other.
+    spark_word: str = ""
 
 
 class ActionRunner:
@@ -128,11 +130,11 @@ class ActionRunner:
     def _apply(self, action: ApplyChildren, case: ActionContext) -> None:
         owner, observation = case.spec.owner, case.observation
         if case.spec.wanted.deleting:
-            self._set_replicas(action.replicas, case)  # whatever else may be wrong
+            self._set_replicas(action, case)  # whatever else may be wrong
             return
         revision = self._revisions.find(action.revision, case.spec)
         if revision is not None:
-            children = self._render(revision, case, action.replicas, action.max_unavailable)
+            children = self._render(revision, case, action.replicas, action.max_unavailable, action.runs_driver)
             self._writer.send_all(children.objects, observation.children)
             return
         if observation.observed.children.template_revision != action.revision:
@@ -142,14 +144,21 @@ class ActionRunner:
             )
         # The running pods can go on: only their number is kept, and how many others may take.
         self._writer.send(disruption_budget(owner, action.max_unavailable), observation.children)
-        self._set_replicas(action.replicas, case)
+        self._set_replicas(action, case)
 
-    def _set_replicas(self, replicas: int, case: ActionContext) -> None:
-        owner = case.spec.owner
-        if case.observation.observed.children.replicas not in {None, replicas}:
-            self._client.merge(STATEFUL_SET, owner.namespace, owner.name, {"spec": {"replicas": replicas}})
+    def _set_replicas(self, action: ApplyChildren, case: ActionContext) -> None:
+        owner, children = case.spec.owner, case.observation.observed.children
+        drivers = int(action.runs_driver and action.replicas > 0)
+        for name, seen, replicas in (
+            (driver_name(owner.name), children.driver_replicas, drivers),
+            (owner.name, children.replicas, action.replicas),
+        ):
+            if seen not in {None, replicas}:
+                self._client.merge(STATEFUL_SET, owner.namespace, name, {"spec": {"replicas": replicas}})
 
-    def _render(self, revision: Revision, case: ActionContext, replicas: int, max_unavailable: int) -> Children:
+    def _render(
+        self, revision: Revision, case: ActionContext, replicas: int, max_unavailable: int, runs_driver: bool = True
+    ) -> Children:
         return render(
             case.spec.owner,
             revision,
@@ -157,6 +166,8 @@ class ActionRunner:
             replicas=replicas,
             max_unavailable=max_unavailable,
             token_lines=case.tokens,
+            spark_word=case.spark_word,
+            runs_driver=runs_driver,
         )
 
     def _start_check(self, name: str, case: ActionContext) -> None:

@@ -19,6 +19,8 @@ from streamsapp_operator.children.code import CodeFiles, key_of
 
 MANIFEST_KEY = "streamsapp.yaml"
 TEMPLATE_KEY = "pod-template.json"
+#: Of the driver, and how many cores an executor has; only with ``engine: spark``.
+DRIVER_KEY = "driver.json"
 
 #: Keys and values together, by the API server.
 _MAX_BYTES = 1 << 20
@@ -36,6 +38,7 @@ def manifest_text(app: StreamsApp) -> str:
         replicas=nothing.replicas,
         autoscaling=nothing.autoscaling,
         bootstrap=nothing.bootstrap,
+        spark=msgspec.structs.replace(app.spec.spark, image=None),
         rollout=nothing.rollout,
         image=nothing.image,
         code=nothing.code,

@@ -14,6 +14,9 @@ NAME_LABEL = "streamsapp.dev/name"
 REVISION_LABEL = "streamsapp.dev/revision"
 #: On check pods instead of NAME_LABEL: no service, budget or StatefulSet may take them for the application's.
 CHECK_LABEL = "streamsapp.dev/check"
+#: On pods of ``engine: spark``: which part of Spark they are.
+ROLE_LABEL = "streamsapp.dev/role"
+DRIVER, EXECUTOR = "driver", "executor"
 #: On the Job of a bootstrap and its pods, for the same reason.
 BOOTSTRAP_LABEL = "streamsapp.dev/bootstrap"
 #: On that Job: what it is made of.
@@ -29,6 +32,9 @@ APPROVED = "streamsapp.dev/approved"
 RESTART_POD = "streamsapp.dev/restartPod"
 #: Keys of labels and annotations that are the operator's.
 OWN_PREFIXES = ("streamsapp.dev/", "app.kubernetes.io/")
+
+#: Of the Secret with the HTTP token: the word that the pods of ``engine: spark`` know each other by.
+SPARK_WORD = "spark"
 
 #: The container that runs an application, and its only port.
 CONTAINER = "runtime"
@@ -91,6 +97,11 @@ def bootstrap_job_name(app: str) -> str:
 
 def query_service_name(app: str) -> str:
     return f"{app}-query"
+
+
+def driver_name(app: str) -> str:
+    """Returns the name of the StatefulSet of the driver."""
+    return f"{app}-driver"
 
 
 def http_secret_name(app: str) -> str:

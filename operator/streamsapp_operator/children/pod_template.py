@@ -37,6 +37,10 @@ MANIFEST_PATH = f"{MANIFEST_DIR}/{MANIFEST_KEY}"
 STATE_DIR = "/var/lib/streamsapp"
 REPORT_PATH = "/dev/termination-log"
 DEFAULT_GRACE_SECONDS = 60
+_NO_IMAGE = {
+    "threads": "spec.image: is required, as this operator was given no image of its own; name one",
+    "spark": "spec.spark.image: is required, as this operator was given no image with Spark; name one",
+}
 #: Of the grace period, what is left to the interpreter to end after it has drained.
 _ENDING_SECONDS = 5
 
@@ -47,10 +51,9 @@ def pod_template(app: StreamsApp, settings: RenderSettings, code: Collection[str
 
     ``code`` are the paths of the user's files, which lie in the ConfigMap of ``revision``.
     """
-    faults = override_faults(app)
-    image = app.spec.image or settings.runtime_image
+    faults, image = override_faults(app), _image(app, settings)
     if image is None:
-        faults.append("spec.image: is required, as this operator was given no image of its own; name one")
+        faults.append(_NO_IMAGE[app.spec.engine])
     if faults:
         raise ManifestError(faults)
     template = merged(_template(app, settings, image, code, revision), app.spec.pod_template)
@@ -61,6 +64,12 @@ def pod_template(app: StreamsApp, settings: RenderSettings, code: Collection[str
     if faults:
         raise ManifestError(faults)
     return template
+
+
+def _image(app: StreamsApp, settings: RenderSettings) -> str | None:
+    if app.spec.engine == "spark":
+        return app.spec.spark.image or settings.spark_image
+    return app.spec.image or settings.runtime_image
 
 
 def _template(

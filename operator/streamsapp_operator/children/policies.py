@@ -24,10 +24,10 @@ def disruption_budget(owner: Owner, max_unavailable: int) -> dict[str, Any]:
     }
 
 
-def network_policy(owner: Owner, settings: RenderSettings) -> dict[str, Any]:
+def network_policy(owner: Owner, settings: RenderSettings, *, among_pods: bool) -> dict[str, Any]:
     """Returns the network policy. The port is open to the application's own pods, the operator, and pods that are
     labelled as clients, in any namespace: metrics are scraped from another one. Answers beyond metrics still need the
-    token."""
+    token. With ``among_pods`` the application's own pods may reach all ports of each other, as Spark's do."""
     peers = [
         {"podSelector": {"matchLabels": selector(owner.name)}},
         {
@@ -36,6 +36,9 @@ def network_policy(owner: Owner, settings: RenderSettings) -> dict[str, Any]:
         },
         {"namespaceSelector": {}, "podSelector": {"matchLabels": {CLIENT_LABEL: "true"}}},
     ]
+    ingress: list[dict[str, Any]] = [{"from": peers, "ports": [{"port": PORT, "protocol": "TCP"}]}]
+    if among_pods:
+        ingress.append({"from": peers[:1]})
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -43,6 +46,6 @@ def network_policy(owner: Owner, settings: RenderSettings) -> dict[str, Any]:
         "spec": {
             "podSelector": {"matchLabels": selector(owner.name)},
             "policyTypes": ["Ingress"],
-            "ingress": [{"from": peers, "ports": [{"port": PORT, "protocol": "TCP"}]}],
+            "ingress": ingress,
         },
     }

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsapp_operator.children.check_pod import check_pod
-from streamsapp_operator.children.names import Owner, http_secret_name, service_account_name
+from streamsapp_operator.children.names import SPARK_WORD, Owner, http_secret_name, service_account_name
 from streamsapp_operator.children.policies import disruption_budget, network_policy
-from streamsapp_operator.children.revision import Revision
+from streamsapp_operator.children.revision import DriverPod, Revision
 from streamsapp_operator.children.services import headless_service, query_service
 from streamsapp_operator.children.settings import RenderSettings
+from streamsapp_operator.children.spark_pods import driver_set
 from streamsapp_operator.children.stateful_set import stateful_set
 
 
@@ -35,20 +36,25 @@ def render(
     replicas: int,
     max_unavailable: int,
     token_lines: Sequence[str],
+    spark_word: str = "",
+    runs_driver: bool = True,
 ) -> Children:
-    """Renders the children. ``token_lines`` are the tokens that pods take, the newest first; they are no part of the
-    revision."""
+    """Renders the children. ``token_lines`` are the tokens that pods take, the newest first, and ``spark_word`` is what
+    those of ``engine: spark`` know each other by; they are no part of the revision. ``runs_driver`` is false while the
+    driver is to end before the executors."""
+    driver = revision.driver
     needed = (
         *_service_account(owner, revision),
         revision.config_map(owner),
-        _http_secret(owner, token_lines),
+        _http_secret(owner, token_lines, None if driver is None else spark_word),
     )
     objects = (
         *needed,
         headless_service(owner),
         query_service(owner),
         disruption_budget(owner, max_unavailable),
-        network_policy(owner, settings),
+        network_policy(owner, settings, among_pods=driver is not None),
+        *(() if driver is None else [_driver_set(owner, driver, replicas, runs_driver)]),
         stateful_set(owner, revision, replicas),
     )
     return Children(revision.id, objects, (*needed, check_pod(owner, revision)))
@@ -63,12 +69,18 @@ def _service_account(owner: Owner, revision: Revision) -> list[dict[str, Any]]:
     return [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False}]
 
 
-def _http_secret(owner: Owner, token_lines: Sequence[str]) -> dict[str, Any]:
-    text = "".join(f"{line}\n" for line in token_lines)
+def _driver_set(owner: Owner, driver: DriverPod, replicas: int, runs: bool) -> dict[str, Any]:
+    return driver_set(owner, driver.template, driver.cores, replicas, runs=runs and replicas > 0)
+
+
+def _http_secret(owner: Owner, token_lines: Sequence[str], spark_word: str | None) -> dict[str, Any]:
+    texts = {"token": "".join(f"{line}\n" for line in token_lines)}
+    if spark_word is not None:
+        texts[SPARK_WORD] = spark_word
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": owner.metadata(http_secret_name(owner.name)),
         "type": "Opaque",
-        "data": {"token": base64.b64encode(text.encode("ascii")).decode("ascii")},
+        "data": {key: base64.b64encode(text.encode("ascii")).decode("ascii") for key, text in texts.items()},
     }

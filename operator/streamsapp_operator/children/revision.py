@@ -16,6 +16,7 @@ from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
 from streamsapp_operator.children.code import CodeFiles
 from streamsapp_operator.children.config_map import (
+    DRIVER_KEY,
     MANIFEST_KEY,
     TEMPLATE_KEY,
     binary_files,
@@ -26,11 +27,20 @@ from streamsapp_operator.children.config_map import (
 from streamsapp_operator.children.names import REVISION_LABEL, Owner, config_map_name, name_faults, own_labels
 from streamsapp_operator.children.pod_template import pod_template
 from streamsapp_operator.children.settings import RenderSettings
+from streamsapp_operator.children.spark_pods import cores_of, driver_template, executor_template
 
 _DIGITS = 10
 
 #: Properties of Kafka's clients whose value is a secret.
 _SECRET = re.compile(r"password|passphrase|secret|jaas|key\.pem$")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPod:
+    """The driver's pod template, and how many cores an executor has."""
+
+    template: dict[str, Any]
+    cores: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,12 @@ class Revision:
         """Returns the pod template of its StatefulSet."""
         template: dict[str, Any] = json.loads(self.data[TEMPLATE_KEY])
         return template
+
+    @property
+    def driver(self) -> DriverPod | None:
+        """Returns the driver of ``engine: spark``; ``None`` with the other engine."""
+        text = self.data.get(DRIVER_KEY)
+        return None if text is None else DriverPod(**json.loads(text))
 
     def config_map(self, owner: Owner) -> dict[str, Any]:
         metadata = owner.metadata(
@@ -66,9 +82,18 @@ def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> R
     if faults:
         raise ManifestError(faults)
     texts, binaries = {MANIFEST_KEY: manifest_text(app)} | text_files(code), binary_files(code)
-    revision = _hash([nameless, texts, binaries])
-    template = json.dumps(pod_template(app, settings, code, revision), sort_keys=True)
-    return Revision(revision, texts | {TEMPLATE_KEY: template}, binaries)
+    spark = app.spec.engine == "spark"
+    made_of = [*_spark_templates(app, nameless).values()] if spark else [nameless]
+    revision = _hash([*made_of, texts, binaries])
+    template = pod_template(app, settings, code, revision)
+    templates = _spark_templates(app, template) if spark else {TEMPLATE_KEY: template}
+    written = {key: json.dumps(document, sort_keys=True) for key, document in templates.items()}
+    return Revision(revision, texts | written, binaries)
+
+
+def _spark_templates(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
+    driver = {"template": driver_template(app, template), "cores": cores_of(app)}
+    return {TEMPLATE_KEY: executor_template(app, template), DRIVER_KEY: driver}
 
 
 def _secret_faults(app: StreamsApp) -> Iterator[str]:

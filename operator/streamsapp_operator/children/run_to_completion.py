@@ -11,8 +11,8 @@ from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, RESTARTE
 
 #: Of the pod, what spreads pods or takes devices.
 _NOT_FOR_ONE = ("topologySpreadConstraints", "resourceClaims")
-#: Of its container.
-_NOT_WATCHED = ("startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "ports")
+#: Of its container. With ``engine: spark`` it has a command, which is Spark's.
+_NOT_WATCHED = ("command", "startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "ports")
 
 
 def run_to_completion(

@@ -18,5 +18,5 @@ class RenderSettings:
         default_factory=lambda: {"app.kubernetes.io/name": "streamsapp-operator"}
     )
     image_pull_policy: str = "IfNotPresent"
-    #: Of bootstraps whose manifest has no ``spec.bootstrap.image``; ``None``: the manifest must name one.
+    #: Of bootstraps and queries whose manifest names no image with Spark; ``None``: it must name one.
     spark_image: str | None = None

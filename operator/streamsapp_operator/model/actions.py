@@ -21,6 +21,8 @@ class ApplyChildren:
     #: Not to be done after this moment of the operator's clock: fewer replicas take a healthy pod away, by observations
     #: that are too old from then on. ``None``: at any time.
     until: float | None = None
+    #: False: the driver of ``engine: spark`` is to end. Without that engine there is none.
+    runs_driver: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
+from streamsapp.manifest.model import AutoscalingSpec, Engine, RolloutSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class DesiredState:
     #: The application is being deleted: drain, then let go.
     deleting: bool = False
     orders: AnnotationRequests = AnnotationRequests()
+    engine: Engine = "threads"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec import Struct
+
+from streamsapp.manifest.model import Engine
+
 
 class ReportedRole(Enum):
     ACTIVE = "active"
@@ -52,6 +56,8 @@ class TaskReport:
     has_remote_state: bool = False
     #: Records it has processed on this pod so far.
     processed: int | None = None
+    #: Of a driver's task: the process that has it open, as ``host:directory``.
+    worker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,16 @@ class Outage:
     #: By the pod's clock.
     since: float
     message: str
+
+
+class QueryReport(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a driver tells of its query; part of the status as it is."""
+
+    state: str
+    batches: int
+    #: Of the last batch: how long it took, and how fast its records were processed.
+    batch_seconds: float | None = None
+    records_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +102,8 @@ class PodReport:
     #: ``host:port`` of every member of its group, itself included.
     peers: tuple[str, ...] = ()
     outages: tuple[Outage, ...] = ()
+    #: Only of a driver.
+    query: QueryReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +161,11 @@ class ChildrenSeen:
     applied: Mapping[str, str] = field(default_factory=dict)
     #: Revisions whose ConfigMap exists.
     revisions: frozenset[str] = frozenset()
+    #: That the StatefulSet's pod template is for; ``None``: there is no StatefulSet yet.
+    engine: Engine | None = None
+    #: Of the driver's StatefulSet, like ``replicas`` and ``template_revision``.
+    driver_replicas: int | None = None
+    driver_revision: str | None = None
 
 
 class CheckState(Enum):
@@ -243,3 +266,5 @@ class ObservedState:
     trouble: Trouble | None = None
     #: Other StreamsApps, as ``namespace/name``, that are one consumer group with this one.
     rivals: tuple[str, ...] = ()
+    #: The pod of the driver; what executors are said to do is its word.
+    driver: PodSeen | None = None

@@ -12,8 +12,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from streamsapp.manifest.model import AutoscalingSpec, RolloutSpec
+from streamsapp.manifest.model import AutoscalingSpec, Engine, RolloutSpec
 from streamsapp.structs import converted
+from streamsapp_operator.model.observed_state import QueryReport
 
 
 class _Fields(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=False):
@@ -126,6 +127,21 @@ class ScalingStatus(_Fields, frozen=True, kw_only=True):
     pod_records_per_second: float | None = None
 
 
+class SwitchStatus(_Fields, frozen=True, kw_only=True):
+    """The switch of engines that is under way, or the last one: for how long nothing is processed."""
+
+    #: That it leads to.
+    revision: str
+    from_engine: Engine
+    to_engine: Engine
+    started_at: datetime
+    predicted_seconds: float
+    #: ``None`` while it is under way.
+    observed_seconds: float | None = None
+    #: The last observed pause, by the engine that was started.
+    learned: dict[str, float] = {}
+
+
 class Accepted(_Fields, frozen=True, kw_only=True):
     """The running part of the last valid spec: the application goes on by it while the spec is invalid."""
 
@@ -137,6 +153,7 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     has_remote_state: bool = False
     snapshot_interval_seconds: int = 60
     bootstrap: str | None = None
+    engine: Engine = "threads"
 
 
 class Condition(_Fields, frozen=True, kw_only=True):
@@ -181,6 +198,11 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     #: Since when the application is drained in order to be deleted.
     draining_since: datetime | None = None
     accepted: Accepted | None = None
+    #: Of ``last_good_revision``.
+    engine: Engine = "threads"
+    #: As the driver tells it, with ``engine: spark``.
+    query: QueryReport | None = None
+    switch: SwitchStatus | None = None
 
 
 def to_document(status: AppStatus) -> dict[str, Any]:

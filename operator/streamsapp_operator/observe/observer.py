@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL, REVISION_LABEL
+from streamsapp.manifest.model import Engine
+from streamsapp_operator.children.names import (
+    BOOTSTRAP_LABEL,
+    CHECK_LABEL,
+    EXECUTOR,
+    NAME_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    driver_name,
+)
 from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import (
     BUDGET,
@@ -38,6 +47,7 @@ from streamsapp_operator.model.observed_state import (
 from streamsapp_operator.observe.bootstraps import bootstrap_seen
 from streamsapp_operator.observe.checks import check_seen
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
+from streamsapp_operator.observe.executors import word_of_driver
 from streamsapp_operator.observe.input_rates import RateObserver
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
@@ -86,11 +96,12 @@ class Observer:
         at, owner = self._clock.now(), spec.owner
         reader: ObjectReader = self._client if fresh else self._cache
         children = self._list_still(owner.namespace, owner.name)
-        for kind in (STATEFUL_SET, BUDGET):
-            found = reader.get(kind, owner.namespace, owner.name)
+        driver_set = STATEFUL_SET, driver_name(owner.name), self._cache
+        for kind, name, source in ((STATEFUL_SET, owner.name, reader), (BUDGET, owner.name, reader), driver_set):
+            found = source.get(kind, owner.namespace, name)
             if found is not None and is_owned(found, owner.uid):
-                children[f"{kind.name}/{owner.name}"] = found
-        pods = self._pods(spec, tokens, reader)
+                children[f"{kind.name}/{name}"] = found
+        driver, pods = self._pods(spec, tokens, reader)
         listed = self._cache.list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
         checks = [check_seen(pod, at) for pod in listed if is_owned(pod, owner.uid)]
         total = tasks_total(pods)
@@ -101,6 +112,7 @@ class Observer:
             checks={check.revision: check for check in checks},
             tasks_total=total,
             flow=self._rates.flow(pods, settled=total is not None),
+            driver=driver,
             bootstrap=None if job is None else self._bootstrap(spec, job),
         )
         return AppObservation(observed, children)
@@ -113,14 +125,23 @@ class Observer:
         pods = self._cache.list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
         return bootstrap_seen(job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])])
 
-    def _pods(self, spec: ReadSpec, tokens: Sequence[str], reader: ObjectReader) -> tuple[PodSeen, ...]:
+    def _pods(
+        self, spec: ReadSpec, tokens: Sequence[str], reader: ObjectReader
+    ) -> tuple[PodSeen | None, tuple[PodSeen, ...]]:
+        """Returns the driver, if there is one, and the pods that run tasks."""
         owner = spec.owner
         listed = reader.list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
         numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}
-        addresses = {pod["metadata"]["name"]: it for pod in numbered.values() if (it := address_of(pod)) is not None}
+        driver = next((pod for pod in listed if ordinal_of(pod, driver_name(owner.name)) == 0), None)
+        executors = {pod["metadata"]["name"] for pod in numbered.values() if label(pod, ROLE_LABEL) == EXECUTOR}
+        every = [*numbered.values(), *(() if driver is None else [driver])]
+        asked = [pod for pod in every if pod["metadata"]["name"] not in executors]
+        addresses = {pod["metadata"]["name"]: it for pod in asked if (it := address_of(pod)) is not None}
         answers = self._asker.ask_all(addresses, spec.application_id, tokens)
-        self._offsets.keep([pod["metadata"]["uid"] for pod in numbered.values()])
-        return tuple(self._pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
+        self._offsets.keep([pod["metadata"]["uid"] for pod in every])
+        head = None if driver is None else self._pod(driver, 0, answers)
+        answers |= {name: word_of_driver(head, name) for name in executors}
+        return head, tuple(self._pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
 
     def _pod(self, pod: Object, ordinal: int, answers: dict[str, PodReport | str]) -> PodSeen:
         phase = pod["status"].get("phase") or "Pending"
@@ -147,7 +168,7 @@ def is_owned(document: Object, uid: str) -> bool:
 def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
     """Returns the facts about the children that ``plan`` needs."""
     stateful_set = children.get(f"{STATEFUL_SET.name}/{app}")
-    budget = children.get(f"{BUDGET.name}/{app}")
+    driver, budget = children.get(f"{STATEFUL_SET.name}/{driver_name(app)}"), children.get(f"{BUDGET.name}/{app}")
     applied = {key: text for key, child in children.items() if (text := annotation(child, APPLIED)) is not None}
     maps = (child for key, child in children.items() if key.startswith(f"{CONFIG_MAP.name}/"))
     revisions = frozenset(text for child in maps if (text := label(child, REVISION_LABEL)) is not None)
@@ -155,10 +176,17 @@ def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
         replicas=None if stateful_set is None else stateful_set["spec"]["replicas"],
         template_revision=None if stateful_set is None else label(stateful_set["spec"]["template"], REVISION_LABEL),
         template_seen=stateful_set is not None and _is_seen(stateful_set),
+        engine=None if stateful_set is None else _engine_of(stateful_set),
+        driver_replicas=None if driver is None else driver["spec"]["replicas"],
+        driver_revision=None if driver is None else label(driver["spec"]["template"], REVISION_LABEL),
         max_unavailable=None if budget is None else _max_unavailable(budget),
         applied=applied,
         revisions=revisions,
     )
+
+
+def _engine_of(stateful_set: Object) -> Engine:
+    return "spark" if label(stateful_set["spec"]["template"], ROLE_LABEL) == EXECUTOR else "threads"
 
 
 def _is_seen(stateful_set: Object) -> bool:

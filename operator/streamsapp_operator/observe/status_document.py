@@ -12,12 +12,21 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from streamsapp_operator.model.observed_state import Outage, PodReport, ReportedRole, StoreReport, TaskReport
+from streamsapp_operator.model.observed_state import (
+    Outage,
+    PodReport,
+    QueryReport,
+    ReportedRole,
+    StoreReport,
+    TaskReport,
+)
 
 #: Of the whole document.
 MAX_BYTES = 4 << 20
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+#: Records a second; what is not finite is refused.
+Rate: TypeAlias = Annotated[float, Meta(ge=0, le=1e15)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
 #: It comes to terminals in the end.
 Text: TypeAlias = Annotated[str, Meta(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
@@ -58,6 +67,7 @@ class _Task(_Fields, frozen=True):
     input_lag: Count | None = None
     restore: _Restore | None = None
     processed_records: Count | None = None
+    worker: Text | None = None
 
 
 class _Outage(_Fields, frozen=True):
@@ -65,6 +75,17 @@ class _Outage(_Fields, frozen=True):
     address: Text
     since: Instant
     message: Text
+
+
+class _Durations(_Fields, frozen=True):
+    """Of one batch, in milliseconds."""
+
+    trigger_execution: Count | None = None
+
+
+class _Progress(_Fields, frozen=True):
+    processed_rows_per_second: Rate | None = None
+    duration_ms: _Durations = _Durations()
 
 
 class _Document(_Fields, frozen=True):
@@ -75,6 +96,9 @@ class _Document(_Fields, frozen=True):
     ready: bool | None = None
     peers: Annotated[tuple[Text, ...], Meta(max_length=10_000)] = ()
     outages: Annotated[tuple[_Outage, ...], Meta(max_length=10)] = ()
+    #: Only of a driver.
+    batches: Count | None = None
+    progress: _Progress | None = None
 
 
 _decode = msgspec.json.Decoder(_Document).decode
@@ -94,7 +118,28 @@ def read_status(body: bytes, application_id: str, fetched_at: float, clock_offse
     tasks = tuple(map(_task, document.tasks))
     outages = tuple(Outage(it.name, it.address, it.since.timestamp(), it.message) for it in document.outages)
     return PodReport(
-        document.state, document.generation, tasks, fetched_at, clock_offset, document.ready, document.peers, outages
+        document.state,
+        document.generation,
+        tasks,
+        fetched_at,
+        clock_offset,
+        document.ready,
+        document.peers,
+        outages,
+        _query(document),
+    )
+
+
+def _query(document: _Document) -> QueryReport | None:
+    if document.batches is None:
+        return None
+    progress = document.progress or _Progress()
+    took = progress.duration_ms.trigger_execution
+    return QueryReport(
+        state=document.state,
+        batches=document.batches,
+        batch_seconds=None if took is None else took / 1000,
+        records_per_second=progress.processed_rows_per_second,
     )
 
 
@@ -109,6 +154,7 @@ def _task(task: _Task) -> TaskReport:
         restore.predicted_seconds,
         task.restore is not None,
         task.processed_records,
+        task.worker,
     )
 
 

@@ -85,6 +85,9 @@ def _ready(inputs: PlanInput, status: AppStatus) -> Told:
     away = wanted - status.ready_replicas
     if wanted == 0 or away > int(rollout is not None and rollout.current is not None):
         return "False", "PodsNotReady", _unready(inputs) or f"{status.ready_replicas} of {wanted} pods are ready"
+    driver = inputs.observed.driver
+    if inputs.observed.children.driver_replicas and (driver is None or not driver.ready):
+        return "False", "DriverNotReady", _unready(inputs) or "the driver of the query is not ready yet"
     if status.tasks.restoring:
         return "True", "Restoring", f"{status.tasks.restoring} of {status.tasks.active} tasks restore"
     return "True", "Running", f"{status.ready_replicas} of {wanted} pods are ready"
@@ -121,6 +124,8 @@ def _restart_safe(inputs: PlanInput) -> Told:
 def _snapshots_fresh(inputs: PlanInput) -> Told:
     if not inputs.settings.has_remote_state:
         return "Unknown", "NoRemoteState", "spec.remoteState is not set"
+    if inputs.observed.driver is not None:
+        return "Unknown", "NotReported", "the driver of a query does not tell how old its snapshots are"
     if not summary.all_answer(inputs) or not inputs.pods:
         return "Unknown", "Unreachable", "not every pod could be asked"
     limit = INTERVALS * inputs.settings.snapshot_interval_seconds + SLACK_SECONDS
@@ -173,7 +178,8 @@ def _why(rollout: RolloutStatus) -> str:
 
 def _unready(inputs: PlanInput) -> str | None:
     """Returns the first pod whose container does not run, or ended and has not been well for a while since, and why."""
-    for pod in inputs.pods:
+    driver = inputs.observed.driver
+    for pod in inputs.pods if driver is None else (driver, *inputs.pods):
         if pod.terminating:
             continue
         if pod.waiting_reason is not None and pod.waiting_reason not in PASSING:

@@ -9,6 +9,7 @@ from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, Condition
 from streamsapp_operator.plan.conditions import stamped
+from streamsapp_operator.plan.engine_switch import driver_is_there
 from streamsapp_operator.plan.plan_input import moment
 
 #: Then the object goes in any case, and its pods with it, each with what is left of its own grace period.
@@ -33,10 +34,12 @@ def drain(
     if status.draining_since is None:
         actions.append(PostEvent("Normal", "Draining", "the application is deleted: all pods end"))
     revision, replicas = observed.children.template_revision, observed.children.replicas
-    if not observed.pods and not replicas:
+    driver = driver_is_there(observed)
+    if not observed.pods and not replicas and not driver:
         return drained, [*actions, RemoveFinalizer()]
-    if revision is not None and replicas:
-        actions.insert(0, ApplyChildren(revision, 0, 0))
+    if revision is not None and (replicas or driver):
+        left = replicas or 0 if driver else 0
+        actions.insert(0, ApplyChildren(revision, left, 0, runs_driver=False))
     if now - since.timestamp() >= LIMIT_SECONDS:
         actions.append(RemoveFinalizer())
     return drained, actions

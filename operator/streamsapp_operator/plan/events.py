@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from streamsapp_operator.model.actions import PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
-from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus
+from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus, SwitchStatus
 
 
 def events(
@@ -23,6 +23,7 @@ def events(
         *_bootstrap(before.bootstrap, after.bootstrap),
         *_rollout(before.rollout, after.rollout, present),
         *_replicas(before, after),
+        *_switch(before.switch, after.switch),
     ]
 
 
@@ -102,6 +103,19 @@ def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) 
 
 def _predicted(rollout: RolloutStatus) -> str:
     return "" if rollout.predicted_seconds is None else f" (predicted: {rollout.predicted_seconds:.1f} s)"
+
+
+def _switch(before: SwitchStatus | None, after: SwitchStatus | None) -> Iterator[PostEvent]:
+    if after is None or after == before:
+        return
+    way, predicted = f"{after.from_engine} → {after.to_engine}", f"(predicted: {after.predicted_seconds:.1f} s)"
+    if after.observed_seconds is None:
+        yield PostEvent(
+            "Normal", "EngineSwitching", f"{way}: nothing is processed until the other engine runs {predicted}"
+        )
+    else:
+        stood = f"the application stood still for {after.observed_seconds:.1f} s"
+        yield PostEvent("Normal", "EngineSwitched", f"{way}: {stood} {predicted}")
 
 
 def _replicas(before: AppStatus, after: AppStatus) -> Iterator[PostEvent]:

@@ -22,6 +22,7 @@ from streamsapp_operator.plan import known_tasks, summary
 from streamsapp_operator.plan.budget import max_unavailable
 from streamsapp_operator.plan.conditions import conditions, stamped
 from streamsapp_operator.plan.drain import drain
+from streamsapp_operator.plan.engine_switch import engine_of_good, followed, query_of
 from streamsapp_operator.plan.events import events
 from streamsapp_operator.plan.phase_text import phrase
 from streamsapp_operator.plan.plan_input import PlanInput, moment, settings_of
@@ -54,10 +55,15 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
     course = decide(inputs, shrinking=shrinking)
     replicas = next_replicas(inputs, course, wanted, scaling)
     after = _status(inputs, course, scaling, replicas)
-    return ReconcilePlan(after, (*_actions(inputs, course, replicas, shrinking), *events(app, observed, status, after)))
+    runs = not course.stop and wanted > 0
+    return ReconcilePlan(
+        after, (*_actions(inputs, course, replicas, shrinking, runs), *events(app, observed, status, after))
+    )
 
 
-def _actions(inputs: PlanInput, course: RolloutDecision, replicas: int, shrinking: bool) -> list[Action]:
+def _actions(
+    inputs: PlanInput, course: RolloutDecision, replicas: int, shrinking: bool, runs_driver: bool
+) -> list[Action]:
     """Returns the actions: shutting the budget comes first, taking a pod last."""
     observed, restart = inputs.observed, course.restart
     children = observed.children
@@ -66,7 +72,7 @@ def _actions(inputs: PlanInput, course: RolloutDecision, replicas: int, shrinkin
     actions: list[Action] = [SetBudget(0)] if budget == 0 and children.max_unavailable else []
     until = min(inputs.gate.good_until(), inputs.looked_at + inputs.settings.rollout.max_observation_age_seconds)
     if course.template is not None:
-        actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None))
+        actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None, runs_driver))
     if restart is not None:
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds
@@ -99,6 +105,9 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
         target_replicas=before.target_replicas if course.template is None else replicas,
         draining_since=None,
         accepted=inputs.settings,
+        engine=engine_of_good(inputs, course.last_good),
+        query=query_of(inputs),
+        switch=followed(inputs, course.rollout, stops=course.stop, last_good=course.last_good),
     )
     return replace(status, phase=phrase(inputs, status), conditions=conditions(inputs, status))
 

@@ -66,10 +66,16 @@ def is_settled(inputs: PlanInput, target: str) -> bool:
 
 def failure_of(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     """Returns why the revision must be given up: its pod cannot run, or is not ready in time and none ever was."""
-    pod = inputs.pod(rollout.current)
+    step = inputs.since(rollout.step_started_at)
+    return _failure(inputs, rollout, inputs.pod(rollout.current), step) or _failure(
+        inputs, rollout, inputs.observed.driver, inputs.since(rollout.started_at)
+    )
+
+
+def _failure(inputs: PlanInput, rollout: RolloutStatus, pod: PodSeen | None, waited: float) -> str | None:
     if pod is None or pod.ready or pod.terminating or pod.revision != rollout.revision:
         return None
-    lasted = min(inputs.since(rollout.step_started_at), max(0.0, inputs.now - pod.created_at))
+    lasted = min(waited, max(0.0, inputs.now - pod.created_at))
     why = ": ".join(text for text in (pod.waiting_reason, pod.last_exit or pod.waiting_message) if text)
     crashes = pod.restarts >= CRASHES and (pod.waiting_reason == "CrashLoopBackOff" or not rollout.proved)
     if crashes or (pod.waiting_reason in CANNOT_START and lasted >= START_SECONDS):

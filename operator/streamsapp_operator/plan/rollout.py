@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from streamsapp_operator.model.actions import Action
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
-from streamsapp_operator.plan import rollout_holds, soak
+from streamsapp_operator.plan import engine_switch, rollout_holds, soak
 from streamsapp_operator.plan.bootstrap_job import prepared
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure_of, is_settled, measured
@@ -95,13 +95,15 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
     if given_up is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
-    foreign = [pod for pod in inputs.pods if (pod.revision == rollout.revision) == back]
+    other, reasons = ("topology", reasons) if reasons else ("revision", engine_switch.why_alone(inputs, target))
+    foreign = any((pod.revision == rollout.revision) == back for pod in inputs.pods)
+    foreign = foreign or engine_switch.foreign_driver(inputs, rollout.revision, back=back)
     if reasons and not refused and foreign:
         held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
         if held is not None:
             paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
             return dataclasses.replace(course, rollout=paused, template=course.last_good)
-        waits = f"every pod ends before the first of the other topology starts: {'; '.join(reasons)}"
+        waits = f"every pod ends before the first of the other {other} starts: {'; '.join(reasons)}"
         stopping = replace(rollout, phase="RollingBack" if back else "Rolling", message=waits, current=None)
         return dataclasses.replace(course, rollout=stopping, stop=True)
     return _move(inputs, dataclasses.replace(course, template=target), target, back=back, shrinking=shrinking)
@@ -112,7 +114,7 @@ def _move(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool
     rollout = measured(inputs, _counted(inputs, soak.followed(inputs, course.rollout), target))
     asked = any(rollout_holds.is_asked_for(inputs, pod) for pod in inputs.pods)
     done = rollout.phase == "Complete" or soak.waits(inputs, rollout, target) is None
-    if is_settled(inputs, target) and done and not asked:
+    if is_settled(inputs, target) and engine_switch.driver_ready(inputs, target) and done and not asked:
         return _finished(dataclasses.replace(course, rollout=rollout), back)
     over = rollout.phase in {"Complete", "RolledBack"} and not asked
     ended = over and all(pod.revision == target for pod in inputs.pods)

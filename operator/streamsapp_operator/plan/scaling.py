@@ -10,6 +10,7 @@ from streamsapp_operator.gate import Waiver
 from streamsapp_operator.model.status import ScalingStatus
 from streamsapp_operator.plan import autoscale
 from streamsapp_operator.plan.budget import is_shut
+from streamsapp_operator.plan.engine_switch import driver_is_there
 from streamsapp_operator.plan.known_tasks import waiver
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.rollout import RolloutDecision
@@ -31,7 +32,8 @@ def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scali
     """Returns the number in this reconcile."""
     current = inputs.observed.children.replicas
     if course.stop or wanted == 0:
-        return 0
+        # The driver gives its tasks up with its executors.
+        return (current or 0) if driver_is_there(inputs.observed) else 0
     if current is None or wanted >= current:
         return wanted
     # Records that came while the tasks of one pod moved are caught up before the next pod goes.

@@ -52,4 +52,6 @@ def all_answer(inputs: PlanInput) -> bool:
 
 
 def _reported(inputs: PlanInput) -> list[tuple[PodSeen, TaskReport]]:
-    return [(pod, task) for pod in inputs.pods if pod.report is not None for task in pod.report.tasks]
+    driver = inputs.observed.driver
+    pods = inputs.pods if driver is None else (driver,)
+    return [(pod, task) for pod in pods if pod.report is not None for task in pod.report.tasks]

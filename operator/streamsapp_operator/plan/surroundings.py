@@ -29,7 +29,9 @@ _ONE_GROUP = (
 def unreachable(inputs: PlanInput) -> Iterator[tuple[str, str]]:
     """Yields the reason and message of each thing that a pod cannot reach."""
     for name, (reason, words, waits) in _LACKING.items():
-        told = [(pod, it) for pod in inputs.pods for it in _outages(inputs, pod) if it.name == name]
+        driver = inputs.observed.driver
+        pods = inputs.pods if driver is None else (driver,)
+        told = [(pod, it) for pod in pods for it in _outages(inputs, pod) if it.name == name]
         if not told:
             continue
         first = min((it for _, it in told), key=lambda it: it.since)

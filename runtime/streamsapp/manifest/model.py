@@ -196,12 +196,17 @@ Trigger: TypeAlias = Annotated[
 _TRIGGER_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
 
+Engine: TypeAlias = Literal["threads", "spark"]
+
+
 class SparkSpec(_Fields, frozen=True, kw_only=True):
     """The query that runs the topology where the engine is Spark."""
 
     #: The time between two batches; ``availableNow`` ends when it has caught up.
     trigger: Trigger = "1s"
     max_records_per_batch: PositiveLong = 500_000
+    #: On Kubernetes, with Spark and the application's code; for the driver and the executors.
+    image: str | None = None
     #: Spark's own settings.
     conf: dict[str, Property] = {}
 
@@ -221,7 +226,7 @@ class SparkSpec(_Fields, frozen=True, kw_only=True):
 
 class Spec(_Fields, frozen=True, kw_only=True):
     application_id: str | None = None
-    engine: Literal["threads", "spark"] = "threads"
+    engine: Engine = "threads"
     replicas: Natural = 1
     autoscaling: AutoscalingSpec | None = None
     topology: TopologySource

@@ -181,4 +181,4 @@ def test_the_printer_columns_are_those_that_are_promised() -> None:
     (version,) = yaml.safe_load(CRD.read_text("utf-8"))["spec"]["versions"]
 
     columns = [column["name"] for column in version["additionalPrinterColumns"]]
-    assert columns == ["READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE", "AGE"]
+    assert columns == ["READY", "PHASE", "TASKS", "LAG", "STANDBY-LAG", "SAFE", "ENGINE", "AGE"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from streamsapp_operator.children import RenderSettings
@@ -68,11 +69,27 @@ def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> Non
     assert [read_spec(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
 
 
-def test_an_engine_that_pods_cannot_be_made_for_is_refused() -> None:
-    wanted = read_spec(app(SPEC | {"engine": "spark"}), SETTINGS, lambda name: None).wanted
+def test_a_query_that_ends_when_it_has_caught_up_is_refused() -> None:
+    settings = replace(SETTINGS, spark_image="spark:1")
+    spec = SPEC | {"engine": "spark", "spark": {"trigger": "availableNow"}}
+    wanted = read_spec(app(spec), settings, lambda name: None).wanted
     assert isinstance(wanted, InvalidSpec)
     (fault,) = wanted.faults
-    assert fault.startswith("spec.engine: 'spark' is not available on Kubernetes yet; start its driver with")
+    assert fault.startswith("spec.spark.trigger: 'availableNow' ends, which is not available on Kubernetes yet; set")
+
+
+def test_an_engine_without_an_image_is_refused() -> None:
+    wanted = read_spec(app(SPEC | {"engine": "spark"}), SETTINGS, lambda name: None).wanted
+    assert isinstance(wanted, InvalidSpec)
+    assert wanted.faults == ("spec.spark.image: is required, as this operator was given no image with Spark; name one",)
+
+
+def test_reads_the_engine() -> None:
+    wanted = read_spec(
+        app(SPEC | {"engine": "spark"}), replace(SETTINGS, spark_image="spark:1"), lambda name: None
+    ).wanted
+    assert isinstance(wanted, DesiredState)
+    assert wanted.engine == "spark"
 
 
 def test_a_config_map_that_is_not_there_is_a_fault_that_names_it() -> None:

@@ -1,0 +1,183 @@
+"""Builds the pods of ``engine: spark``: executors, and a driver that is Spark's master too. Pure; called by
+``revision`` and ``render``.
+
+Both are made of the pod that runs the application with the other engine, so they have its secrets, code, account and
+restrictions. An executor's container is Spark's own program, a worker of its standalone mode: it needs no token of the
+API server. Whoever talks to them has to know the word that lies beside the HTTP token.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsapp.manifest.model import StreamsApp
+from streamsapp.manifest.quantity import parse_quantity
+from streamsapp_operator.children.names import (
+    CONTAINER,
+    DRIVER,
+    EXECUTOR,
+    NAME_LABEL,
+    ROLE_LABEL,
+    SPARK_WORD,
+    Owner,
+    driver_name,
+    http_secret_name,
+)
+from streamsapp_operator.children.restricted import CONTAINER_SECURITY
+
+MASTER_PORT, WORKER_PORT = 7077, 7078
+_STATE_DIR = "/var/lib/streamsapp"
+#: Spark reads it, and hands it on to the executors that its workers start.
+_WORD = "_SPARK_AUTH_SECRET"
+_CORES = "SPARK_TOTAL_CORES"
+#: Of the master and of a worker, which only keep the books; and of the driver and an executor, unless ``spark.conf``
+#: says otherwise. Python's part of a container is the larger one.
+_DAEMON_MEMORY, _HEAP = "192m", "512m"
+#: So many seconds the first batch waits for all executors; then it begins with those there are.
+_EXECUTORS_COME = 60
+#: Pages of Spark's programs are for whoever forwards a port.
+_LOCAL_PAGES = {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}
+#: A master that is gone comes back at the same name with another address, however long that takes.
+_WORKER_OPTIONS = (
+    "-Dspark.authenticate=true -Dspark.worker.preferConfiguredMasterAddress=true"
+    " -Dspark.worker.initialRegistrationRetries=1000000 -Dspark.worker.maxRegistrationRetries=1000000"
+    " -Dspark.worker.cleanup.enabled=true -Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=1"
+)
+
+
+def cores_of(app: StreamsApp) -> int:
+    """Returns the number of tasks that an executor runs at a time: its whole cores."""
+    given = app.spec.resources.requests | app.spec.resources.limits
+    return max(1, int(parse_quantity(given.get("cpu", 1)) or 0))
+
+
+def executor_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
+    """Returns the pod template of the executors; ``template`` is that of the application with the other engine."""
+    arguments = {
+        "--host": "$(POD_IP)",
+        "--port": str(WORKER_PORT),
+        "--cores": str(cores_of(app)),
+        "--memory": "1024g",  # Spark's own books: the container has the limit
+        "--work-dir": f"{_STATE_DIR}/spark",
+    }
+    changes = {
+        "command": ["spark-class"],
+        "args": [
+            "org.apache.spark.deploy.worker.Worker",
+            *(part for argument in arguments.items() for part in argument),
+            f"spark://{driver_name(app.metadata.name)}-0.{app.metadata.name}:{MASTER_PORT}",
+        ],
+        "ports": [{"name": "spark", "containerPort": WORKER_PORT, "protocol": "TCP"}],
+        "startupProbe": _probe("spark", every=1, failures=120),
+        "livenessProbe": _probe("spark", every=10, failures=6),
+        "readinessProbe": _probe("spark", every=1, failures=3),
+    }
+    own = _daemon(app) | {"SPARK_WORKER_OPTS": {"name": "SPARK_WORKER_OPTS", "value": _WORKER_OPTIONS}}
+    return _changed(template, EXECUTOR, changes, own)
+
+
+def driver_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
+    """Returns the pod template of the driver. The master ends after it, and is there before it."""
+    given = _container(template)
+    changes = {
+        "args": [
+            *given["args"],
+            *("--master", f"spark://$(POD_IP):{MASTER_PORT}"),
+            *(part for key, value in _settings(app).items() for part in ("--conf", f"{key}={value}")),
+        ]
+    }
+    made = _changed(template, DRIVER, changes, {_WORD: _word(app), "SPARK_LOCAL_IP": _LOCAL_PAGES})
+    made["spec"]["initContainers"] = [*made["spec"].get("initContainers", ()), _master(app, _container(made))]
+    return made
+
+
+def driver_set(owner: Owner, template: dict[str, Any], cores: int, replicas: int, *, runs: bool) -> dict[str, Any]:
+    """Returns the StatefulSet of the driver. It has at most one pod, which is replaced when the number of executors
+    changes: a query has as many lanes as there are cores."""
+    own = {NAME_LABEL: owner.name, ROLE_LABEL: DRIVER}
+    total = {_CORES: {"name": _CORES, "value": str(max(1, replicas) * cores)}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": owner.metadata(driver_name(owner.name)),
+        "spec": {
+            "replicas": int(runs),
+            "serviceName": owner.name,
+            "selector": {"matchLabels": own},
+            "revisionHistoryLimit": 1,
+            "template": _changed(template, DRIVER, {}, total),
+        },
+    }
+
+
+def _settings(app: StreamsApp) -> dict[str, str]:
+    """Returns Spark's settings: those that the manifest may change, and those that belong to these pods."""
+    defaults = {"spark.driver.memory": _HEAP, "spark.executor.memory": _HEAP}
+    return {key: value for key, value in defaults.items() if key not in app.spec.spark.conf} | {
+        "spark.driver.host": "$(POD_IP)",
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": f"$({_WORD})",
+        "spark.cores.max": f"$({_CORES})",
+        "spark.default.parallelism": f"$({_CORES})",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{_EXECUTORS_COME}s",
+        "spark.ui.killEnabled": "false",
+    }
+
+
+def _master(app: StreamsApp, runtime: dict[str, Any]) -> dict[str, Any]:
+    """Returns Spark's master as a sidecar; no code of the user runs in it."""
+    own = {"POD_IP": _variable(runtime, "POD_IP"), **_daemon(app)}
+    own["SPARK_MASTER_OPTS"] = {"name": "SPARK_MASTER_OPTS", "value": "-Dspark.authenticate=true"}
+    return {
+        "name": "master",
+        "image": runtime["image"],
+        "imagePullPolicy": runtime["imagePullPolicy"],
+        "restartPolicy": "Always",
+        "command": ["spark-class"],
+        "args": ["org.apache.spark.deploy.master.Master", "--host", "$(POD_IP)", "--port", str(MASTER_PORT)],
+        "env": list(own.values()),
+        "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}},
+        "securityContext": CONTAINER_SECURITY | {"readOnlyRootFilesystem": True},
+        "startupProbe": _probe(MASTER_PORT, every=1, failures=120),
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
+    }
+
+
+def _daemon(app: StreamsApp) -> dict[str, dict[str, Any]]:
+    """Returns the environment of Spark's own programs, by name."""
+    memory = {"name": "SPARK_DAEMON_MEMORY", "value": _DAEMON_MEMORY}
+    return {"SPARK_DAEMON_MEMORY": memory, "SPARK_LOCAL_IP": _LOCAL_PAGES, _WORD: _word(app)}
+
+
+def _word(app: StreamsApp) -> dict[str, Any]:
+    secret = {"name": http_secret_name(app.metadata.name), "key": SPARK_WORD}
+    return {"name": _WORD, "valueFrom": {"secretKeyRef": secret}}
+
+
+def _changed(
+    template: dict[str, Any], role: str, changes: dict[str, Any], own: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns the template with another label, and with changes of the container that runs the application; ``own`` are
+    variables of its environment."""
+    metadata, spec = template["metadata"], template["spec"]
+    runtime = _container(template)
+    others = [each for each in runtime["env"] if each["name"] not in own]
+    container = {**runtime, **changes, "env": [*own.values(), *others]}
+    containers = [container if each is runtime else each for each in spec["containers"]]
+    labels = metadata["labels"] | {ROLE_LABEL: role}
+    return {"metadata": {**metadata, "labels": labels}, "spec": {**spec, "containers": containers}}
+
+
+def _container(template: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in template["spec"]["containers"] if each["name"] == CONTAINER)
+    return found
+
+
+def _variable(runtime: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in runtime["env"] if each["name"] == name)
+    return found
+
+
+def _probe(port: str | int, *, every: int, failures: int) -> dict[str, Any]:
+    return {"tcpSocket": {"port": port}, "periodSeconds": every, "timeoutSeconds": 5, "failureThreshold": failures}

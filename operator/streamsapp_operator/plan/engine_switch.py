@@ -1,0 +1,103 @@
+"""Decides in which order pods end and start where Spark runs an application, and tells what a switch of engines costs.
+
+Pure. The broker keeps the engines apart, and refuses what the later one commits while the earlier one is there: so
+everything of the one ends before the first pod of the other starts. The same holds for a new revision on Spark: its
+executors must run the code that their driver has. The driver ends first, as it commits its batch with its executors.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from streamsapp.manifest.model import Engine
+from streamsapp_operator.model.observed_state import ObservedState, QueryReport
+from streamsapp_operator.model.status import RolloutStatus, SwitchStatus
+from streamsapp_operator.plan.plan_input import PlanInput
+
+#: The seconds from the end of one engine to the first commit of the other where nothing has to be restored, before one
+#: switch was observed: Spark has to start Java, its master and its executors.
+START_SECONDS = {"threads": 10.0, "spark": 40.0}
+_ENDED = {"Complete", "RolledBack", "Refused"}
+
+
+def driver_is_there(observed: ObservedState) -> bool:
+    """Says whether there is a driver, or may be one at any moment."""
+    return observed.driver is not None or bool(observed.children.driver_replicas)
+
+
+def why_alone(inputs: PlanInput, revision: str) -> list[str]:
+    """Returns why pods of two revisions must not run side by side, in words; empty if their engines allow it."""
+    engines = {inputs.settings.engine, inputs.status.engine, _running(inputs)}
+    if "spark" not in engines or inputs.observed.children.template_revision in {None, revision}:
+        return []
+    if len(engines) > 1:
+        return ["only one engine at a time may commit"]
+    return ["executors and their driver must run the same code"]
+
+
+def foreign_driver(inputs: PlanInput, revision: str, *, back: bool) -> bool:
+    """Says whether a driver has to end before pods of the target start; ``back``: of the last good revision."""
+    children, driver = inputs.observed.children, inputs.observed.driver
+    asked = bool(children.driver_replicas) and (children.driver_revision == revision) == back
+    return asked or (driver is not None and (driver.revision == revision) == back)
+
+
+def driver_ready(inputs: PlanInput, target: str) -> bool:
+    """Says whether the driver of the target works; ``True`` if its engine has none."""
+    driver, children = inputs.observed.driver, inputs.observed.children
+    if not children.driver_replicas:
+        return not (children.engine == "spark" and children.replicas)
+    return driver is not None and driver.ready and not driver.terminating and driver.revision == target
+
+
+def followed(inputs: PlanInput, rollout: RolloutStatus, *, stops: bool, last_good: str | None) -> SwitchStatus | None:
+    """Returns the switch that is under way, or the last one. It begins when the first pod is about to end."""
+    last, to = inputs.status.switch, inputs.settings.engine
+    if last is not None and last.observed_seconds is None and last.revision == rollout.revision:
+        settled = not stops and rollout.phase in _ENDED and not _waits(inputs)
+        return _ended(inputs, last, last_good == rollout.revision) if settled else last
+    if not stops or _running(inputs) == to:
+        return last
+    learned = {} if last is None else last.learned
+    return SwitchStatus(
+        revision=rollout.revision,
+        from_engine=_running(inputs),
+        to_engine=to,
+        started_at=inputs.time,
+        predicted_seconds=learned.get(to) or _predicted(inputs, to),
+        learned=learned,
+    )
+
+
+def engine_of_good(inputs: PlanInput, last_good: str | None) -> Engine:
+    """Returns the engine of the last good revision."""
+    return inputs.settings.engine if last_good == inputs.settings.revision else inputs.status.engine
+
+
+def query_of(inputs: PlanInput) -> QueryReport | None:
+    """Returns what the driver tells of its query; ``None`` if there is no driver, or it does not answer."""
+    driver = inputs.observed.driver
+    return None if driver is None or driver.report is None else driver.report.query
+
+
+def _running(inputs: PlanInput) -> Engine:
+    return inputs.observed.children.engine or inputs.status.engine
+
+
+def _waits(inputs: PlanInput) -> bool:
+    return not inputs.pods or not all(pod.ready for pod in inputs.pods)
+
+
+def _ended(inputs: PlanInput, switch: SwitchStatus, arrived: bool) -> SwitchStatus:
+    """Returns a switch with what it took; one that led back says nothing about the next."""
+    took = round(inputs.since(switch.started_at), 1)
+    learned = switch.learned | ({switch.to_engine: took} if arrived else {})
+    return replace(switch, observed_seconds=took, learned=learned)
+
+
+def _predicted(inputs: PlanInput, to: Engine) -> float:
+    """Returns the start of the engine, and the restores that its pods divide among themselves, as far as those are
+    known."""
+    tasks = [task for pod in inputs.pods if pod.report is not None for task in pod.report.tasks]
+    restores = [task.predicted_restore_seconds for task in tasks if task.predicted_restore_seconds is not None]
+    return round(START_SECONDS[to] + sum(restores) / max(1, inputs.settings.replicas), 1)
