@@ -35,6 +35,8 @@ _CORES = "SPARK_TOTAL_CORES"
 _DAEMON_MEMORY, _HEAP = "192m", "512m"
 #: So many seconds the first batch waits for all executors; then it begins with those there are.
 _EXECUTORS_COME = 60
+#: The master's page; its own port is the driver's here.
+_PAGE = ("--webui-port", "8081")
 #: Pages of Spark's programs are for whoever forwards a port.
 _LOCAL_PAGES = {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}
 #: A master that is gone comes back at the same name with another address, however long that takes.
@@ -135,7 +137,7 @@ def _master(app: StreamsApp, runtime: dict[str, Any]) -> dict[str, Any]:
         "imagePullPolicy": runtime["imagePullPolicy"],
         "restartPolicy": "Always",
         "command": ["spark-class"],
-        "args": ["org.apache.spark.deploy.master.Master", "--host", "$(POD_IP)", "--port", str(MASTER_PORT)],
+        "args": ["org.apache.spark.deploy.master.Master", "--host", "$(POD_IP)", "--port", str(MASTER_PORT), *_PAGE],
         "env": list(own.values()),
         "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}},
         "securityContext": CONTAINER_SECURITY | {"readOnlyRootFilesystem": True},

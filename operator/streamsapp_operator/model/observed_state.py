@@ -73,7 +73,7 @@ class Outage:
 
 
 class QueryReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a driver tells of its query; part of the status as it is."""
+    """The query of a driver, as it tells of it; part of the status as it is."""
 
     state: str
     batches: int

@@ -148,9 +148,13 @@ def test_kubectl_refuses_a_misspelt_field(cluster: ApiServer, namespace: str, op
 
 def test_kubectl_tells_every_fault_at_once(cluster: ApiServer, namespace: str) -> None:
     with pytest.raises(RuntimeError) as refused:
-        kubectl_apply(cluster, namespace, document(engine="spark", kafka={}, replicas=1, processing={"instances": 0}))
+        kubectl_apply(
+            cluster,
+            namespace,
+            document(engine="spark", kafka={}, spark={"trigger": "availableNow"}, processing={"instances": 0}),
+        )
 
-    for words in ("use 'threads'", "is required to run; set it, such as kafka:9092", "'auto' or an integer ≥ 1"):
+    for words in ("'availableNow' ends", "is required to run; set it, such as kafka:9092", "'auto' or an integer ≥ 1"):
         assert words in str(refused.value)
 
 

@@ -123,7 +123,7 @@ CLUSTER_ONLY = [
     Refused(
         "spec.errors.deadLetterTopic", "is what 'dead_letter' writes to", {"errors": {"production": "dead_letter"}}
     ),
-    Refused("spec.engine", "'spark' is not available on Kubernetes yet", {"engine": "spark"}),
+    Refused("spec.spark.trigger", "'availableNow' ends", {"engine": "spark", "spark": {"trigger": "availableNow"}}),
     Refused("spec.topology", "at least 1", {"topology": {}}),
     Refused("spec.topology", "at most 1", {"topology": {"entrypoint": "a:b", "graph": {}}}),
     Refused("spec.topology", "at most 1", {"topology": {"entrypoint": "a:b", "steps": []}}),

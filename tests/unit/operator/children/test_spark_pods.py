@@ -87,7 +87,7 @@ def test_the_driver_runs_the_manifest_against_its_own_master_which_is_there_befo
 
 
 def test_a_query_has_as_many_lanes_as_its_executors_have_cores_so_another_number_of_them_is_another_driver() -> None:
-    limits = {"resources": {"limits": {"cpu": "2500m"}}}
+    limits: dict[str, Any] = {"resources": {"limits": {"cpu": "2500m"}}}
     driver = pod(children(replicas=3, **limits), "wordcount-driver")
 
     assert variables(container(driver))["SPARK_TOTAL_CORES"] == "6"
