@@ -22,6 +22,8 @@ from streamsapp_operator.kube.kinds import BUDGET, JOB, POD, STATEFUL_SET
 
 _addresses = itertools.count(2)
 PORT = 8080
+#: How the name of a query's driver ends.
+_DRIVER = "-driver-0"
 #: What a check pod says of the topology.
 SHAPE = {"sources": {"0": ["lines"]}, "stores": {"0": {"counts": "keyvalue"}}}
 
@@ -256,6 +258,8 @@ class SimulatedNode(threading.Thread):
         """A pod's ``/status``."""
         with self._lock:
             names, generation = sorted(self._pods), self._generation
+        if name.endswith(_DRIVER):
+            return self._driver_document(name.removesuffix(_DRIVER), [it for it in names if it != name])
         tasks = []
         for number in range(self.behaviour.tasks):
             active = number % len(names)
@@ -270,6 +274,16 @@ class SimulatedNode(threading.Thread):
             "generation": generation,
             "tasks": tasks,
         }
+
+    def _driver_document(self, app: str, executors: list[str]) -> dict[str, Any]:
+        """A driver's ``/status``: all tasks, and where each of them is open."""
+        tasks = [self._task(number, "active", 0) for number in range(self.behaviour.tasks)]
+        for number, task in enumerate(tasks):
+            task["worker"] = f"{executors[number % len(executors)]}:/worker-0" if executors else None
+        return {
+            "applicationId": app, "instance": app, "state": "RUNNING", "generation": None, "tasks": tasks,
+            "batches": 3, "progress": None,
+        }  # fmt: skip
 
     def _task(self, number: int, role: str, lag: int) -> dict[str, Any]:
         store = {
