@@ -20,11 +20,11 @@ from typing import Any
 import urllib3
 from kubernetes import client, config
 
-from streamsapp_operator.children.names import CONTAINER, NAME_LABEL, PORT, http_secret_name
+from streamsapp_operator.children.names import CONTAINER, EXECUTOR, NAME_LABEL, PORT, http_secret_name
 from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import ApiError, Conflict, Forbidden, Gone, Rejected, error_of
 from streamsapp_operator.kube.kinds import POD, SECRET, STREAMS_APP, ResourceKind
-from streamsapp_operator.plugin.documents import PodAnswer, is_ready, read_report
+from streamsapp_operator.plugin.documents import PodAnswer, is_ready, read_report, role_of
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
 from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask
 from streamsapp_operator.plugin.session import Document, OperatorSeen
@@ -96,7 +96,7 @@ class KubeCluster:
         return {pod["metadata"]["name"]: answer for pod, answer in zip(pods, answers, strict=True)}
 
     def _report(self, pod: Document, login: _Login) -> PodAnswer:
-        if not _runs(pod):
+        if not _runs(pod) or role_of(pod) == EXECUTOR:  # its driver speaks for it
             return PodAnswer(fault="")
         try:
             reply = self._ask(pod, "/status", login)

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from streamsapp.manifest.model import RolloutSpec
 from streamsapp.structs import converted
+from streamsapp_operator.children.names import ROLE_LABEL
 from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.model.status import AppStatus, from_document
 from streamsapp_operator.observe.pods import condition, state_of, waiting
@@ -121,6 +122,8 @@ class AppPod:
     node: str
     created: datetime | None
     answer: PodAnswer = PodAnswer()
+    #: Of ``engine: spark``: ``driver`` or ``executor``.
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,13 @@ def read_pod(document: Object, answer: PodAnswer) -> AppPod:
         node=(document.get("spec") or {}).get("nodeName") or "",
         created=read_time(metadata.get("creationTimestamp")),
         answer=answer,
+        role=role_of(document),
     )
+
+
+def role_of(document: Object) -> str:
+    """Returns the part of Spark that a pod is; empty with the other engine."""
+    return str((document["metadata"].get("labels") or {}).get(ROLE_LABEL, ""))
 
 
 def is_ready(document: Object) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from streamsapp_operator.model.status import AppStatus, Blocker, BootstrapStatus, Condition, RolloutStatus
+from streamsapp_operator.children.names import DRIVER, EXECUTOR
+from streamsapp_operator.model.status import AppStatus, Blocker, BootstrapStatus, Condition, RolloutStatus, SwitchStatus
 from streamsapp_operator.plugin.documents import AppPod, StreamsAppSummary, read_time, seconds_since
 from streamsapp_operator.plugin.style import Style, Tone
 from streamsapp_operator.plugin.table import Column, Row, TableCell, render
@@ -79,6 +80,10 @@ def _summary(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, styl
             ("lag", _lag_fact(app, style)),
             ("restart", _restart_fact(status, style)),
         ]
+        if status.engine == "spark":
+            facts.insert(1, ("query", _query_fact(status, style)))
+        if status.switch is not None:
+            facts.append(("engine", _switch_fact(status.switch, now, style)))
         if status.rollout is not None:
             facts.append(("rollout", _rollout_fact(status.rollout, now, style)))
         if status.bootstrap is not None and status.bootstrap.phase != "Done":
@@ -90,12 +95,33 @@ def _summary(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, styl
 
 
 def _pods_fact(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> str:
+    pods = [pod for pod in pods if pod.role != DRIVER]
     ready = sum(pod.ready for pod in pods)
     # An autoscaler's choice is in the StatefulSet only; what it has is what it wanted a moment ago.
     wanted = max(app.status.replicas, len(pods)) if app.autoscaled else app.replicas
     if wanted == 0 and not pods:
         return "none: suspended, replicas is 0"
     return style.paint(f"{ready} of {wanted} ready", Tone.GOOD if ready >= wanted else Tone.WARN)
+
+
+def _query_fact(status: AppStatus, style: Style) -> str:
+    query = status.query
+    if query is None:
+        return style.paint("spark: its driver does not answer", Tone.WARN)
+    parts = [f"spark: {clean(query.state)}", f"batches: {count(query.batches)}"]
+    if query.batch_seconds is not None:
+        parts.append(f"the last took {seconds(query.batch_seconds)}")
+    if query.records_per_second is not None:
+        parts.append(f"{count(round(query.records_per_second))} records/s")
+    return style.between.join(parts)
+
+
+def _switch_fact(switch: SwitchStatus, now: datetime, style: Style) -> str:
+    way, predicted = f"{switch.from_engine} to {switch.to_engine}", f"predicted {seconds(switch.predicted_seconds)}"
+    if switch.observed_seconds is not None:
+        return f"{way}, it stood still for {seconds(switch.observed_seconds)}, {predicted}"
+    since = age(seconds_since(switch.started_at, now))
+    return style.paint(f"{way} for {since}, {predicted}: nothing is processed until then", Tone.WARN)
 
 
 def _tasks_fact(status: AppStatus, style: Style) -> str:
@@ -213,13 +239,14 @@ def _pod_row(app: StreamsAppSummary, pod: AppPod, now: datetime, *, in_step: boo
     """Returns the row of a pod. Generations are told if they differ, restarts if there were any."""
     report, wanted = pod.answer.report, _wanted_revision(app.status)
     active = None if report is None else sum(task.role == "active" for task in report.tasks)
-    state = pod.phase if pod.phase != "Running" else UNKNOWN if report is None else report.state
+    silent = "EXECUTOR" if pod.role == EXECUTOR else UNKNOWN
+    state = pod.phase if pod.phase != "Running" else silent if report is None else report.state
     return [
         pod.name,
         TableCell("yes", Tone.GOOD) if pod.ready else TableCell("no", Tone.BAD),
-        TableCell(state, Tone.PLAIN if state == "RUNNING" else Tone.WARN),
-        count(active),
-        count(None if report is None or active is None else len(report.tasks) - active),
+        TableCell(state, Tone.PLAIN if state in ("RUNNING", "EXECUTOR") else Tone.WARN),
+        "" if state == "EXECUTOR" else count(active),
+        "" if state == "EXECUTOR" else count(None if report is None or active is None else len(report.tasks) - active),
         "" if report is None or in_step else count(report.generation),
         TableCell(pod.revision, Tone.DIM if pod.revision == wanted else Tone.WARN),
         TableCell(str(pod.restarts) if pod.restarts else "", Tone.WARN),

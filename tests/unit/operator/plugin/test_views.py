@@ -11,6 +11,7 @@ import pytest
 from kubectl_parts import (
     FakeCluster,
     Terminal,
+    active,
     ago,
     app_document,
     blocked_rollout,
@@ -42,9 +43,31 @@ def suspended() -> FakeCluster:
     return FakeCluster([app_document(healthy_status(phase="Suspended", tasks={}, conditions=[]), replicas=0)])
 
 
+def on_spark() -> FakeCluster:
+    """Two executors, for which their driver speaks."""
+    switch = {
+        "revision": "9f31c2ab", "fromEngine": "threads", "toEngine": "spark", "startedAt": ago(7_300),
+        "predictedSeconds": 40.0, "observedSeconds": 31.5,
+    }  # fmt: skip
+    query = {"state": "RUNNING", "batches": 4210, "batchSeconds": 0.41, "recordsPerSecond": 5120.4}
+    status = healthy_status(engine="spark", query=query, switch=switch, replicas=2, readyReplicas=2)
+    documents = [pod_document(0), pod_document(1), pod_document(0)]
+    documents[2]["metadata"]["name"] = "wordcount-driver-0"
+    for document, role in zip(documents, ("executor", "executor", "driver"), strict=True):
+        document["metadata"]["labels"]["streamsapp.dev/role"] = role
+    answers = {"wordcount-driver-0": report(active("0_0"), active("0_1"))}
+    silent = PodAnswer(fault="")
+    return FakeCluster(
+        [app_document(status, replicas=2)],
+        pod_documents=documents,
+        answers={"wordcount-0": silent, "wordcount-1": silent, **answers},
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "cluster", "style"),
     [
+        ("spark", on_spark(), Style(width=120)),
         ("healthy", three_pods(), Style(width=120)),
         ("blocked", blocked_rollout(), Style(width=120)),
         ("blocked_narrow_ascii", blocked_rollout(), Style(width=72, unicode=False)),
