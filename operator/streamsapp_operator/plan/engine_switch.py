@@ -25,10 +25,10 @@ def driver_is_there(observed: ObservedState) -> bool:
     return observed.driver is not None or bool(observed.children.driver_replicas)
 
 
-def why_alone(inputs: PlanInput, revision: str) -> list[str]:
+def why_alone(inputs: PlanInput) -> list[str]:
     """Returns why pods of two revisions must not run side by side, in words; empty if their engines allow it."""
     engines = {inputs.settings.engine, inputs.status.engine, _running(inputs)}
-    if "spark" not in engines or inputs.observed.children.template_revision in {None, revision}:
+    if "spark" not in engines:
         return []
     if len(engines) > 1:
         return ["only one engine at a time may commit"]

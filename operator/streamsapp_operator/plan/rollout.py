@@ -95,7 +95,7 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
     if given_up is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
-    other, reasons = ("topology", reasons) if reasons else ("revision", engine_switch.why_alone(inputs, target))
+    other, reasons = ("topology", reasons) if reasons else ("revision", engine_switch.why_alone(inputs))
     foreign = any((pod.revision == rollout.revision) == back for pod in inputs.pods)
     foreign = foreign or engine_switch.foreign_driver(inputs, rollout.revision, back=back)
     if reasons and not refused and foreign:
@@ -106,10 +106,13 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
         waits = f"every pod ends before the first of the other {other} starts: {'; '.join(reasons)}"
         stopping = replace(rollout, phase="RollingBack" if back else "Rolling", message=waits, current=None)
         return dataclasses.replace(course, rollout=stopping, stop=True)
-    return _move(inputs, dataclasses.replace(course, template=target), target, back=back, shrinking=shrinking)
+    course = dataclasses.replace(course, template=target)
+    return _move(inputs, course, target, back=back, shrinking=shrinking, alone=bool(reasons))
 
 
-def _move(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool, shrinking: bool) -> RolloutDecision:
+def _move(
+    inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool, shrinking: bool, alone: bool
+) -> RolloutDecision:
     """Moves towards ``target``, unless this rollout has ended."""
     rollout = measured(inputs, _counted(inputs, soak.followed(inputs, course.rollout), target))
     asked = any(rollout_holds.is_asked_for(inputs, pod) for pod in inputs.pods)
@@ -121,7 +124,9 @@ def _move(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool
     if ended or rollout.phase == "TimedOut" or inputs.settings.replicas == 0:
         return dataclasses.replace(course, rollout=rollout)
     move = advance(inputs, rollout, target, shrinking=shrinking)
-    template = (course.last_good or target) if move.begins_none else course.template
+    # Of two that cannot work side by side, the last good one ended before the first pod of this one was made.
+    kept = move.begins_none and not alone
+    template = (course.last_good or target) if kept else course.template
     return dataclasses.replace(course, rollout=_judged(inputs, move, back), restart=move.restart, template=template)
 
 

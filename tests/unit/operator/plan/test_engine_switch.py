@@ -88,6 +88,16 @@ def test_every_pod_ends_before_the_driver_starts_and_the_pause_is_told_before_an
     assert reconciles.status.last_good_revision == "two"
 
 
+def test_what_comes_back_while_new_pods_soak_is_not_of_the_engine_that_ended() -> None:
+    reconciles = Reconciles(replace(SPARK, rollout=changed(SPARK.rollout, soak_seconds=30)))
+    reconciles.plan(three(), **threads())
+    reconciles.plan(three(), checks=passed("two"), **threads())
+    reconciles.plan([], **threads(0))
+    soaks = reconciles.plan(executors(), driver=driver(), **query())
+    assert reconciles.rollout.phase == "Rolling"
+    assert applied(soaks) == ("two", 2, True)
+
+
 def test_the_driver_ends_before_its_executors_and_these_before_the_first_pod() -> None:
     reconciles = on_spark()
     reconciles.plan(executors(), driver=driver(), **query())
