@@ -35,6 +35,8 @@ OWN_PREFIXES = ("streamsapp.dev/", "app.kubernetes.io/")
 
 #: Of the Secret with the HTTP token: the word that the pods of ``engine: spark`` know each other by.
 SPARK_WORD = "spark"
+#: In which they have it: Spark reads it, and hands it on to the executors that its workers start.
+SPARK_WORD_VARIABLE = "_SPARK_AUTH_SECRET"
 
 #: The container that runs an application, and its only port.
 CONTAINER = "runtime"

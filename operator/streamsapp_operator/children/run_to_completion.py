@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamsapp.manifest.quantity import parse_quantity
-from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, RESTARTED_AT
+from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, RESTARTED_AT, SPARK_WORD_VARIABLE
 
 #: Of the pod, what spreads pods or takes devices.
 _NOT_FOR_ONE = ("topologySpreadConstraints", "resourceClaims")
@@ -29,9 +29,10 @@ def run_to_completion(
 
 
 def runtime_container(template: dict[str, Any]) -> dict[str, Any]:
-    """Returns the container that runs the application."""
+    """Returns the container that runs the application, without the word of Spark's pods: it talks to none of them, and
+    may start before the Secret has it."""
     found: dict[str, Any] = next(each for each in template["spec"]["containers"] if each["name"] == CONTAINER)
-    return found
+    return found | {"env": [each for each in found["env"] if each["name"] != SPARK_WORD_VARIABLE]}
 
 
 def requests_within(requests: Mapping[str, str], limits: Mapping[str, Any]) -> dict[str, str]:

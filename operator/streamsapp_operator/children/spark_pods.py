@@ -19,6 +19,7 @@ from streamsapp_operator.children.names import (
     NAME_LABEL,
     ROLE_LABEL,
     SPARK_WORD,
+    SPARK_WORD_VARIABLE,
     Owner,
     driver_name,
     http_secret_name,
@@ -27,8 +28,6 @@ from streamsapp_operator.children.restricted import CONTAINER_SECURITY
 
 MASTER_PORT, WORKER_PORT = 7077, 7078
 _STATE_DIR = "/var/lib/streamsapp"
-#: Spark reads it, and hands it on to the executors that its workers start.
-_WORD = "_SPARK_AUTH_SECRET"
 _CORES = "SPARK_TOTAL_CORES"
 #: Of the master and of a worker, which only keep the books; and of the driver and an executor, unless ``spark.conf``
 #: says otherwise. Python's part of a container is the larger one.
@@ -88,7 +87,7 @@ def driver_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]
             *(part for key, value in _settings(app).items() for part in ("--conf", f"{key}={value}")),
         ]
     }
-    made = _changed(template, DRIVER, changes, {_WORD: _word(app), "SPARK_LOCAL_IP": _LOCAL_PAGES})
+    made = _changed(template, DRIVER, changes, {SPARK_WORD_VARIABLE: _word(app), "SPARK_LOCAL_IP": _LOCAL_PAGES})
     made["spec"]["initContainers"] = [*made["spec"].get("initContainers", ()), _master(app, _container(made))]
     return made
 
@@ -118,7 +117,7 @@ def _settings(app: StreamsApp) -> dict[str, str]:
     return {key: value for key, value in defaults.items() if key not in app.spec.spark.conf} | {
         "spark.driver.host": "$(POD_IP)",
         "spark.authenticate": "true",
-        "spark.authenticate.secret": f"$({_WORD})",
+        "spark.authenticate.secret": f"$({SPARK_WORD_VARIABLE})",
         "spark.cores.max": f"$({_CORES})",
         "spark.default.parallelism": f"$({_CORES})",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -149,12 +148,12 @@ def _master(app: StreamsApp, runtime: dict[str, Any]) -> dict[str, Any]:
 def _daemon(app: StreamsApp) -> dict[str, dict[str, Any]]:
     """Returns the environment of Spark's own programs, by name."""
     memory = {"name": "SPARK_DAEMON_MEMORY", "value": _DAEMON_MEMORY}
-    return {"SPARK_DAEMON_MEMORY": memory, "SPARK_LOCAL_IP": _LOCAL_PAGES, _WORD: _word(app)}
+    return {"SPARK_DAEMON_MEMORY": memory, "SPARK_LOCAL_IP": _LOCAL_PAGES, SPARK_WORD_VARIABLE: _word(app)}
 
 
 def _word(app: StreamsApp) -> dict[str, Any]:
     secret = {"name": http_secret_name(app.metadata.name), "key": SPARK_WORD}
-    return {"name": _WORD, "valueFrom": {"secretKeyRef": secret}}
+    return {"name": SPARK_WORD_VARIABLE, "valueFrom": {"secretKeyRef": secret}}
 
 
 def _changed(

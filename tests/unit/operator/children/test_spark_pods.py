@@ -160,3 +160,9 @@ def test_its_check_loads_the_topology_as_any_other() -> None:
 
     assert "command" not in check["spec"]["containers"][0]
     assert check["spec"]["containers"][0]["args"][0] == "check"
+
+
+def test_its_check_needs_no_word_which_the_secret_has_from_when_the_other_engine_has_ended() -> None:
+    check = children().check[-1]
+
+    assert "_SPARK_AUTH_SECRET" not in {each["name"] for each in check["spec"]["containers"][0]["env"]}
