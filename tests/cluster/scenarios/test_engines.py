@@ -85,7 +85,7 @@ def test_an_application_goes_from_pods_to_spark_and_back_under_load_and_every_co
     world: World, app: App, load: ExactLoad, spark_image: None
 ) -> None:
     app.apply(manifest(world, "threads"))
-    app.wait(lambda: app.condition("Ready").get("status") == "True", "an application in pods")
+    app.wait(lambda: ready(app), "an application in pods")
     load.wait_for_counts()
 
     app.apply(manifest(world, "spark"))
