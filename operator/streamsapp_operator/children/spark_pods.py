@@ -118,6 +118,7 @@ def _settings(app: StreamsApp) -> dict[str, str]:
         "spark.driver.host": "$(POD_IP)",
         "spark.authenticate": "true",
         "spark.authenticate.secret": f"$({SPARK_WORD_VARIABLE})",
+        "spark.executor.cores": str(cores_of(app)),
         "spark.cores.max": f"$({_CORES})",
         "spark.default.parallelism": f"$({_CORES})",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",

@@ -92,6 +92,7 @@ def test_a_query_has_as_many_lanes_as_its_executors_have_cores_so_another_number
 
     assert variables(container(driver))["SPARK_TOTAL_CORES"] == "6"
     assert settings_of(driver)["spark.default.parallelism"] == "$(SPARK_TOTAL_CORES)"
+    assert settings_of(driver)["spark.executor.cores"] == "2", "by which its Python workers divide the memory"
     executor = container(pod(children(**limits), "wordcount"))["args"]
     assert executor[executor.index("--cores") + 1] == "2"
     assert children(replicas=3, **limits).revision == children(replicas=2, **limits).revision
