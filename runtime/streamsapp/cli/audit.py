@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from streamsapp.cli.arguments import add_manifest, new_command
+from streamsapp.cli.output import add_output
 from streamsapp.cli.spark_commands import add_spark_options, in_spark_package
 
 
@@ -21,12 +22,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     add_manifest(parser)
     parser.add_argument("--store", metavar="NAME", help="only this store")
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=["text", "json"],
-        default="text",
-        help="json writes one object per line; default: text",
-    )
+    add_output(parser, "json writes one object per line")
     add_spark_options(parser)
     parser.set_defaults(run=in_spark_package("audit", "run"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from dataclasses import asdict, dataclass
 from streamsapp.cli.app_topics import records_of
 from streamsapp.cli.arguments import new_command
 from streamsapp.cli.kafka_cluster import KafkaCluster
+from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.reset_plan import InputOffsets
 from streamsapp.cli.target import Target, add_cluster_options, target_of
 from streamsapp.cli.topics import topics_of
@@ -47,7 +47,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  streamsapp topics -f app.yaml\n  streamsapp topics -f app.yaml -o json | jq '.[] | select(.lag > 0)'",
     )
     add_cluster_options(parser, manifest_required=True)
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
+    add_output(parser)
     parser.set_defaults(run=list_topics)
 
 
@@ -56,7 +56,7 @@ def list_topics(options: argparse.Namespace) -> int:
     assert target.topology is not None  # a manifest is required
     rows = rows_of(target, target.topology)
     if options.output == "json":
-        print(json.dumps([asdict(row) for row in rows], indent=2))
+        print_json([asdict(row) for row in rows])
     else:
         print("\n".join(table(rows)))
     return 0

@@ -10,6 +10,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from streamsapp.cli.arguments import new_command
+from streamsapp.cli.output import add_output, print_json
 from streamsapp.errors import UserInputError
 
 TEMPLATES = {
@@ -41,6 +42,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--template", choices=tuple(TEMPLATES), default="word-count", metavar="NAME", help="default: word-count"
     )
+    add_output(parser)
     parser.set_defaults(run=new)
 
 
@@ -60,7 +62,11 @@ def new(options: argparse.Namespace) -> int:
             shutil.copytree(made, folder)
         except OSError as error:
             raise UserInputError(f"{options.name}: cannot be written: {error.strerror}") from error
-    print(f"{folder}: {', '.join(sorted(each.name for each in folder.iterdir()))}")
+    written = sorted(each.name for each in folder.iterdir())
+    if options.output == "json":
+        print_json({"folder": str(folder), "template": options.template, "files": written})
+        return 0
+    print(f"{folder}: {', '.join(written)}")
     print(f"go on with:\n  cd {folder}\n  pytest\n  streamsapp local -f app.yaml")
     return 0
 

@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from streamsapp.cli.app_topics import TopicRecords
 from streamsapp.cli.arguments import new_command
 from streamsapp.cli.kafka_cluster import KafkaCluster
+from streamsapp.cli.output import add_output
 from streamsapp.cli.record_lines import LineRecord, read_record
 from streamsapp.cli.target import Target, add_cluster_options, add_serde_options, partitions_of, target_of
 from streamsapp.cli.topics import topics_of
@@ -56,7 +57,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("input", nargs="?", type=Path, metavar="FILE", help="a file of lines; default: standard input")
     add_cluster_options(parser)
     add_serde_options(parser)
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
+    add_output(parser)
     parser.set_defaults(run=produce)
 
 

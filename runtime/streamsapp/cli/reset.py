@@ -10,6 +10,7 @@ from pathlib import Path
 
 from streamsapp.cli.arguments import add_data_dir, add_manifest, new_command, snapshots_of
 from streamsapp.cli.kafka_cluster import KafkaCluster
+from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.record_lines import milliseconds
 from streamsapp.cli.reset_plan import ResetPlan, ResetTarget, SnapshotsToDelete, internal_topics, new_offset
 from streamsapp.cli.topics import topics_of
@@ -59,6 +60,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="read from the first record of this time on (ISO 8601; UTC unless it has a zone)",
     )
     where.add_argument("--shift-by", type=int, metavar="N", help="move so many records forward, or back if negative")
+    add_output(parser, "json has the plan, which exit code 0 says was carried out")
     parser.set_defaults(run=reset)
 
 
@@ -78,10 +80,8 @@ def reset(options: argparse.Namespace) -> int:
         objects = open_store(remote_state)
         snapshots = _snapshots(objects, config.application_id, remote_state.url)
     plan = replace(_make_plan(cluster, group, topology, config, options), snapshots=snapshots)
-    lines = list(plan.lines()) or ["nothing to do"]
-    print("\n".join(lines))
+    _tell(plan, options)
     if options.dry_run:
-        print("dry run: nothing was changed")
         return 0
     if objects is not None and plan.snapshots is not None:
         objects.delete(plan.snapshots.keys)
@@ -89,8 +89,18 @@ def reset(options: argparse.Namespace) -> int:
     group.commit(plan.offsets)
     if plan.state_dir is not None:
         shutil.rmtree(plan.state_dir)
-    print("done")
+    if options.output == "text":
+        print("done")
     return 0
+
+
+def _tell(plan: ResetPlan, options: argparse.Namespace) -> None:
+    if options.output == "json":
+        print_json({**plan.as_data(), "dryRun": options.dry_run})
+        return
+    print("\n".join(plan.lines()) or "nothing to do")
+    if options.dry_run:
+        print("dry run: nothing was changed")
 
 
 def _make_plan(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from streamsapp.errors import ManifestError
 from streamsapp.record import TopicPartition
@@ -64,6 +65,21 @@ class ResetPlan:
     snapshots: SnapshotsToDelete | None = None
     #: Look like topics of this application, or of one whose id starts alike; left alone.
     unsure: tuple[str, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Returns the same for programs."""
+        found = self.snapshots
+        return {
+            "applicationId": self.application_id,
+            "snapshots": found and {"where": found.where, "objects": len(found.keys), "tasks": found.tasks},
+            "deleteTopics": list(self.delete_topics),
+            "offsets": [
+                {"topic": each.topic, "partition": each.partition, "offset": offset}
+                for each, offset in sorted(self.offsets.items())
+            ],
+            "stateDir": self.state_dir and str(self.state_dir),
+            "leftAlone": list(self.unsure),
+        }
 
     def lines(self) -> Iterator[str]:
         """Returns the lines that tell the user what will be done."""

@@ -6,10 +6,7 @@ Runs on the main thread, reads the object store and nothing else: neither Kafka 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable
-
-import orjson
 
 from streamsapp.cli.arguments import (
     add_data_dir,
@@ -18,6 +15,7 @@ from streamsapp.cli.arguments import (
     snapshots_of,
 )
 from streamsapp.cli.local_folder import LocalFolder
+from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.progress import VerifyBar
 from streamsapp.cli.snapshots_text import as_data, in_detail, summary, table
 from streamsapp.clock import SystemClock
@@ -65,7 +63,7 @@ def _add_action(
     add_manifest(parser)
     add_data_dir(parser, "the folder that was given to `local`, instead of spec.remoteState")
     parser.add_argument("--task", type=_task_id, metavar="TASK", help="only this task, such as 0_3")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
+    add_output(parser)
     parser.set_defaults(run=run)
     return parser
 
@@ -75,7 +73,7 @@ def list_snapshots(options: argparse.Namespace) -> int:
     rows = [(chain.task_id, *chain.newest()) for chain in chains]
     now = SystemClock().now_ms()
     if options.output == "json":
-        _print_json([summary(task_id, number, found, now) for task_id, number, found in rows])
+        print_json([summary(task_id, number, found, now) for task_id, number, found in rows])
     else:
         print("\n".join(table(rows, now)) if rows else f"no snapshots in {where}")
     return 0
@@ -88,7 +86,7 @@ def show_snapshots(options: argparse.Namespace) -> int:
     shown = [found for chain in chains if (found := _wanted(chain, options.number)) is not None]
     now = SystemClock().now_ms()
     if options.output == "json":
-        _print_json([as_data(snapshot, now) for snapshot in shown])
+        print_json([as_data(snapshot, now) for snapshot in shown])
     else:
         blocks = ["\n".join(in_detail(snapshot, now)) for snapshot in shown]
         print("\n\n".join(blocks) or f"no snapshots in {where}")
@@ -107,7 +105,7 @@ def verify_snapshots(options: argparse.Namespace) -> int:
         verify_files(verifications, progress)
     faults = [fault for verification in verifications for fault in verification.faults]
     if options.output == "json":
-        _print_json({**_extent(verifications), "bytes": total, "faults": faults})
+        print_json({**_extent(verifications), "bytes": total, "faults": faults})
     else:
         extent = "{snapshots} snapshots of {tasks} tasks, {files} files".format(**_extent(verifications))
         verdict = f"{len(faults)} faults in" if faults else "all sound:"
@@ -141,10 +139,6 @@ def _open(options: argparse.Namespace) -> tuple[list[ManifestChain], str]:
             f"task {options.task} has no snapshots in {where}; `streamsapp snapshots list` shows which have"
         )
     return chosen, where
-
-
-def _print_json(data: object) -> None:
-    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
 
 
 def _task_id(text: str) -> TaskId:

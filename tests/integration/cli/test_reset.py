@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,9 @@ def test_a_dry_run_tells_the_plan_and_changes_nothing(
     before = application.internal_topics()
     assert application.reset("--dry-run") == 0
     assert f"delete internal topic {application.name}-counts-changelog" in capsys.readouterr().out
+    assert application.reset("--dry-run", "-o", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["dryRun"], told["deleteTopics"]) == (True, [f"{application.name}-counts-changelog"])
     assert application.internal_topics() == before
     assert application.state.exists()
 

@@ -143,3 +143,21 @@ def test_an_unknown_command_is_wrong_input() -> None:
     with pytest.raises(SystemExit) as left:
         main(["fly"])
     assert left.value.code == 2
+
+
+def test_validate_tells_programs_what_is_there_or_what_is_wrong(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "-f", str(manifest), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "valid": True,
+        "faults": [],
+        "applicationId": "wordcount",
+        "bootstrapServers": None,
+        "subTopologies": {"0": {"reads": ["words"], "stores": {}}},
+    }
+    edit(manifest, "inline_topology:topology", "inline_topology:empty")
+    assert main(["validate", "-f", str(manifest), "-o", "json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["valid"] is False
+    assert [fault.split(":")[0] for fault in told["faults"]] == ["spec.topology.entrypoint"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -63,3 +64,10 @@ def test_a_folder_that_is_there_is_left_as_it_is(capsys: pytest.CaptureFixture[s
     assert main(["new", "mine"]) == 2
     assert capsys.readouterr().err == "mine: is there already; choose another name, or remove it\n"
     assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_programs_are_told_what_was_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "mine", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["folder"], told["template"]) == ("mine", "word-count")
+    assert set(COMMANDS) < set(told["files"])

@@ -93,3 +93,27 @@ def test_snapshots_go_before_what_could_come_back_from_them() -> None:
         "delete snapshots in s3://bucket/prefix/orders: 2 objects of 2 tasks",
         "delete internal topic orders-counts-changelog",
     ]
+
+
+def test_programs_are_told_the_whole_plan() -> None:
+    plan = ResetPlan(
+        application_id="orders",
+        delete_topics=("orders-counts-changelog",),
+        offsets={TopicPartition("in", 1): 7, TopicPartition("in", 0): 3},
+        state_dir=Path("/state/orders"),
+        snapshots=SnapshotsToDelete("s3://b/orders", ("a", "b"), 1),
+        unsure=("orders-x-changelog",),
+    )
+    assert plan.as_data() == {
+        "applicationId": "orders",
+        "snapshots": {"where": "s3://b/orders", "objects": 2, "tasks": 1},
+        "deleteTopics": ["orders-counts-changelog"],
+        "offsets": [
+            {"topic": "in", "partition": 0, "offset": 3},
+            {"topic": "in", "partition": 1, "offset": 7},
+        ],
+        "stateDir": "/state/orders",
+        "leftAlone": ["orders-x-changelog"],
+    }
+    empty = ResetPlan("orders", (), {}, None).as_data()
+    assert (empty["snapshots"], empty["stateDir"], empty["offsets"]) == (None, None, [])
