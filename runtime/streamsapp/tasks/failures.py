@@ -96,13 +96,15 @@ class FailureHandling:
         """A record was skipped by rule."""
         described = self._describe(node, self._context.message, -1)
         self._remember(described, "skipped", reason)
-        log.warning("skipped a record at %s: %s", self._name(described), reason)
+        log.warning("skipped a record at %s: %s", self._name(described), reason, extra=_subject(described))
 
     def log_invalid_timestamp(self, node: str, message: InputRecord, timestamp: int) -> None:
         """The timestamp extractor gave a negative timestamp."""
         described = self._describe(node, message, timestamp)
         self._remember(described, "skipped", f"its timestamp extractor gave {timestamp}")
-        log.warning("skipped %s: its timestamp extractor gave %d", self._name(described), timestamp)
+        log.warning(
+            "skipped %s: its timestamp extractor gave %d", self._name(described), timestamp, extra=_subject(described)
+        )
 
     def _decide(
         self, handler: ExceptionHandler, described: ErrorContext, error: Exception, failure: StreamsError
@@ -110,9 +112,10 @@ class FailureHandling:
         response = handler(described, error)
         self._remember(described, response.value, f"{type(error).__name__}: {_told(error)}")
         if response is Response.CONTINUE:
-            log.warning("%s; the exception handler drops it", failure, exc_info=error)
+            log.warning("%s; the exception handler drops it", failure, exc_info=error, extra=_subject(described))
         elif response is Response.DEAD_LETTER:
-            log.warning("%s; it goes to the dead letter topic %s", failure, self._dead_letters.topic)
+            topic = self._dead_letters.topic
+            log.warning("%s; it goes to the dead letter topic %s", failure, topic, extra=_subject(described))
             timestamp = max(described.timestamp, 0) or self._context.clock.now_ms()
             self._emit(self._dead_letters.letter(described, error, timestamp))
         else:
@@ -145,6 +148,16 @@ class FailureHandling:
             key=None if message is None else message.key(),
             value=None if message is None else message.value(),
         )
+
+
+def _subject(described: ErrorContext) -> dict[str, object]:
+    """The fields of a log line about a record, as :class:`~streamsapp.log_format.JsonFormatter` writes them."""
+    return {
+        "task": described.task_id,
+        "topic": described.topic,
+        "partition": described.partition,
+        "offset": described.offset,
+    }
 
 
 def _told(error: Exception) -> str:

@@ -21,6 +21,7 @@ EVERYTHING = (
     "monitoring.serviceMonitor.enabled=true",
     "monitoring.podMonitor.enabled=true",
     "monitoring.dashboard.enabled=true",
+    "monitoring.alerts.enabled=true",
     'networkPolicy.metricsFrom=[{"namespaceSelector":{"matchLabels":{"team":"metrics"}}}]',
     'networkPolicy.egress=[{"ports":[{"port":443}]}]',
     'imagePullSecrets=[{"name":"registry"}]',
@@ -139,6 +140,27 @@ def test_a_wrong_value_is_refused_by_its_name(render: Render, value: str, told: 
         render(value)
 
 
+def test_alerts_are_made_only_when_asked_for_and_link_to_their_runbooks(render: Render) -> None:
+    assert "PrometheusRule" not in {each["kind"] for each in render()}
+    rule = one(
+        render("monitoring.alerts.enabled=true", 'monitoring.alerts.runbooks="https://docs.example/runbooks/"'),
+        "PrometheusRule",
+    )
+    (group,) = rule["spec"]["groups"]
+    alerts = {each["alert"]: each for each in group["rules"]}
+    assert len(alerts) > 5
+    assert alerts["StreamsAppNotReady"] == {
+        "alert": "StreamsAppNotReady",
+        "expr": 'streamsapp_app_condition{type="Ready"} < 1',
+        "for": "5m",
+        "labels": {"severity": "critical"},
+        "annotations": {
+            "summary": "{{ $labels.namespace }}/{{ $labels.name }} is not ready",
+            "runbook_url": "https://docs.example/runbooks/#the-application-is-not-ready",
+        },
+    }
+
+
 def test_an_image_may_have_a_digest_and_a_registry_with_a_port(render: Render) -> None:
     image = f"registry.example:5000/team/streamsapp-operator@sha256:{'a' * 64}"
     (container,) = one(render(f'operator.image="{image}"'), "Deployment")["spec"]["template"]["spec"]["containers"]
@@ -164,6 +186,7 @@ def test_helm_package_has_everything(helm: Helm, tmp_path: Path) -> None:
         assert resource.read() == CRD.read_bytes()
     assert {
         "streamsapp/files/streamsapps.yaml",
+        "streamsapp/files/alerts.yaml",
         "streamsapp/files/dashboard.json",
         "streamsapp/values.schema.json",
     } <= names

@@ -18,6 +18,7 @@ CHART = ROOT / "charts" / "streamsapp"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text("utf-8"))
+ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text("utf-8"))
 #: Helm's own, and what only a schema has.
 UNSET = {"global", "operator.resources.requests", "operator.resources.limits"}
 
@@ -84,6 +85,27 @@ def test_every_metric_of_the_dashboard_is_one_that_is_told() -> None:
     }
     assert len(asked) > 25
     assert sorted((title, name) for title, name in asked if name not in told) == []
+
+
+def test_every_runbook_has_its_alert_and_every_alert_its_runbook() -> None:
+    runbooks = re.findall(
+        r"^## (.*)\n\n```promql\n(.*)\n```", (ROOT / "docs" / "runbooks.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert runbooks
+    assert {(each["runbook"], each["expr"]) for each in ALERTS} == {
+        (title.lower().replace(" ", "-"), expression) for title, expression in runbooks
+    }
+    assert len({each["alert"] for each in ALERTS}) == len(ALERTS) == len(runbooks)
+
+
+def test_an_alert_names_what_it_is_about_by_labels_that_its_expression_has() -> None:
+    for each in ALERTS:
+        aggregated = re.search(r"by \(([\w, ]+)\)", each["expr"])
+        told = set(re.findall(r"\$labels\.(\w+)", each["summary"]))
+        if aggregated:
+            assert told <= set(aggregated[1].split(", ")), each["alert"]
+        elif "streamsapp_app_" in each["expr"]:
+            assert told <= {"namespace", "name", "phase"}, each["alert"]
 
 
 def test_panels_of_the_dashboard_do_not_overlap() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from streamsapp.cli.shutdown import ImmediateExit, closing_on_signals
 from streamsapp.log_format import JsonFormatter
+from streamsapp.record import TaskId, TopicPartition
 
 
 def test_closing_that_does_not_end_is_left_at_its_deadline(caplog: pytest.LogCaptureFixture) -> None:
@@ -37,6 +38,26 @@ def test_a_json_line_holds_the_traceback_and_stays_one_line() -> None:
     read = json.loads(line)
     assert (read["time"], read["level"], read["message"]) == ("2023-11-14T22:13:20.250Z", "ERROR", "lost x")
     assert read["exception"].endswith("ValueError: two\nlines")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra", "fields"),
+    [
+        ((TaskId(0, 3),), {}, {"task": "0_3"}),
+        ((TopicPartition("orders", 2),), {}, {"topic": "orders", "partition": 2}),
+        (("x",), {"task": TaskId(1, 0), "topic": "t", "partition": 0, "offset": 0},
+         {"task": "1_0", "topic": "t", "partition": 0, "offset": 0}),
+        (("x",), {"topic": None, "offset": None}, {}),
+        (({"a": 1},), {}, {}),
+    ],
+)  # fmt: skip
+def test_a_json_line_has_fields_of_what_it_is_about(
+    arguments: tuple[object, ...], extra: dict[str, object], fields: dict[str, object]
+) -> None:
+    record = logging.LogRecord("app", logging.INFO, __file__, 1, "about %s", arguments, None)
+    vars(record).update(extra)
+    read = json.loads(JsonFormatter().format(record))
+    assert {name: read[name] for name in read.keys() - {"time", "level", "logger", "thread", "message"}} == fields
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -18,6 +19,7 @@ from streamsapp.errors import (
     StreamsError,
     TaskCorruptedError,
 )
+from streamsapp.log_format import JsonFormatter
 from streamsapp.processor.handlers import ErrorContext, Response
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
@@ -77,6 +79,8 @@ def test_continuing_drops_the_record_counts_it_and_logs_it(
     assert it.context.dropped_records == 1
     assert it.emitted == []
     assert "orders-0@7" in caplog.text
+    line = json.loads(JsonFormatter().format(caplog.records[-1]))
+    assert (line["task"], line["topic"], line["partition"], line["offset"]) == ("0_3", "orders", 0, 7)
 
 
 @every_stage
