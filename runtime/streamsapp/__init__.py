@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         VersionedKeyValueStore as VersionedKeyValueStore,
         WindowStore as WindowStore,
     )
+    from streamsapp.testing.session import Session as Session
     from streamsapp.topology.builder import Topology as Topology
 
 #: The place where each public name lives.
@@ -122,6 +123,7 @@ _HOMES = {
     "streamsapp.state.iterators": ("KeyValueIterator",),
     "streamsapp.state.versioned": ("VersionedRecord",),
     "streamsapp.state.windowed_api": ("SessionStore", "VersionedKeyValueStore", "WindowStore"),
+    "streamsapp.testing.session": ("Session",),
     "streamsapp.topology.builder": ("Topology",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

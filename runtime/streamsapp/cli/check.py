@@ -20,7 +20,7 @@ from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.nodes import SourceNode
+from streamsapp.topology.edition import shape_of
 
 #: The bytes that Kubernetes keeps of a termination message.
 MAX_BYTES = 4096
@@ -60,23 +60,6 @@ def _checked_topology(path: Path) -> Topology:
     config = to_config(app, code=user_code(app, path.parent))
     instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)
     return topology
-
-
-def shape_of(topology: Topology) -> dict[str, Any]:
-    """Returns the facts that old and new pods must agree on to work side by side; internal topics without the
-    application's prefix."""
-    parts = topology.sub_topologies()
-    return {
-        "sources": {
-            str(part.id): sorted({topic for source in part.sources for topic in _topics(source)}) for part in parts
-        },
-        "stores": {str(part.id): {store.name: store.type.name for store in part.stores} for part in parts},
-    }
-
-
-def _topics(source: SourceNode) -> Sequence[str]:
-    """A pattern stands for itself: which topics match it is the broker's to say."""
-    return source.topics if source.pattern is None else [f"/{source.pattern.pattern}/"]
 
 
 def shape_report(shape: dict[str, Any]) -> bytes:

@@ -24,9 +24,7 @@ from streamsapp.cli.arguments import (
     with_remote_state,
 )
 from streamsapp.cli.banner import banner
-from streamsapp.cli.check import shape_of
 from streamsapp.cli.console_form import form_routes
-from streamsapp.cli.edition import edition_of
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
@@ -45,6 +43,7 @@ from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import instances_of
 from streamsapp.supervisor.pod_supervisor import time_of_instances
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.edition import edition_of
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +127,7 @@ def run_locally(options: argparse.Namespace) -> int:
             print(_banner(options, topology, config, folder), flush=True)
             if not options.watch:
                 return _run(options, app, topology, config, folder)
-            edition = edition_of(app, shape_of(topology))
+            edition = edition_of(app.application_id, app.spec.kafka.bootstrap_servers, topology)
             look = partial(look_at, options.file)
             watched = WatchedApplication(_again(options), files, look, edition, options.shutdown_timeout)
             return run_watched(watched, options.shutdown_timeout)

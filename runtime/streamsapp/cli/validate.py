@@ -8,12 +8,11 @@ from pathlib import Path
 import msgspec
 
 from streamsapp.cli.arguments import add_manifest, new_command
-from streamsapp.cli.check import shape_of
-from streamsapp.cli.edition import Edition, edition_of
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
+from streamsapp.topology.edition import Edition, edition_of
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,4 +48,4 @@ def _edition(path: Path) -> Edition:
     # A file without a broker is right too: `local` brings one. Secrets are mounted where the application runs.
     servers = app.spec.kafka.bootstrap_servers or "localhost:9092"
     to_config(app, code=user_code(app, path.parent), secret_dir=None, bootstrap_servers=servers)
-    return edition_of(app, shape_of(topology))
+    return edition_of(app.application_id, app.spec.kafka.bootstrap_servers, topology)

@@ -17,16 +17,18 @@ from pathlib import Path
 
 import msgspec
 
-from streamsapp.cli.edition import Edition, differences, misfits
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.cli.source_files import SourceFiles
 from streamsapp.structs import decoded
 from streamsapp.supervisor.instance_process import InstanceProcess
+from streamsapp.topology.edition import Edition, differences, misfits
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the files, and at a process that is waited for.
 PERIOD, _TICK = 1.0, 0.05
+
+_ANEW = "stop this `local` and start it again with --fresh"
 
 #: Returns what is saved; ``None`` if it is wrong, which it has told, or if nobody waits for the answer any more.
 Look = Callable[[threading.Event], Edition | None]
@@ -70,7 +72,7 @@ class WatchedApplication:
         edition = self._look(self.stopped)
         if self.stopped.is_set():
             return
-        faults = [] if edition is None else list(misfits(self._edition, edition))
+        faults = [] if edition is None else list(misfits(self._edition, edition, _ANEW))
         if edition is None or faults:
             for fault in faults:
                 log.error("%s", fault)

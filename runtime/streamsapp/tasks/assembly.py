@@ -5,18 +5,22 @@ The one place where that is done: for the runtime (polling thread), the test dri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.record import InputRecord
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import EMIT_INTERVAL_MS, TaskContext
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask, TaskPlan
+
+_EMPTY: Mapping[str, Sequence[InputRecord]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,14 @@ class TaskAssembly:
         stores.stores = {**stores.stores, **self.shared_stores}
         return StreamTask(plan, stores, context, self.config, role)
 
-    def started(self, plan: TaskPlan, directory: Path) -> StreamTask:
-        """A task that begins with empty stores and runs."""
+    def started(
+        self, plan: TaskPlan, directory: Path, changelogs: Mapping[str, Sequence[InputRecord]] = _EMPTY
+    ) -> StreamTask:
+        """A task that runs, and whose stores begin with these records of their changelogs, or empty."""
         task = self.task(plan, directory)
         task.stores.open()
+        for store, records in changelogs.items():
+            task.stores.restore(store, records, len(records))
         task.stores.restored({}, {})
         task.transition(TaskState.RESTORING)
         task.initialize()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration
-from streamsapp.record import Headers, RawRecord, TaskId, TopicPartition
+from streamsapp.record import Headers, InputRecord, RawRecord, TaskId, TopicPartition
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.kinds import of_kind
@@ -63,7 +63,7 @@ class TopologyTestDriver:
         self._control = ProcessingControl()
         self._resources = StateResources()
         self._global = self._make_global_task(topology)
-        self._whole = _whole(topology)
+        self._whole = self._parts(topology)
         self._sources = {topic: node for node in self._whole.sources for topic in node.topics}
         self._internal = {topic.name for topic in self._whole.repartition_sources} | set(self._whole.repartition_sinks)
         self._task = self._make_task()
@@ -167,6 +167,13 @@ class TopologyTestDriver:
         task.start()
         return task
 
+    def _parts(self, topology: Topology) -> SubTopology:
+        return _whole(topology)
+
+    def _restored(self, changelogs: Mapping[str, TopicPartition]) -> Mapping[str, Sequence[InputRecord]]:
+        """Returns what stores begin with: the records of their changelogs."""
+        return {}
+
     def _make_task(self) -> StreamTask:
         config = self._config
         plan = TaskPlan(
@@ -188,7 +195,7 @@ class TopologyTestDriver:
         )
         # Results of closed windows go out with the record that closes them, as in Kafka Streams' test driver.
         assembly = TaskAssembly(config, self._resources, self._clock, self._global.stores.for_tasks, emit_interval_ms=0)
-        return assembly.started(plan, self._directory)
+        return assembly.started(plan, self._directory, self._restored(plan.changelogs))
 
     def _full_name(self, topic: str) -> str:
         return f"{self._config.application_id}-{topic}" if topic in self._internal else topic

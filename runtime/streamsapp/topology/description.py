@@ -1,4 +1,4 @@
-"""``TopologyDescription``: what a topology consists of, in Kafka's text, as Mermaid and as JSON.
+"""``TopologyDescription``: what a topology consists of, in Kafka's text, as Mermaid, as SVG and as JSON.
 
 Made by ``Topology.describe()``, printed by the command line and served in ``/status``; on any thread.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streamsapp.processor.api import TopicNameExtractor
+from streamsapp.topology.drawing import draw
 from streamsapp.topology.java_order import TreeSet, hash_set_copy_order, hash_set_order, utf16
 from streamsapp.topology.nodes import Node, ProcessorNode, SourceNode
 
@@ -74,6 +75,13 @@ class TopologyDescription:
             "globalStores": [_group_json(group) for group in self.groups if group.is_global],
         }
         return json.dumps(document, indent=2) + "\n"
+
+    def to_svg(self) -> str:
+        """Returns a picture, in the colour of the text around it: topics round, stores bold, with dashed lines."""
+        return draw(self.groups)
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
 
     def to_mermaid(self) -> str:
         """A Mermaid flowchart: sub-topologies as boxes, topics as pills, stores as cylinders."""

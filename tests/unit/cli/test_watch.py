@@ -12,9 +12,9 @@ import pytest
 
 from instances import eventually
 from streamsapp.cli import watch
-from streamsapp.cli.edition import Edition, SubTopologyShape, differences, misfits
 from streamsapp.cli.source_files import SourceFiles
 from streamsapp.cli.watch import WatchedApplication, look_at
+from streamsapp.topology.edition import Edition, SubTopologyShape, differences, misfits
 
 COUNTS = {"counts": "timestamped_key_value"}
 MANIFEST = """
@@ -40,7 +40,7 @@ def edition(
 
 @pytest.mark.parametrize("kind", ["timestamped_window-60000", "session-60000", "versioned-60000"])
 def test_a_store_of_another_type_does_not_fit(kind: str) -> None:
-    (fault,) = misfits(edition(COUNTS), edition({"counts": kind}))
+    (fault,) = misfits(edition(COUNTS), edition({"counts": kind}), "begin --fresh")
     assert fault.startswith(f"store counts was of type timestamped_key_value and is of type {kind}, ")
     assert "another name" in fault
     assert "--fresh" in fault
@@ -55,11 +55,11 @@ def test_a_store_of_another_type_does_not_fit(kind: str) -> None:
     ],
 )
 def test_a_store_whose_changelog_stays_alike_fits(old: str, new: str) -> None:
-    assert list(misfits(edition({"s": old}), edition({"s": new}))) == []
+    assert list(misfits(edition({"s": old}), edition({"s": new}), "anew")) == []
 
 
 def test_another_application_or_broker_does_not_fit() -> None:
-    assert [fault.split(":")[0] for fault in misfits(edition({}), edition({}, name="b", broker="k:9092"))] == [
+    assert [fault.split(":")[0] for fault in misfits(edition({}), edition({}, name="b", broker="k:9092"), "anew")] == [
         "the application id was app and is b",
         "spec.kafka.bootstrapServers was None and is k",
     ]
@@ -67,7 +67,7 @@ def test_another_application_or_broker_does_not_fit() -> None:
 
 def test_what_becomes_of_state_is_told() -> None:
     old, new = edition({**COUNTS, "old": "key_value"}), edition({**COUNTS, "new": "key_value"}, ("lines",))
-    assert list(misfits(old, new)) == []
+    assert list(misfits(old, new, "anew")) == []
     assert list(differences(old, new)) == [
         "state is kept: counts",
         "store new is new: it knows nothing of the records that were read before",

@@ -1,17 +1,18 @@
 """The facts of a topology on which its topics and its state depend, and what an edit changes about them. Pure.
 
-``local --watch`` compares the topology that runs with the one that was saved, on the main thread.
+``local --watch`` and ``Session`` compare the topology that runs with the one that is to run, on the main thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from streamsapp.manifest import StreamsApp
+from streamsapp.topology.builder import Topology
+from streamsapp.topology.nodes import SourceNode
 
 
 class SubTopologyShape(msgspec.Struct, rename="camel", frozen=True):
@@ -37,6 +38,16 @@ class Edition(msgspec.Struct, rename="camel", frozen=True):
             for name, kind in part.stores.items()
         }
 
+    def without(self, stores: Collection[str]) -> Edition:
+        """Returns the same as if there were no such stores."""
+        parts = {
+            number: SubTopologyShape(
+                part.reads, {name: each for name, each in part.stores.items() if name not in stores}
+            )
+            for number, part in self.sub_topologies.items()
+        }
+        return Edition(self.application_id, self.bootstrap_servers, parts)
+
 
 @dataclass(frozen=True)
 class StoreShape:
@@ -51,8 +62,9 @@ class StoreShape:
         return self.type.removeprefix("timestamped_").partition("-")[0].removesuffix("_by_time")
 
 
-def misfits(old: Edition, new: Edition) -> Iterator[str]:
-    """Yields why the new topology cannot go on with what the old one has left, each with its remedy."""
+def misfits(old: Edition, new: Edition, anew: str) -> Iterator[str]:
+    """Yields why the new topology cannot go on with what the old one has left, each with its remedy; ``anew`` says how
+    it begins with nothing."""
     if new.application_id != old.application_id:
         yield (
             f"the application id was {old.application_id} and is {new.application_id}: topics and state are others; "
@@ -68,7 +80,7 @@ def misfits(old: Edition, new: Edition) -> Iterator[str]:
         if name in after and after[name].changelog_form != store.changelog_form:
             yield (
                 f"store {name} was of type {store.type} and is of type {after[name].type}, which cannot read what its "
-                "changelog has: give it another name, or stop this `local` and start it again with --fresh"
+                f"changelog has: give it another name, or {anew}"
             )
 
 
@@ -87,9 +99,27 @@ def differences(old: Edition, new: Edition) -> Iterator[str]:
             yield f"store {name} is filled from {are}, and keeps what it has from {were}"
 
 
-def edition_of(app: StreamsApp, shape: dict[str, Any]) -> Edition:
-    """Returns the edition of an application whose topology has that shape."""
+def edition_of(application_id: str, bootstrap_servers: str | None, topology: Topology) -> Edition:
+    """Returns the edition of an application; ``bootstrap_servers`` are those that its manifest names."""
+    shape = shape_of(topology)
     parts = {
         number: SubTopologyShape(tuple(reads), shape["stores"][number]) for number, reads in shape["sources"].items()
     }
-    return Edition(app.application_id, app.spec.kafka.bootstrap_servers, parts)
+    return Edition(application_id, bootstrap_servers, parts)
+
+
+def shape_of(topology: Topology) -> dict[str, Any]:
+    """Returns the facts that old and new pods must agree on to work side by side; internal topics without the
+    application's prefix."""
+    parts = topology.sub_topologies()
+    return {
+        "sources": {
+            str(part.id): sorted({topic for source in part.sources for topic in _topics(source)}) for part in parts
+        },
+        "stores": {str(part.id): {store.name: store.type.name for store in part.stores} for part in parts},
+    }
+
+
+def _topics(source: SourceNode) -> Sequence[str]:
+    """A pattern stands for itself: which topics match it is the broker's to say."""
+    return source.topics if source.pattern is None else [f"/{source.pattern.pattern}/"]

@@ -1,0 +1,226 @@
+"""``Session``: a topology to try out in a notebook or in the REPL, without a broker.
+
+Called on the user's thread. The test driver does the work: every record is processed whole before ``feed`` returns, so
+between two calls the topology stands still and may be replaced.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+from streamsapp.clock import SystemClock
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.dsl.builder import StreamsBuilder
+from streamsapp.errors import SerializationError, StreamsError, TopologyError
+from streamsapp.processor.api import Duration, Processor, ProcessorContext
+from streamsapp.record import InputRecord, RawRecord, Record, TopicPartition
+from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.serdes import Serdes
+from streamsapp.state.key_value import KeyValueStoreImpl
+from streamsapp.state.window import WindowStoreImpl
+from streamsapp.tasks.output import OutputRecord
+from streamsapp.testing.driver import TopologyTestDriver
+from streamsapp.testing.topics import TestOutputTopic
+from streamsapp.topology.builder import Topology
+from streamsapp.topology.edition import differences, edition_of, misfits
+from streamsapp.topology.nodes import Node, ProcessorNode, SinkNode, SubTopology
+
+#: The records that are remembered of each node.
+KEPT = 1_000
+
+_ANEW = "begin a new Session"
+
+
+class Session:
+    """A topology to try out: feed records, see what every node sends on, read stores and results, replace the topology
+    and go on with the state there is.
+
+    ``topology`` is what ``build()`` returns, or the builder. Records have the serdes of the topology, or the defaults
+    of ``config``. Everything that was fed and written stays in memory until the session is closed; use it as a context
+    manager, or call ``close()``. Notebooks draw it.
+    """
+
+    def __init__(self, topology: Topology | StreamsBuilder, config: StreamsConfig | None = None) -> None:
+        self._config = config or StreamsConfig(application_id="session", bootstrap_servers="none:9092")
+        self._topology = _built(topology)
+        self._driver = _Driver(self._topology, self._config, SystemClock().now_ms())
+        #: How many records of each topic ``results`` has given.
+        self._given: defaultdict[str, int] = defaultdict(int)
+
+    def feed(self, topic: str, *records: Record | tuple[Any, Any]) -> None:
+        """Processes records, or pairs of key and value, which have the session's time. Raises ``TopologyError`` for a
+        topic that nobody reads, ``SerializationError`` for a record that the serdes do not write, and whatever the
+        topology raises; the records before it were processed."""
+        key, value = self._driver.serdes_of_input(topic)
+        now = self._driver.now_ms()
+        to = self._driver.create_input_topic(topic, key, value)
+        for number, each in enumerate(records, 1):
+            record = each if isinstance(each, Record) else Record(*each, now)
+            try:
+                to.pipe_record(record)
+            except StreamsError:
+                raise
+            except Exception as error:  # a serde may raise anything; what the topology raises is a StreamsError
+                raise SerializationError(
+                    f"record {number} of topic {topic} has key {record.key!r} and value {record.value!r}, which "
+                    f"its serdes do not write: {error}"
+                ) from error
+
+    def results(self, topic: str) -> list[Record]:
+        """Returns the records that were written to a topic since they were last asked for; changelogs have their full
+        names. Bytes are given of topics that a sink chooses by record."""
+        written = self._driver.written(topic)
+        new = deque(written[self._given[topic] :])
+        self._given[topic] = len(written)
+        return TestOutputTopic(topic, *self._driver.serdes_of_output(topic), new).read_records()
+
+    def tap(self, node: str, last: int = 20) -> list[Record]:
+        """Returns the last records that a node has sent on, at most ``KEPT``. Nodes of tables send pairs of the new and
+        the old value. Raises ``TopologyError`` for a node that is not there, or that is a sink: ``results`` has what it
+        writes."""
+        tapped = self._driver.tapped
+        if node not in tapped:
+            raise TopologyError(f"there is no node {node!r} to tap; there are: {', '.join(tapped)}")
+        return list(tapped[node])[-last:] if last > 0 else []
+
+    def store(self, name: str) -> Any:
+        """Returns a store, for reading; those of values with timestamps give the values. Raises ``KeyError`` if there
+        is none of that name."""
+        store = self._driver.get_state_store(name)
+        if isinstance(store, KeyValueStoreImpl):
+            return self._driver.get_key_value_store(name)
+        return self._driver.get_window_store(name) if isinstance(store, WindowStoreImpl) else store
+
+    def advance(self, duration: Duration) -> None:
+        """Moves the session's time by a ``timedelta`` or milliseconds; callbacks that became due are called."""
+        self._driver.advance_wall_clock_time(duration)
+
+    def replace(self, topology: Topology | StreamsBuilder) -> list[str]:
+        """Goes on with another topology, and returns what becomes of the state: stores of the same name and form go on
+        with what they have. Raises ``TopologyError``, and goes on with the old one, if the new one is wrong or has a
+        store of the same name in another form. Stream time begins anew."""
+        new = _built(topology)
+        name = self._config.application_id
+        old_edition, new_edition = (edition_of(name, None, each) for each in (self._topology, new))
+        if faults := list(misfits(old_edition, new_edition, _ANEW)):
+            raise TopologyError("; ".join(faults))
+        driver = _Driver(new, self._config, self._driver.now_ms(), self._driver)
+        self._driver.close()
+        self._topology, self._driver = new, driver
+        told = differences(*(each.without(driver.emptied) for each in (old_edition, new_edition)))
+        return [*told, *driver.emptied.values()]
+
+    def close(self) -> None:
+        """Closes the processors and removes the state."""
+        self._driver.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return str(self._topology.describe())
+
+    def _repr_html_(self) -> str:
+        return self._topology.describe().to_svg()
+
+
+class _Driver(TopologyTestDriver):
+    """A test driver whose nodes are tapped, and which goes on from where another one stands."""
+
+    def __init__(self, topology: Topology, config: StreamsConfig, now_ms: int, before: _Driver | None = None) -> None:
+        self.tapped: dict[str, deque[Record]] = {}
+        #: The stores that cannot go on with what the driver before had, each with a sentence that tells it.
+        self.emptied: dict[str, str] = {}
+        self._before = before
+        super().__init__(topology, config, now_ms)
+        if before is not None:
+            self._outputs, self._offsets, self._written = before._outputs, before._offsets, before._written
+        self._before = None
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def written(self, topic: str) -> list[OutputRecord]:
+        """Everything that was written to a topic; nobody takes any of it away."""
+        return list(self._outputs[topic])
+
+    def serdes_of_input(self, topic: str) -> tuple[AnySerde, AnySerde]:
+        shared = self._global.by_topic.get(topic)
+        sources = [shared.source] if shared is not None else self._whole.sources
+        for node in sources:
+            if topic in node.topics or (node.pattern is not None and node.pattern.fullmatch(topic)):
+                return self._or_default(node.key_serde, node.value_serde)
+        known = sorted({*self._global.by_topic, *(each for node in self._whole.sources for each in node.topics)})
+        raise TopologyError(f"no source of the topology reads topic {topic}; it reads: {', '.join(known) or 'none'}")
+
+    def serdes_of_output(self, topic: str) -> tuple[AnySerde, AnySerde]:
+        for node in self._whole.nodes:
+            if isinstance(node, SinkNode) and isinstance(node.topic, str) and self._full_name(node.topic) == topic:
+                return self._or_default(node.key_serde, node.value_serde)
+        return Serdes.bytes(), Serdes.bytes()
+
+    def _or_default(self, key: AnySerde | None, value: AnySerde | None) -> tuple[AnySerde, AnySerde]:
+        own = self._config
+        return key or own.default_key_serde, (value or own.default_value_serde).or_default(own.default_value_serde)
+
+    def _parts(self, topology: Topology) -> SubTopology:
+        whole = super()._parts(topology)
+        nodes = [node for node in whole.nodes if not isinstance(node, SinkNode)]
+        self.tapped = {node.name: deque(maxlen=KEPT) for node in nodes}
+        taps = [ProcessorNode(_tap_name(name), partial(_Tap, records)) for name, records in self.tapped.items()]
+        return replace(whole, nodes=(*map(_with_tap, whole.nodes), *taps))
+
+    def _restored(self, changelogs: Mapping[str, TopicPartition]) -> Mapping[str, Sequence[InputRecord]]:
+        before = self._before
+        if before is None:
+            return {}
+        had = {store.name for store in before._whole.stores}
+        stays = {name: each.topic for name, each in changelogs.items() if name in had and each.topic in before._outputs}
+        for store in self._whole.stores:
+            if store.name in had and store.name not in changelogs:
+                self.emptied[store.name] = f"store {store.name} begins empty: it has no changelog of its own"
+        for name in self._global.stores.stores:
+            self.emptied[name] = f"global store {name} begins empty: feed its topic again"
+        return {name: _raw(before._outputs[topic]) for name, topic in stays.items()}
+
+
+class _Tap(Processor):
+    """Remembers what a node sends on."""
+
+    def __init__(self, records: deque[Record]) -> None:
+        self._remember: Callable[[Record], None] = records.append
+
+    def init(self, context: ProcessorContext) -> None:
+        """Needs nothing of it."""
+
+    def process(self, record: Record) -> None:
+        self._remember(record)
+
+
+def _with_tap(node: Node) -> Node:
+    return node if isinstance(node, SinkNode) else replace(node, children=(*node.children, _tap_name(node.name)))
+
+
+def _tap_name(node: str) -> str:
+    return f"{node} (tap)"  # no name that a node may have
+
+
+def _raw(records: Iterable[OutputRecord]) -> list[InputRecord]:
+    return [
+        RawRecord(topic, 0, number, key, value, timestamp, headers)
+        for number, (topic, value, key, _, _, _, timestamp, headers) in enumerate(records)
+    ]
+
+
+def _built(topology: Topology | StreamsBuilder) -> Topology:
+    return topology.build() if isinstance(topology, StreamsBuilder) else topology
