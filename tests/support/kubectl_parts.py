@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsapp_operator.plugin.documents import PodAnswer, read_report
 from streamsapp_operator.plugin.errors import PluginError
-from streamsapp_operator.plugin.session import Document, OperatorSeen, Session
+from streamsapp_operator.plugin.session import CommandSession, Document, OperatorSeen
 from streamsapp_operator.plugin.style import Style
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -187,7 +187,7 @@ class Terminal:
 
     def __init__(self, cluster: FakeCluster, style: Style, *, live: bool = False) -> None:
         self.stream, self.time = io.StringIO(), FakeTime()
-        self.session = Session(cluster, self.stream, style, self.time, self.time.wait, live)
+        self.session = CommandSession(cluster, self.stream, style, self.time, self.time.wait, live)
 
     @property
     def text(self) -> str:

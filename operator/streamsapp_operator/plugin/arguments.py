@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from streamsapp_operator.plugin.session import Session
+from streamsapp_operator.plugin.session import CommandSession
 
-Run = Callable[[argparse.Namespace, Session], int]
+Run = Callable[[argparse.Namespace, CommandSession], int]
 
 
 def add_command(

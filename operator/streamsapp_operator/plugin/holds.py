@@ -9,7 +9,7 @@ from streamsapp_operator.kube.kinds import annotation
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import read_app
 from streamsapp_operator.plugin.errors import PluginError
-from streamsapp_operator.plugin.session import Session
+from streamsapp_operator.plugin.session import CommandSession
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,11 +29,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
 
 
-def pause(options: argparse.Namespace, session: Session) -> int:
+def pause(options: argparse.Namespace, session: CommandSession) -> int:
     return _annotate(session, options, {PAUSED: "true"}, "paused: no pod is taken for a rollout; approve lets it go on")
 
 
-def approve(options: argparse.Namespace, session: Session) -> int:
+def approve(options: argparse.Namespace, session: CommandSession) -> int:
     document = session.cluster.app(options.name)
     rollout = read_app(document).status.rollout
     waits = rollout is not None and rollout.phase in {"Checking", "Rolling", "Paused", "Blocked"}
@@ -45,7 +45,7 @@ def approve(options: argparse.Namespace, session: Session) -> int:
     return _annotate(session, options, changes, said)
 
 
-def _annotate(session: Session, options: argparse.Namespace, changes: dict[str, str | None], said: str) -> int:
+def _annotate(session: CommandSession, options: argparse.Namespace, changes: dict[str, str | None], said: str) -> int:
     found = session.cluster.annotate(options.name, changes)
     if options.output == "json":
         metadata = found["metadata"]

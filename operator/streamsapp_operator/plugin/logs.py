@@ -15,7 +15,7 @@ from typing import Any
 
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
-from streamsapp_operator.plugin.session import Document, Session, warn
+from streamsapp_operator.plugin.session import CommandSession, Document, warn
 from streamsapp_operator.plugin.text import clean
 
 _Line = tuple[str, str]
@@ -36,7 +36,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--previous", "-p", action="store_true", help="of the container that ran before a restart")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, session: CommandSession) -> int:
     if options.tail < 0:
         raise PluginError(f"--tail: expected an integer ≥ 0, got {options.tail}", WRONG_INPUT)
     session.cluster.app(options.name)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from streamsapp.clock import SystemClock
 from streamsapp_operator.plugin import holds, logs, restart, scale, snapshots, status, topology
 from streamsapp_operator.plugin.errors import FAILED, PluginError
-from streamsapp_operator.plugin.session import Session, warn
+from streamsapp_operator.plugin.session import CommandSession, warn
 from streamsapp_operator.plugin.style import Style
 
 _EXAMPLES = """\
@@ -66,11 +66,11 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _session(options: argparse.Namespace) -> Session:
+def _session(options: argparse.Namespace) -> CommandSession:
     # Late: this import takes most of a second, which --help and wrong arguments need not wait for.
     from streamsapp_operator.plugin.cluster import connect
 
-    return Session(
+    return CommandSession(
         cluster=connect(options.kubeconfig, options.context, options.namespace),
         out=sys.stdout,
         style=Style.of(sys.stdout, os.environ),

@@ -12,7 +12,7 @@ from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import StreamsAppSummary, read_app
 from streamsapp_operator.plugin.errors import FAILED, WRONG_INPUT, PluginError
 from streamsapp_operator.plugin.progress import Follower
-from streamsapp_operator.plugin.session import Session, warn
+from streamsapp_operator.plugin.session import CommandSession, warn
 from streamsapp_operator.plugin.status import forsaken, unattended
 from streamsapp_operator.plugin.style import Tone
 
@@ -39,7 +39,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, session: CommandSession) -> int:
     before = read_app(session.cluster.app(options.name))
     if before.replicas == 0 and not before.autoscaled:
         raise PluginError(
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace, session: Session) -> int:
     return _Wait(before, session, options.timeout, quiet=options.output == "json").run()
 
 
-def _restart_pod(options: argparse.Namespace, session: Session) -> int:
+def _restart_pod(options: argparse.Namespace, session: CommandSession) -> int:
     """Restarts one pod by its uid: one that was replaced meanwhile is not replaced again."""
     if options.wait:
         raise PluginError(
@@ -84,7 +84,9 @@ def _restart_pod(options: argparse.Namespace, session: Session) -> int:
 class _Wait:
     """Follows the restart that was asked for just now."""
 
-    def __init__(self, before: StreamsAppSummary, session: Session, timeout: float | None, *, quiet: bool) -> None:
+    def __init__(
+        self, before: StreamsAppSummary, session: CommandSession, timeout: float | None, *, quiet: bool
+    ) -> None:
         self._app = before
         self._session = session
         self._timeout = timeout

@@ -7,7 +7,7 @@ import argparse
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import read_app
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
-from streamsapp_operator.plugin.session import Session
+from streamsapp_operator.plugin.session import CommandSession
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -21,7 +21,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("replicas", metavar="N", type=_replicas, help="how many pods there shall be")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, session: CommandSession) -> int:
     app = read_app(session.cluster.app(options.name))
     if app.autoscaled:
         raise PluginError(

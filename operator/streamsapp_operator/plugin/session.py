@@ -70,7 +70,7 @@ class ClusterAccess(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class CommandSession:
     """The cluster, the terminal and the clock that a command works with."""
 
     cluster: ClusterAccess

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import read_app, seconds_since
-from streamsapp_operator.plugin.session import Document, Session, warn
+from streamsapp_operator.plugin.session import CommandSession, Document, warn
 from streamsapp_operator.plugin.status import fetch
 from streamsapp_operator.plugin.tasks_view import TaskOnPod, held_tasks, snapshots_table
 
@@ -24,7 +24,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, session: CommandSession) -> int:
     document, _, pods = fetch(options.name, session)
     app, held = read_app(document), held_tasks(pods)
     for pod in pods:

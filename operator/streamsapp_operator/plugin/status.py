@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import AppPod, StreamsAppSummary, read_app, read_pod, seconds_since
-from streamsapp_operator.plugin.session import Document, OperatorSeen, Session
+from streamsapp_operator.plugin.session import CommandSession, Document, OperatorSeen
 from streamsapp_operator.plugin.status_view import status_lines
 from streamsapp_operator.plugin.style import Tone
 
@@ -27,7 +27,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("-w", "--watch", action="store_true", help="show it again every 2 seconds, until Ctrl-C")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, session: CommandSession) -> int:
     while True:
         if options.output == "json":
             session.print_json(_as_data(*fetch(options.name, session)))
@@ -41,14 +41,14 @@ def run(options: argparse.Namespace, session: Session) -> int:
         session.wait(2.0)
 
 
-def fetch(name: str, session: Session) -> tuple[Document, list[Document], list[AppPod]]:
+def fetch(name: str, session: CommandSession) -> tuple[Document, list[Document], list[AppPod]]:
     """Returns the application, its pods as objects, and the pods with their own reports."""
     app, objects = session.cluster.app(name), session.cluster.pods(name)
     answers = session.cluster.reports(name, objects)
     return app, objects, [read_pod(each, answers[each["metadata"]["name"]]) for each in objects]
 
 
-def _lines(name: str, session: Session) -> Iterator[str]:
+def _lines(name: str, session: CommandSession) -> Iterator[str]:
     document, _, pods = fetch(name, session)
     app, now = read_app(document), session.now()
     yield from status_lines(app, pods, now, session.style)

@@ -7,7 +7,7 @@ import argparse
 
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.errors import PluginError
-from streamsapp_operator.plugin.session import Session
+from streamsapp_operator.plugin.session import CommandSession
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -21,7 +21,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--format", choices=["text", "mermaid"], default="text", help="default: text")
 
 
-def run(options: argparse.Namespace, session: Session) -> int:
+def run(options: argparse.Namespace, session: CommandSession) -> int:
     session.cluster.app(options.name)
     pods = session.cluster.pods(options.name)
     if not pods:
