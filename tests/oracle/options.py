@@ -83,6 +83,7 @@ def materialized(step: Step) -> Materialized[Any, Any] | None:
         store=options.get("engine", "rocksdb"),
         logging=options.get("logging", True),
         caching=options.get("caching", True),
+        emit=options.get("emit", "update"),
         retention=options.get("retention"),
         versioned=options.get("versioned"),
     )

@@ -48,6 +48,14 @@ def _windowed(windows: Step, *, suppress: Step | None = None, name: str = "t", *
     return [*steps, *_out(steps[-1]["id"], key)]
 
 
+def _at_commits(steps: list[Step]) -> list[Step]:
+    """The same steps, whose tables send their last updates when the task commits: after each record here."""
+    return [
+        {**step, "materialized": {**step["materialized"], "emit": "commit"}} if "materialized" in step else step
+        for step in steps
+    ]
+
+
 def _of_cogroup(steps: Iterable[Step]) -> Iterator[Step]:
     """The same steps on a cogroup, which has its aggregators already."""
     return ({name: value for name, value in step.items() if name != "fn"} for step in steps)
@@ -183,6 +191,10 @@ _CORNERS: dict[str, tuple[list[Step], list[Event]]] = {
         f"{name} windows, suppressed": ([*_GROUP, *_windowed(each, suppress=_CLOSES)], _EARLY)
         for name, each in _WINDOWS.items()
     },
+    **{
+        f"{name} windows, sent at commits": ([*_GROUP, *_at_commits(_windowed(each))], _EARLY)
+        for name, each in _WINDOWS.items()
+    },
     "windows of all kinds of one group": (
         [*_GROUP, *(step for at, each in enumerate(_WINDOWS.values()) for step in _windowed(each, name=f"t{at}"))],
         _EARLY,
@@ -264,6 +276,8 @@ def test_corners_are_those_of_kafka_streams(oracle: Oracle, corner: str) -> None
     topics = {event[0] for event in events if not isinstance(event, int)}
     program = {
         "optimize": False,
+        # Emission at commits is what Kafka Streams' record caches do.
+        "cache": any(step.get("materialized", {}).get("emit") == "commit" for step in steps),
         "steps": steps,
         "inputs": dict.fromkeys(topics, _TEXTS),
         "events": [_event(event) for event in events],
