@@ -134,6 +134,22 @@ def test_sessions_are_those_of_kafka_streams(
     assert outcome_difference(oracle, program) is None
 
 
+def test_a_session_that_is_just_as_old_as_its_retention_is_as_in_kafka_streams_without_caches(oracle: Oracle) -> None:
+    """Its caches keep a session longer (docs/departures.md)."""
+    program = _program({"kind": "session", "gap": 30}, deepcopy(_MERGED_SUM))
+    program["steps"][-1]["produced"]["key"] = "session_windowed(string)"
+    records = [("b", 3, 335), ("a", 5, 305), ("a", 1, 328)]
+    program["events"] = [{"topic": "in", "key": key, "value": value, "ts": at} for key, value, at in records]
+    cached = oracle.ask(kind="run", cache=True, **program)["outputs"]["out"]
+    assert outcome_difference(oracle, program) is None
+    last = run_here(program)["outputs"]["out"][-1]
+    assert last != cached[-1]
+    program["steps"][-3]["materialized"]["retention"] = 100
+    kept = run_here(program)["outputs"]["out"]
+    assert kept[-1] == cached[-1]
+    assert outcome_difference(oracle, program) is None
+
+
 @pytest.mark.parametrize(
     ("windows", "aggregation", "key"),
     [
