@@ -1,0 +1,163 @@
+"""A program that puts the native data path through all that it does, and through what it must refuse.
+
+Run in a process of its own: with sanitizers (``stress``), with its memory counted (``leaks``), or to be left in the
+middle of its work (``exit``). The argument after it is the address of a broker.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import random
+import sys
+import threading
+from contextlib import closing, suppress
+from typing import Any
+
+from streamsapp import TopicPartition, native
+from streamsapp.config.client_properties import ClientProperties
+from streamsapp.kafka.consumer import PartitionConsumer
+from streamsapp.kafka.producer import RecordProducer
+
+NOBODY = "127.0.0.1:1"
+BATCH = 5_000
+ROUNDS = 12
+
+#: Bytes and objects that may come and go beside those of records.
+LITTLE_MEMORY, FEW_OBJECTS = 6_000_000, 5_000
+
+
+def producer(broker: str, failed: list[Any], **more: int) -> RecordProducer:
+    properties: ClientProperties = {"bootstrap.servers": broker, "delivery.report.only.error": True}
+    return RecordProducer({**properties, **more}, lambda *failure: failed.append(failure))
+
+
+def consumer(broker: str) -> PartitionConsumer:
+    return PartitionConsumer({"bootstrap.servers": broker, "group.id": "g", "enable.partition.eof": True})
+
+
+def records(topic: str, rng: random.Random, count: int) -> list[Any]:
+    def some() -> bytes | None:
+        return rng.choice([None, b"", rng.randbytes(rng.choice([1, 30, 3000]))])
+
+    def headers() -> Any:
+        return rng.choice([None, [(rng.choice(["a", "ü", ""]), some()) for _ in range(rng.randrange(4))]])
+
+    return [(topic, some(), some(), 0, None, None, rng.choice([0, 1, 1 << 40]), headers()) for _ in range(count)]
+
+
+def sent_and_read(sender: RecordProducer, reader: PartitionConsumer, topic: str, rng: random.Random, at: int) -> int:
+    """Sends a batch and reads it; returns where the next one begins."""
+    given = records(topic, rng, BATCH)
+    assert sender.send(given) == []
+    assert sender.flush(60)
+    partition = TopicPartition(topic, 0)
+    reader.assign({partition: at})
+    seen: list[Any] = []
+    while len(seen) < BATCH:
+        for _, run in reader.poll(rng.choice([1, 100, BATCH]), 1.0).records:
+            seen += [(it.value(), it.key(), it.timestamp()[1], it.headers()) for it in run]
+    reader.unassign([partition])
+    assert seen == [(value, key, time or 1, headers or None) for _, value, key, _, _, _, time, headers in given]
+    return at + BATCH
+
+
+def refused(sender: RecordProducer) -> None:
+    """Records and calls that are wrong, none of which may do harm."""
+    good: Any = ("t", b"v", b"k", 0, None, None, 1, [("h", b"x")])
+    wrong: list[Any] = [
+        *(None, (), ("t",) * 8, ("t\0", *good[1:]), ("\ud800", *good[1:]), ("t", bytearray(b"x"), *good[2:])),
+        *((*good[:7], headers) for headers in ([("h",)], [None], [("a\0", b"")], 7)),
+        *((*good[:3], 1 << 40, *good[4:]), (*good[:6], 1 << 70, None)),
+    ]
+    for each in wrong:
+        with suppress(TypeError, ValueError, OverflowError, IndexError):
+            sender.send([good, each, good])
+
+
+def undelivered() -> None:
+    failed: list[Any] = []
+    with closing(producer(NOBODY, failed, **{"message.timeout.ms": 10})) as sender:
+        sender.send(records("lost", random.Random(2), 3000))
+        while len(failed) < 3000:
+            sender.flush(1)
+
+
+def stress(broker: str) -> None:
+    rng, at = random.Random(1), 0
+    with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader:
+        for _ in range(4):
+            at = sent_and_read(sender, reader, "stress", rng, at)
+            refused(sender)
+            undelivered()
+        if (child := os.fork()) == 0:
+            os._exit(len(native._chosen()[0].failures(12345)))  # type: ignore[union-attr]
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    gc.collect()
+
+
+class _Heap(ctypes.Structure):
+    """``struct mallinfo2``"""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks")),
+        *((name, ctypes.c_size_t) for name in ("uordblks", "fordblks", "keepcost")),
+    ]
+
+
+def in_use() -> tuple[int, int]:
+    """Bytes of C's heap, and Python's objects."""
+    gc.collect()
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = _Heap
+    heap = mallinfo2()
+    return heap.uordblks + heap.hblkhd, sys.getallocatedblocks()
+
+
+def leaks(broker: str) -> None:
+    rng, at = random.Random(1), 0
+    before = (0, 0)
+    with closing(producer(broker, [])) as sender, closing(consumer(broker)) as reader:
+        for number in range(ROUNDS):
+            if number == ROUNDS // 4:  # all that is made once is there
+                before = in_use()
+            at = sent_and_read(sender, reader, "leaks", rng, at)
+            refused(sender)
+            undelivered()
+        assert sender.flush(60)
+        after = in_use()
+    print(f"{BATCH * ROUNDS} records: from {before} to {after}")
+    assert after[0] - before[0] < LITTLE_MEMORY
+    assert after[1] - before[1] < FEW_OBJECTS
+
+
+def leave(broker: str) -> None:
+    """The interpreter ends while threads fetch and send, and records fail."""
+    busy = threading.Barrier(3)
+
+    def fetch() -> None:
+        reader = consumer(broker)
+        reader.assign({TopicPartition("left", 0): 0})
+        busy.wait()
+        while True:
+            reader.poll(100, 0.01)
+
+    def send() -> None:
+        sender = producer(broker, [])
+        lost = producer(NOBODY, [], **{"message.timeout.ms": 10})
+        batch = records("left", random.Random(3), 1000)
+        busy.wait()
+        while True:
+            sender.send(batch)
+            lost.send(batch)
+
+    for each in (fetch, send):
+        threading.Thread(target=each, daemon=True).start()
+    busy.wait()
+
+
+if __name__ == "__main__":
+    assert native.described() == "native", native.described()
+    {"stress": stress, "leaks": leaks, "exit": leave}[sys.argv[1]](sys.argv[2])
+    print("done")
