@@ -22,7 +22,14 @@ from websocket import WebSocket, create_connection
 
 from instances import eventually
 
-_OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run"]
+_OPTIONS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--remote-debugging-port=0",
+    "--no-first-run",
+]
 _COMPLAINTS = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
 
 
@@ -34,7 +41,7 @@ class Page:
         self._numbers = itertools.count(1)
         #: Errors and warnings, but for answers of the server that are errors, which pages ask for and show.
         self.complaints: list[str] = []
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -83,6 +90,12 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", mobile=False, **metrics)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def offline(self, away: bool) -> None:
+        """Takes the network away, or gives it back."""
+        self.call(
+            "Network.emulateNetworkConditions", offline=away, latency=0, downloadThroughput=-1, uploadThroughput=-1
+        )
 
     def screenshot(self, path: Path) -> bytes:
         """Writes and returns what is seen, as PNG."""

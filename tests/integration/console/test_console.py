@@ -109,6 +109,8 @@ def test_the_console_shows_what_happens_and_takes_records_for_what_they_are(
     page.until("document.querySelector('#state').innerText === 'RUNNING'")
     page.until("document.querySelector('#connection').innerText === 'live'")
 
+    knows_values_and_events(page)
+    comes_back_when_the_connection_was_lost(page)
     taps_a_node(console, page, shots)
     looks_at_tasks_and_errors(page, shots)
     writes_a_record(page, shots)
@@ -119,8 +121,30 @@ def test_the_console_shows_what_happens_and_takes_records_for_what_they_are(
     assert page.complaints == []
 
 
+def knows_values_and_events(page: Page) -> None:
+    """The page's own parts that need no server."""
+    parts = "import('./values.js').then(async (values) => [values, await import('./server.js')])"
+    shown = page.value(f"{parts}.then(([it]) => it.shown(it.parsed('[9007199254740993, 1.5]')))")
+    assert shown == '[ "9007199254740993", 1.5 ]'
+    assert page.value(f"{parts}.then(([it]) => [it.decoded('w6Q='), it.decoded('/wA='), it.decoded(null)])") == [
+        "ä", "0x ff 00", "null"
+    ]  # fmt: skip
+    split = "new it.EventParser(), ['data: 1\\n', '\\nda', 'ta: 2\\n\\n: still\\n\\ndata: 3']"
+    taken = f"((parser, chunks) => chunks.flatMap((each) => parser.take(each)))({split})"
+    assert page.value(f"{parts}.then(([, it]) => {taken})") == ["1", "2"]
+
+
+def comes_back_when_the_connection_was_lost(page: Page) -> None:
+    page.offline(True)
+    page.value("document.dispatchEvent(new Event('visibilitychange'))")  # a stream that is open stays; begin another
+    page.until("/trying again/.test(document.querySelector('#connection').innerText)")
+    page.offline(False)
+    page.until("document.querySelector('#connection').innerText === 'live'")
+
+
 def taps_a_node(console: Console, page: Page, shots: Path) -> None:
     """Nothing of records is seen until it is asked for; then hostile ones are texts, and long ones cut."""
+    page.until("document.querySelector('.box[title=priced]') !== null")
     page.click(".box[title=priced]")
     assert page.text("aside h2") == "priced"
     console.write(("jane", "three apples"))

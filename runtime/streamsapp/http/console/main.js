@@ -26,35 +26,55 @@ function told(words, mood) {
   byId("connection").className = mood;
 }
 
-async function main() {
+// What stays the same until an instance starts again, perhaps with another topology: asked for at each connection.
+class Application {
+  constructor(tap) {
+    this.tap = tap;
+    this.known = {};
+    this.graph = null;
+  }
+
+  async load() {
+    await Promise.all([
+      this.changed("graph", (graph) => { this.graph = new Graph(graph, this.tap); }),
+      this.changed("stores", ({ stores }) => new Stores(stores)),
+      this.changed("topics", ({ topics }) => {
+        document.querySelector('nav a[href="#produce"]').hidden = !topics.length;
+        if (topics.length) produceForm(topics);
+      }),
+    ]);
+  }
+
+  async changed(part, show) {
+    const found = await askJson(`console/${part}`);
+    const text = JSON.stringify(found);
+    if (this.known[part] === text) return;
+    this.known[part] = text;
+    show(found);
+  }
+}
+
+function main() {
   view();
   addEventListener("hashchange", view);
-  const graph = new Graph(await askJson("console/graph"), (node) => events.tap(node));
+  const application = new Application((node) => events.tap(node));
   const [tasks, errors] = [new Tasks(), new Errors()];
   let before = new Map();
-  let storesKnown = false;
-  const events = new Events((instances) => {
+  let shownState = null;
+  const events = new Events((instances, first) => {
     if (!instances.length) return told("no instance answers", "bad");
-    const nodes = nodesOf(instances);
     before = tasksOf(instances, before);
     setText(byId("application"), instances[0].applicationId);
     const state = instances.find((each) => each.state !== "RUNNING")?.state ?? "RUNNING";
     setText(byId("state"), state);
     byId("state").className = `badge ${mood(state)}`;
-    graph.show(nodes, groupsOf(before), instances.map((each) => each.figures));
+    if (first || state !== shownState) application.load().catch((error) => told(error.message, "bad"));
+    shownState = state;
+    application.graph?.show(nodesOf(instances), groupsOf(before), instances.map((each) => each.figures));
     tasks.show(instances, before);
     errors.show(instances, [...before.values()].reduce((sum, each) => sum + (each.figures?.dropped ?? 0), 0));
-    if (!storesKnown && state === "RUNNING") {
-      storesKnown = true;
-      askJson("console/stores").then((document) => new Stores(document.stores), () => { storesKnown = false; });
-    }
     return undefined;
   }, told);
-  const { topics } = await askJson("console/topics");
-  if (topics?.length) {
-    document.querySelector('nav a[href="#produce"]').hidden = false;
-    produceForm(topics);
-  }
 }
 
-main().catch((error) => told(error.message, "bad"));
+main();

@@ -15,7 +15,7 @@ export function produceForm(topics) {
     element("button", {}, "Write it"),
   );
   fit();
-  form.addEventListener("submit", async (event) => {
+  form.onsubmit = async (event) => {
     event.preventDefault();
     setText(byId("produced"), "writing…");
     try {
@@ -24,5 +24,5 @@ export function produceForm(topics) {
     } catch (error) {
       setText(byId("produced"), error.message);
     }
-  });
+  };
 }

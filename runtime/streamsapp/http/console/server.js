@@ -62,6 +62,7 @@ export class EventParser {
 
 // The events of the instances, for as long as the page is seen; a connection that is lost is made again.
 export class Events {
+  // `take` is given the instances of each event, and whether it is the first of a connection.
   constructor(take, told) {
     this.take = take;
     this.told = told;
@@ -104,13 +105,15 @@ export class Events {
 
   async read(reader) {
     const parser = new EventParser();
+    let first = true;
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
       for (const data of parser.take(value)) {
         this.pause = 500;
         this.told("live", "good");
-        this.take(JSON.parse(data).instances);
+        this.take(JSON.parse(data).instances, first);
+        first = false;
       }
     }
   }

@@ -15,11 +15,11 @@ export class Stores {
       return;
     }
     this.fields();
-    this.form.addEventListener("submit", (event) => {
+    this.form.onsubmit = (event) => {
       event.preventDefault();
       this.find("");
-    });
-    byId("more").addEventListener("click", () => this.find(this.next));
+    };
+    byId("more").onclick = () => this.find(this.next);
   }
 
   fields() {
