@@ -108,6 +108,7 @@ def test_applications_outlive_the_release(cluster: ApiServer, helm: Helm, restri
     cluster.kubectl("delete", "crd", "streamsapps.streamsapp.dev")
 
 
+@pytest.mark.long
 def test_a_second_release_leaves_the_firsts_resource_alone_and_says_so(
     cluster: ApiServer, helm: Helm, installed: tuple[str, str]
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_second_release_leaves_the_firsts_resource_alone_and_says_so(
     assert cluster.kubectl("get", "crd", "streamsapps.streamsapp.dev", f"-o=jsonpath={owner}") == first
 
 
+@pytest.mark.long
 def test_comes_back_after_it_was_uninstalled(cluster: ApiServer, helm: Helm, restricted: str) -> None:
     for _ in range(2):
         said = helm("install", "streamsapp", str(CHART), "-n", restricted, kubeconfig=cluster.kubeconfig)

@@ -176,6 +176,7 @@ def test_what_the_banner_says_works_and_is_kept_until_it_is_to_be_forgotten(star
     assert fresh.totals(1) == [1]
 
 
+@pytest.mark.long
 def test_a_second_one_is_refused_and_the_first_goes_on(start: Start, tmp_path: Path) -> None:
     first = start().runs()
     manifest = str(tmp_path / "project" / "app.yaml")

@@ -178,6 +178,7 @@ def test_leaves_alone_what_is_not_its_own_and_says_so(world: World) -> None:
     assert "ownerReferences" not in found["metadata"]
 
 
+@pytest.mark.long
 def test_is_scaled_by_what_comes_and_by_what_a_busy_pod_does(world: World) -> None:
     # By its lag alone one pod would do; what comes takes all that it can do.
     world.node.behaviour.input_lag, world.node.behaviour.records_per_second = 1000, 25.0
@@ -254,6 +255,7 @@ def test_drains_before_it_lets_an_application_go(world: World) -> None:
     assert world.stateful_set()["spec"]["replicas"] == 0
 
 
+@pytest.mark.long
 def test_an_application_that_is_made_anew_under_its_name_begins_anew(world: World) -> None:
     world.apply()
     world.until_ready()

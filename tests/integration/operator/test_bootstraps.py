@@ -81,6 +81,7 @@ def test_a_failure_is_told_and_a_mended_spec_is_tried_again(world: World) -> Non
     assert len(world.events()["BootstrapFailed"]) == 1
 
 
+@pytest.mark.long
 def test_a_restart_that_is_asked_for_tries_it_again(world: World) -> None:
     world.node.behaviour.bootstrap = (1, "the object store is away")
     apply(world)
@@ -105,6 +106,7 @@ def test_an_operator_that_is_killed_meanwhile_finds_the_job_again(world: World) 
     until(lambda: job(world) is None, "the Job is gone")
 
 
+@pytest.mark.long
 def test_suspending_ends_the_job(world: World) -> None:
     apply(world)
     until_running(world)
@@ -116,6 +118,7 @@ def test_suspending_ends_the_job(world: World) -> None:
     done(world)
 
 
+@pytest.mark.long
 def test_one_that_comes_too_late_is_ignored(world: World) -> None:
     world.apply(remoteState=REMOTE)
     world.until_ready()

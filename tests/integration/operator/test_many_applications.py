@@ -25,7 +25,7 @@ def busy_world(own_world: World) -> Iterator[World]:
         yield own_world
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [pytest.param(each, marks=pytest.mark.long) for each in (60, 200)])
 def test_applications_at_rest_ask_the_api_server_for_next_to_nothing(busy_world: World, count: int) -> None:
     world = busy_world
     create(world, count)
@@ -45,6 +45,7 @@ def test_what_is_changed_of_an_application_at_rest_is_mended_at_once(busy_world:
     until(lambda: world.client.get(BUDGET, world.namespace, name), "the budget is back")
 
 
+@pytest.mark.long
 def test_a_watch_that_breaks_goes_on_and_misses_nothing(busy_world: World) -> None:
     world = busy_world
     create(world, ONE_OF)

@@ -167,7 +167,7 @@ class Standbys(StandbyUpdateListener):
         self.suspended.append((store_name, reason))
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_a_drained_instance_hands_everything_over_to_standbys(instances: Instances, guarantee: str) -> None:
     group = Group(instances, guarantee)
     first = group.start("a")
@@ -195,7 +195,7 @@ def test_the_only_instance_drains_at_once(group: Group) -> None:
     assert only.wait(0) is None
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_standbys_take_over_from_an_instance_that_was_killed(instances: Instances, guarantee: str) -> None:
     group = Group(instances, guarantee)
     victim = instances.process("count_per_key", group.config("v"), source=group.source, sink=group.sink)

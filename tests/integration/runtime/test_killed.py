@@ -123,6 +123,7 @@ def test_updates_held_for_the_commit_end_in_the_same_counts_when_the_process_is_
         assert all(final[key] >= count for key, count in run.truth.items())
 
 
+@pytest.mark.long
 def test_an_in_memory_store_is_restored_from_its_changelog_when_the_process_is_killed(
     kafka: Kafka, instances: Instances
 ) -> None:

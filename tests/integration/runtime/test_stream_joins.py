@@ -90,7 +90,7 @@ def _has_snapshot(folder: Path, config: StreamsConfig, partition: int) -> bool:
     return snapshot is not None and bool(snapshot.files) and any(each.offset > 0 for each in snapshot.inputs)
 
 
-@pytest.mark.parametrize("wipe", [False, True], ids=["state_kept", "state_wiped"])
+@pytest.mark.parametrize("wipe", [pytest.param(False, marks=pytest.mark.long), True], ids=["state_kept", "state_wiped"])
 def test_results_of_an_outer_join_are_complete_and_sent_once_when_the_process_is_killed(
     instances: Instances, wipe: bool
 ) -> None:
@@ -124,6 +124,7 @@ def test_an_outer_join_comes_back_from_its_snapshot(instances: Instances) -> Non
     assert join.results() == join.truth
 
 
+@pytest.mark.long
 def test_a_standby_goes_on_with_an_outer_join(instances: Instances) -> None:
     join = Join(instances)
     name = instances.kafka.unique("join")

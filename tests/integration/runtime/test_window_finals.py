@@ -22,7 +22,7 @@ def _kill_in_the_middle(instances: Instances, config: StreamsConfig, seconds: Se
     process.kill()
 
 
-@pytest.mark.parametrize("wipe", [True, False], ids=["state_wiped", "state_kept"])
+@pytest.mark.parametrize("wipe", [True, pytest.param(False, marks=pytest.mark.long)], ids=["state_wiped", "state_kept"])
 def test_final_results_come_once_and_complete_when_the_process_is_killed(
     kafka: Kafka, instances: Instances, wipe: bool
 ) -> None:

@@ -132,6 +132,7 @@ def topology():
 """
 
 
+@pytest.mark.long
 def test_a_task_that_has_read_nothing_and_one_that_is_damaged_leave_the_others_compared(
     instances: Instances, kafka: Kafka, tmp_path: Path
 ) -> None:

@@ -121,6 +121,7 @@ def test_an_application_goes_from_instances_to_spark_and_back(instances: Instanc
     assert stored == dict(counted.expected())
 
 
+@pytest.mark.long
 def test_a_driver_does_not_start_beside_instances(instances: Instances) -> None:
     counted = Counted(instances, "beside", "availableNow")
     counted.produce(10)

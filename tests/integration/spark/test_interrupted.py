@@ -122,6 +122,7 @@ def test_goes_on_after_a_failure_and_nothing_starts_before(instances: Instances,
     assert counting.counted() == counting.truth
 
 
+@pytest.mark.long
 def test_refuses_an_application_that_runs_or_has_run(instances: Instances, kafka: Kafka, tmp_path: Path) -> None:
     counting = Counting(instances, kafka, "pass")
     app = counting.app
@@ -139,6 +140,7 @@ def test_refuses_an_application_that_runs_or_has_run(instances: Instances, kafka
     assert code == 2
 
 
+@pytest.mark.long
 def test_tells_what_is_wrong_with_offsets(instances: Instances, kafka: Kafka) -> None:
     counting = Counting(instances, kafka, "pass")
     app = counting.app
@@ -155,6 +157,7 @@ def test_tells_what_is_wrong_with_offsets(instances: Instances, kafka: Kafka) ->
     assert not list(app.objects.rglob("*-begun.json"))
 
 
+@pytest.mark.long
 def test_the_results_of_history_are_written_if_asked_for(instances: Instances, kafka: Kafka) -> None:
     counting = Counting(instances, kafka, "pass")
     counting.app.bootstrap("--emit")

@@ -94,6 +94,7 @@ def test_files_are_history_and_kafka_goes_on_from_there(instances: Instances, ka
 EACH = 20
 
 
+@pytest.mark.long
 def test_files_that_lack_or_repeat_records_are_refused_by_name_unless_the_user_accepts_the_gaps(
     instances: Instances, kafka: Kafka, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def shares(pod: RunningPod) -> list[int]:
     return sorted(names.count(name) for name in set(names))
 
 
+@pytest.mark.long
 def test_one_port_answers_for_both(kafka: Kafka, words: str, pod: RunningPod) -> None:
     eventually(lambda: pod.ask("/status")[1]["state"] == "RUNNING", "both run")
     assert len(pod.ask("/status")[1]["instances"]) == 2
