@@ -1,6 +1,7 @@
 """Topics of the benchmarks: made, filled, read back, removed.
 
-Called by ``inputs.py``, ``execution.py`` and ``verify.py``. Everything here happens outside the measured time.
+Called by ``inputs.py``, ``execution.py`` and ``verify.py``, outside the measured time, and by the program that measures
+streamsapp, to learn whether all results are written.
 """
 
 from __future__ import annotations
