@@ -133,7 +133,9 @@ class Running:
 
     def save(self, text: str, found: Edition | None) -> None:
         self.saved = found
-        self.code.write_text(text)
+        whole = self.code.with_suffix(".new")
+        whole.write_text(text)
+        whole.replace(self.code)  # at once: a file that is half written is an edit of its own
 
     def has_run(self, text: str) -> None:
         eventually(lambda: self.runs.exists() and self.runs.read_text() == text, text, 60)
