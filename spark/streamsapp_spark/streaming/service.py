@@ -177,7 +177,7 @@ class BatchService:
         with self._lock:
             counts = self._dispatcher.reported(puller, report.number)
             self._batches.report(report)
-            self._figures.report(report, self._clock.now_ms())
+            self._figures.report(puller.process, report, self._clock.now_ms())
             self._progress_at = self._clock.monotonic()
             self._committed()
             if counts:
@@ -196,8 +196,8 @@ class BatchService:
         if self._dispatcher.done:
             self._size.took(self._records, max(self._busy.values()))
 
-    def _failed(self, _: Puller, number: int, told: str, hopeless: bool, user: bool) -> None:
-        """A lane failed; Spark runs it again unless that would end the same."""
-        log.warning("lane %d %s%s", number, told, "" if hopeless else "; Spark tries again")
+    def _failed(self, _: Puller | None, told: str, hopeless: bool, user: bool) -> None:
+        """A lane or a worker failed; Spark runs it again unless that would end the same."""
+        log.warning("%s%s", told, "" if hopeless else "; Spark tries again")
         if hopeless:
             self.failure = ManifestError([told]) if user else StreamsError(told)

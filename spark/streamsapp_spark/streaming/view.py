@@ -5,6 +5,7 @@ Called on the threads of the HTTP server.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.model import BatchTaskReport, LaneReport
 from streamsapp.runtime.client_state import ClientState
 
+log = logging.getLogger(__name__)
+
 
 @dataclass
 class Figures:
@@ -27,14 +30,22 @@ class Figures:
     processed: dict[TaskId, int] = field(default_factory=dict)
     heard_at_ms: dict[TaskId, int] = field(default_factory=dict)
     batches: int = 0
+    #: Processes that cannot write snapshots: since when, and why.
+    outages: dict[str, tuple[int, str]] = field(default_factory=dict)
     #: As Spark tells it, of the last batch.
     progress: Any = None
     lane_seconds: Histogram = field(default_factory=Histogram)
     commit_seconds: Histogram = field(default_factory=Histogram)
     restore_seconds: Histogram = field(default_factory=Histogram)
 
-    def report(self, report: LaneReport, now_ms: int) -> None:
+    def report(self, process: str, report: LaneReport, now_ms: int) -> None:
         """A lane is done."""
+        if report.outage is None:
+            self.outages.pop(process, None)
+        else:
+            if process not in self.outages:
+                log.warning("%s cannot write snapshots: %s", process, report.outage[1])
+            self.outages[process] = report.outage
         self.lane_seconds.observe(report.seconds)
         self.commit_seconds.observe(report.commit_seconds)
         self.restore_seconds.observe(report.restore_seconds)
@@ -90,7 +101,7 @@ def document(
         "notes": [],
         "ready": state is ClientState.RUNNING,
         "peers": [],
-        "outages": [] if service is None else _outages(config, service, clock),
+        "outages": [] if service is None else list(_outages(config, figures, service, clock)),
         "globalStores": [],
         "batches": figures.batches,
         "batchSize": None if service is None else service.batch_size,
@@ -98,13 +109,17 @@ def document(
     }
 
 
-def _outages(config: StreamsConfig, service: Known, clock: Clock) -> list[dict[str, Any]]:
-    """Kafka, if it does not answer the driver."""
-    if service.outage is None:
-        return []
-    since, why = service.outage
-    since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - since))
-    return [{"name": "kafka", "address": config.bootstrap_servers, "since": _iso(since_ms), "message": why}]
+def _outages(config: StreamsConfig, figures: Figures, service: Known, clock: Clock) -> Iterator[dict[str, Any]]:
+    """Kafka, if it does not answer the driver, and the object store, for each process that cannot write there."""
+    if service.outage is not None:
+        since, why = service.outage
+        since_ms = clock.now_ms() - int(1000 * max(0.0, clock.monotonic() - since))
+        yield {"name": "kafka", "address": config.bootstrap_servers, "since": _iso(since_ms), "message": why}
+    address = "" if config.remote_state is None else config.remote_state.url
+    for process, (since_ms, why) in sorted(figures.outages.copy().items()):
+        if process in service.owners.values():
+            message = f"on {process}: {why}"
+            yield {"name": "remoteState", "address": address, "since": _iso(since_ms), "message": message}
 
 
 def _iso(at_ms: int) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import metadata
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from confluent_kafka import KafkaException
 from pyspark import TaskContext
 
 from streamsapp.errors import ConfigError, StreamsError, UserInputError
@@ -38,6 +41,9 @@ from streamsapp_spark.task_run import HOPELESS
 #: The time between two signs of life of a worker at work, in seconds.
 _BEAT = 1.0
 
+#: Packages of which driver and workers need the same version.
+_SHARED = ("streamsapp", "pyspark", "confluent-kafka", "rocksdict")
+
 SCHEMA = pa.schema([("report", pa.string())])
 
 
@@ -54,6 +60,8 @@ class EngineJob:
     partitions: bytes
     driver: DriverAddress
     memory: ExecutorMemory
+    #: The driver's versions of Python and of what workers share with it.
+    versions: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(
@@ -66,16 +74,17 @@ class EngineJob:
         memory: ExecutorMemory,
     ) -> EngineJob:
         shown = msgspec.json.encode(app), str(folder.resolve())
-        return cls(*shown, tuple(overrides.items()), msgspec.json.encode(dict(partitions)), driver, memory)
+        return cls(*shown, tuple(overrides.items()), msgspec.json.encode(dict(partitions)), driver, memory, versions())
 
 
 def pull(job: EngineJob, partition: int) -> Iterator[pa.RecordBatch]:
     """Run lanes as long as there are any for this process. As many rows come out as records went in: Spark counts
     them."""
-    place = _place(job)
     context = TaskContext.get()
     attempt = 0 if context is None else context.attemptNumber()
     with job.driver.connect() as driver:
+        _refuse_other_versions(job, driver)
+        place = _place(job)
         order = ask(driver, "join", place.name, partition, attempt)
         while order is not None:
             report = _run(job, order, driver)
@@ -96,9 +105,40 @@ def _run(job: EngineJob, order: Any, driver: Connection) -> LaneReport:
     try:
         return _process(job).run(order, alive)
     except Exception as error:
-        told = f"on {_place(job).name}: {error}"
-        ask(driver, "failed", order.number, told, isinstance(error, HOPELESS), isinstance(error, UserInputError))
+        why = _away(job, error) if isinstance(error, KafkaException) else error
+        told = f"on {_place(job).name}: {why}"
+        ask(driver, "failed", told, isinstance(error, HOPELESS), isinstance(error, UserInputError))
         raise
+
+
+def _away(job: EngineJob, error: KafkaException) -> str:
+    return f"Kafka at {_config(job).bootstrap_servers} cannot be used from there: {error.args[0].str()}"
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Those of Python, as far as bytecode and pickles depend on it, and of the packages that read what others wrote."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return (("Python", python), *((name, _version(name)) for name in _SHARED))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _refuse_other_versions(job: EngineJob, driver: Connection) -> None:
+    """Tells the driver, and raises ``StreamsError``, if this process is not what the driver is."""
+    here = dict(versions())
+    differing = [f"{name} {here[name]} instead of {there}" for name, there in job.versions if here[name] != there]
+    if differing:
+        told = (
+            f"on {socket.gethostname()}: the executor has {', '.join(differing)}: "
+            "start executors and driver from the same image, or install the driver's versions"
+        )
+        ask(driver, "failed", told, True, True)
+        raise StreamsError(told)
 
 
 def _rows(report: LaneReport, figures: dict[str, int]) -> Iterator[pa.RecordBatch]:

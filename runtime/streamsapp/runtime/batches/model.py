@@ -68,3 +68,5 @@ class LaneReport:
     seconds: float
     restore_seconds: float
     commit_seconds: float
+    #: Since when the process cannot write snapshots, in milliseconds of wall-clock time, and why.
+    outage: tuple[int, str] | None = None

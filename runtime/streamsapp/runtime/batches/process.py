@@ -116,7 +116,13 @@ class BatchProcess:
         reports = tuple(lane.report(task) for task in tasks)
         if order.gives_up:
             self._give_up(lane)
-        return LaneReport(order.number, reports, time.monotonic() - began, restored - began, seconds)
+        return LaneReport(order.number, reports, time.monotonic() - began, restored - began, seconds, self._outage())
+
+    def _outage(self) -> tuple[int, str] | None:
+        outage = None if self._stores.remote is None else self._stores.remote.snapshots.outage
+        if outage is None:
+            return None
+        return self._clock.now_ms() - int(1000 * (self._clock.monotonic() - outage[0])), outage[1]
 
     def _lane(self, number: int) -> Lane:
         """Made first of all: whoever ran these tasks before cannot write once their changelogs are read."""

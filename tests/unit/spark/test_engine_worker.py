@@ -1,0 +1,136 @@
+"""A worker that cannot do its work tells the driver who it is and why. Real connections; no Spark and no broker."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamsapp.clock import SystemClock
+from streamsapp.config import RemoteStateConfig
+from streamsapp.config.streams_config import StreamsConfig
+from streamsapp.errors import StreamsError
+from streamsapp.manifest.load import decode
+from streamsapp.record import TaskId
+from streamsapp.runtime.batches.model import LaneOrder, LaneReport
+from streamsapp.runtime.client_state import ClientState
+from streamsapp_spark.streaming import view, worker
+from streamsapp_spark.streaming.channel import Server
+from streamsapp_spark.streaming.memory import ExecutorMemory
+from streamsapp_spark.streaming.worker import EngineJob, pull
+
+
+class Driver:
+    """Notes what workers tell it, and has an order for the first that asks."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+        self.order: LaneOrder | None = None
+        self.server = Server("127.0.0.1", self._serve)
+
+    def _serve(self, connection: Connection) -> None:
+        while True:
+            self.heard.append(connection.recv())
+            order, self.order = self.order, None
+            connection.send(order)
+
+    def job(self, folder: Path) -> EngineJob:
+        app = decode(
+            {
+                "apiVersion": "streamsapp.dev/v1alpha1",
+                "kind": "StreamsApp",
+                "metadata": {"name": "app"},
+                "spec": {"topology": {"entrypoint": "app:topology"}, "kafka": {"bootstrapServers": "127.0.0.1:1"}},
+            }
+        )
+        memory = ExecutorMemory(1, 0)
+        self._job = EngineJob.of(app, folder, {"state_dir": folder / "state"}, {}, self.server.address, memory)
+        return self._job
+
+    def close(self) -> None:
+        self.server.close()
+        worker._place(self._job).lock.release()  # which a worker keeps for as long as it lives
+        worker._place.cache_clear()
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    made = Driver()
+    yield made
+    made.close()
+
+
+def test_other_versions_than_the_drivers_are_told_before_anything_is_done(driver: Driver, tmp_path: Path) -> None:
+    job = driver.job(tmp_path)
+    versions = dict(job.versions) | {"Python": "3.7", "rocksdict": "0.0.1"}
+
+    with pytest.raises(StreamsError, match="from the same image"):
+        list(pull(replace(job, versions=tuple(versions.items())), 0))
+
+    ((name, told, hopeless, user),) = driver.heard
+    assert (name, hopeless, user) == ("failed", True, True)
+    assert told.startswith(f"on {socket.gethostname()}: the executor has Python 3.")
+    assert "instead of 3.7, rocksdict" in told
+
+
+def test_a_worker_of_the_drivers_versions_asks_for_lanes(driver: Driver, tmp_path: Path) -> None:
+    assert list(pull(driver.job(tmp_path), 3)) == []
+    ((name, process, partition, attempt),) = driver.heard
+    assert (name, partition, attempt) == ("join", 3, 0)
+    assert process.startswith(f"{socket.gethostname()}:{tmp_path / 'state'}")
+
+
+def test_a_worker_that_cannot_reach_kafka_tells_the_driver_who_and_which_address(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def process(job: EngineJob) -> Any:  # the clients find out after two minutes
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    monkeypatch.setattr(worker, "_process", process)
+    driver.order = LaneOrder(0, ())
+
+    with pytest.raises(KafkaException):
+        list(pull(driver.job(tmp_path), 0))
+
+    name, told, hopeless, user = driver.heard[-1]
+    assert (name, hopeless, user) == ("failed", False, False)
+    assert told.startswith(f"on {socket.gethostname()}:{tmp_path / 'state'}")
+    assert "Kafka at 127.0.0.1:1 cannot be used from there: Local: Timed out" in told
+
+
+class Service:
+    """The driver's knowledge of its workers."""
+
+    def __init__(self) -> None:
+        self.lags: dict[TaskId, int] = {}
+        self.owners = {TaskId(0, 0): "one", TaskId(0, 1): "other"}
+        self.moves, self.batch_size = 0, 1
+        self.outage: tuple[float, str] | None = None
+
+
+def test_a_worker_that_cannot_reach_the_object_store_is_in_the_drivers_status_and_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    remote = RemoteStateConfig(url=tmp_path.as_uri())
+    config = StreamsConfig(application_id="app", bootstrap_servers="none:9092", remote_state=remote)
+    figures = view.Figures()
+
+    def outages() -> list[dict[str, Any]]:
+        shown = view.document(config, ClientState.RUNNING, None, figures, Service(), SystemClock())
+        found: list[dict[str, Any]] = shown["outages"]
+        return found
+
+    away = LaneReport(0, (), 0.0, 0.0, 0.0, (1_000, "connection refused"))
+    for process in ("one", "gone"):
+        figures.report(process, away, 2_000)
+    told = {"name": "remoteState", "address": remote.url, "since": "1970-01-01T00:00:01.000+00:00"}
+    assert outages() == [told | {"message": "on one: connection refused"}]
+    assert "one cannot write snapshots: connection refused" in caplog.text
+    figures.report("one", replace(away, outage=None), 3_000)
+    assert outages() == []
