@@ -26,6 +26,16 @@ Headers: TypeAlias = list[tuple[str, bytes | None]]
 _CREATE_TIME = 1
 
 
+def check_header_names(headers: Headers) -> None:
+    """Raises ``ValueError`` for a header whose name cannot be written as UTF-8: the client would end the process."""
+    for name, _ in headers:
+        if not name.isascii():
+            try:
+                name.encode()
+            except UnicodeEncodeError as error:
+                raise ValueError(f"the name of header {name!r} is not text that UTF-8 can express") from error
+
+
 class TopicPartition(NamedTuple):
     """One partition of a topic."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from streamsapp.errors import ProcessingError, TopologyError, UserInputError, place_of_error
 from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import Operator, Push
-from streamsapp.record import Headers, Record
+from streamsapp.record import Headers, Record, check_header_names
 from streamsapp.serdes.api import AnySerde
 from streamsapp.tasks.binding import NodeBinding, UserContext
 from streamsapp.tasks.context import TaskContext
@@ -183,6 +183,8 @@ class _TopicSink:
                 key_bytes = None if key is None else serialize_key(key)
                 value_bytes = None if value is None else serialize_value(value)
                 partition = -1 if choose is None else choose(key, value)
+                if headers:
+                    check_header_names(headers)
             except Exception as error:
                 failures.serialization(node, topic, error, timestamp)
                 return

@@ -124,6 +124,14 @@ def test_a_value_the_sinks_serde_cannot_write_goes_to_the_production_handler() -
     assert sent(topology, settings=config(production_exception_handler="continue")) == []
 
 
+def test_a_header_whose_name_utf_8_cannot_express_goes_to_the_production_handler_and_not_to_the_client() -> None:
+    record = raw(0, 5, headers=[("plain", b"1"), ("\ud800", b"1")])
+
+    with pytest.raises(SerializationError, match=r"header '\\ud800'"):
+        sent(through(), record)
+    assert sent(through(), record, settings=config(production_exception_handler="continue")) == []
+
+
 def partitioned(partitioner: Callable[[str, Any, Any, int], int | None]) -> Topology:
     return Topology().add_source("source", "in").add_sink("sink", "out", "source", partitioner=partitioner)
 
