@@ -273,11 +273,10 @@ def test_tells_how_it_works_on_its_own_port(world: World) -> None:
     world.until_ready()
     assert json.loads(world.operator.get("/healthz")) == {"ok": True, "reason": "works"}
     assert json.loads(world.operator.get("/readyz"))["ok"]
-    metrics = world.operator.get("/metrics").splitlines()
     labels = f'{{name="{APP}",namespace="{world.namespace}"}}'
-    assert f"streamsapp_app_restart_safe{labels} 1.0" in metrics
-    assert f"streamsapp_app_input_lag{labels} 28.0" in metrics
-    assert "streamsapp_operator_leader 1.0" in metrics
+    told = [f"streamsapp_app_{it}" for it in (f"restart_safe{labels} 1.0", f"input_lag{labels} 28.0")]
+    told.append("streamsapp_operator_leader 1.0")
+    until(lambda: {*told} <= {*world.operator.get("/metrics").splitlines()}, f"its metrics tell {told}")
 
 
 def _max_unavailable(world: World) -> int | None:
