@@ -85,10 +85,10 @@ class EntryText:
         self._read = read
 
     def key(self, physical: bytes) -> str:
-        return _or_bytes(self._read.key, physical)
+        return text_or_bytes(self._read.key, physical)
 
     def value(self, physical: bytes | None) -> str:
-        return "nothing" if physical is None else _or_bytes(self._value, physical)
+        return "nothing" if physical is None else text_or_bytes(self._value, physical)
 
     def _value(self, physical: bytes) -> Any:
         value, timestamp = self._read.value(physical)
@@ -103,7 +103,7 @@ class _At(NamedTuple):
         return f"{self.value!r} of time {self.timestamp}"
 
 
-def _or_bytes(decode: Callable[[bytes], Any], data: bytes) -> str:
+def text_or_bytes(decode: Callable[[bytes], Any], data: bytes) -> str:
     """Returns the text of bytes, or the bytes themselves: an altered entry may be anything."""
     try:
         return repr(decode(data))

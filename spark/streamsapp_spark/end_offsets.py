@@ -38,6 +38,12 @@ class PartitionOffsets:
         #: Up to where the application can read: under exactly once, before the first open transaction.
         self.highs = self._ask(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def since(self, time_ms: int) -> dict[TopicPartition, int]:
+        """Returns the offsets of the first records that are not before a time, in milliseconds since 1970; where there
+        are none, the ends."""
+        found = self._ask(self.lows.keys(), OffsetSpec.for_timestamp(time_ms))
+        return {each: offset if offset >= 0 else self.highs[each] for each, offset in found.items()}
+
     def _ask(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         asked = {KafkaPartition(*each): spec for each in partitions}
 

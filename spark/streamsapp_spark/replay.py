@@ -52,9 +52,14 @@ class Replay:
         directory: Path,
         resources: StateResources,
         global_stores: Mapping[str, KeyValueStoreImpl] | None = None,
+        starts: Mapping[TopicPartition, ConsumedOffset] | None = None,
     ) -> None:
+        """Takes in ``starts`` the positions that the state in ``directory`` stands at; it begins empty where there is
+        none."""
         self._plan = plan
-        self._task = TaskAssembly(config, resources, SystemClock(), global_stores or {}).started(plan, directory)
+        self._task = TaskAssembly(config, resources, SystemClock(), global_stores or {}).started(
+            plan, directory, starts=starts
+        )
         self.stores = self._task.stores
         self._control = ProcessingControl()
         self._inputs: dict[TopicPartition, InputBatches] = {}

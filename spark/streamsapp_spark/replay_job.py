@@ -16,7 +16,7 @@ import msgspec
 from streamsapp.config import RemoteStateConfig, StreamsConfig
 from streamsapp.errors import StreamsError
 from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.entrypoint import load_topology, user_code
+from streamsapp.manifest.entrypoint import UserCode, load_topology, user_code
 from streamsapp.manifest.load import decode
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId, TopicPartition
@@ -80,12 +80,26 @@ class Application:
         return {each: task_id for task_id, plan in self.layout.plans.items() for each in plan.inputs}
 
 
+#: The code that this process has imported.
+_imported: list[UserCode] = []
+
+
+def only_code(app: StreamsApp, folder: Path) -> UserCode:
+    """Returns the code of a manifest, and forgets what was imported for the one before: a worker serves many jobs, and
+    another application, or another version, may have modules of the same names."""
+    while _imported:
+        _imported.pop().forget()
+    _imported.append(user_code(app, folder))
+    return _imported[0]
+
+
 @lru_cache(maxsize=1)
 def application(job: ReplayJob) -> Application:
     """Builds the application once per process. User code is imported here."""
     app = decode(msgspec.json.decode(job.manifest))
+    code = only_code(app, Path(job.folder))
     topology = load_topology(app, Path(job.folder))
-    config = to_config(app, code=user_code(app, Path(job.folder)))
+    config = to_config(app, code=code)
     layout, _ = lay_out(topology, config, msgspec.json.decode(job.partitions), _gone)
     assert config.remote_state is not None
     return Application(topology, config, layout, open_store(config.remote_state), StateResources())

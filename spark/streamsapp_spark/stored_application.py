@@ -18,7 +18,7 @@ import msgspec
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.manifest import StreamsApp
-from streamsapp.manifest.entrypoint import load_topology, user_code
+from streamsapp.manifest.entrypoint import load_topology
 from streamsapp.manifest.load import decode
 from streamsapp.manifest.to_config import to_config
 from streamsapp.record import TaskId, TopicPartition
@@ -33,6 +33,7 @@ from streamsapp.topology.builder import Topology
 from streamsapp.topology.internal_topics import changelog_topic
 from streamsapp.topology.nodes import SubTopology
 from streamsapp.topology.partitioning import placed_by_key
+from streamsapp_spark.replay_job import only_code
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def stored_application(place: ManifestPlace) -> StoredApplication:
     """Builds the application once per process. User code is imported here. Raises ``ConfigError`` if it has no remote
     state."""
     app, folder = decode(msgspec.json.decode(place.manifest)), Path(place.folder)
-    config = to_config(app, code=user_code(app, folder))
+    config = to_config(app, code=only_code(app, folder))
     if config.remote_state is None:
         raise ConfigError("spec.remoteState: is not set in the manifest, so there are no snapshots to read")
     return StoredApplication(load_topology(app, folder), config, open_store(config.remote_state), StateResources())

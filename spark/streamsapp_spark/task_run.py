@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
 from streamsapp.runtime import garbage_collection
 from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.global_stores import global_stores
 from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
@@ -55,6 +55,8 @@ class Work:
     destinations: dict[TopicPartition, tuple[int, int]]
     #: Says whether source topics come as rows, too.
     rows_only: bool = False
+    #: The positions that the state stands at which tasks begin with: offset and metadata, as they were committed.
+    starts: Mapping[TopicPartition, tuple[int, str]] = field(default_factory=dict)
 
 
 W = TypeVar("W", bound=Work)
@@ -110,14 +112,15 @@ class TaskRun:
         self.records = self.outputs = 0
         self._reporter = reporter
 
-    def replay(self, shared: dict[str, KeyValueStoreImpl], *, results: bool) -> Replay:
-        """Returns the task with empty stores; without ``results`` it sends the records that the next stage reads, and
-        no others."""
+    def replay(self, work: Work, shared: dict[str, KeyValueStoreImpl], *, results: bool) -> Replay:
+        """Returns the task with the state that is in its directory; without ``results`` it sends the records that the
+        next stage reads, and no others."""
         plan, internal = self.plan, self.app.layout.repartition_topics
         if not results:
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
-        return Replay(plan, self.config, self.directory, self.app.resources, shared)
+        starts = {each: ConsumedOffset.committed(*work.starts[each]) for each in plan.inputs if each in work.starts}
+        return Replay(plan, self.config, self.directory, self.app.resources, shared, starts)
 
     def count(self, advance: Advance) -> None:
         """Counts the work of the task, and reports it."""
@@ -145,7 +148,7 @@ class GroupRun:
         first = next(iter(self.tasks.values()))
         with global_stores(self.app, self.ranges, self._directory, first.config) as shared, ExitStack() as replays:
             yield {
-                task_id: replays.enter_context(task.replay(shared, results=results))
+                task_id: replays.enter_context(task.replay(self._work, shared, results=results))
                 for task_id, task in self.tasks.items()
             }
 

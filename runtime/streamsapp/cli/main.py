@@ -23,6 +23,7 @@ from streamsapp.cli import (
     list_topics,
     local,
     new,
+    preview,
     produce,
     reset,
     run,
@@ -55,6 +56,7 @@ _COMMANDS: tuple[Command, ...] = (
     reset.add_command,
     bootstrap.add_command,
     audit.add_command,
+    preview.add_command,
     completion.add_command,
 )
 

@@ -27,6 +27,9 @@ from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR
 from streamsapp.topology.builder import Topology
 
+#: Packages that stay, wherever they lie.
+_OWN = {"streamsapp", "streamsapp_spark", "streamsapp_operator", "pyspark_streamsapp"}
+
 
 def read_app(path: Path) -> tuple[StreamsApp, Topology]:
     """The manifest and the topology it names, checked."""
@@ -101,6 +104,14 @@ class UserCode:
                 f"it defines {names}"
             ) from error
 
+    def forget(self) -> None:
+        """Takes the code out of Python's modules, so that other code of the same names can be loaded. What was made of
+        it goes on."""
+        folders = [str(folder) for folder in self._folders]
+        for name in [name for name in sys.modules if _folder_of(name) in folders]:
+            del sys.modules[name]
+        sys.path[:] = [each for each in sys.path if each not in folders]
+
     def run(self, function: Callable[[], Any], doing: str, field: str) -> Any:
         """Returns what the function returns; an error that it raises is told with the user's line."""
         try:
@@ -109,6 +120,17 @@ class UserCode:
             raise
         except Exception as error:  # anything the user's function raises is the user's to mend
             _blame_user_code(error, doing, self._folders, field)
+
+
+def _folder_of(module_name: str) -> str | None:
+    """The folder that Python found a module in, with the packages around it; ``None`` for those that are our own."""
+    package = module_name.partition(".")[0]
+    found = getattr(sys.modules.get(package), "__spec__", None)
+    if found is None or package in _OWN:
+        return None
+    if found.submodule_search_locations is not None:
+        return next((str(Path(each).parent) for each in found.submodule_search_locations), None)
+    return str(Path(found.origin).parent) if found.has_location and found.origin else None
 
 
 def _import(module_name: str, folders: Sequence[Path], field: str) -> Any:

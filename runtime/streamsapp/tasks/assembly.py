@@ -13,12 +13,12 @@ from typing import Any
 
 from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.record import InputRecord
+from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import EMIT_INTERVAL_MS, TaskContext
 from streamsapp.tasks.states import TaskRole, TaskState
-from streamsapp.tasks.stream_task import StreamTask, TaskPlan
+from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask, TaskPlan
 
 _EMPTY: Mapping[str, Sequence[InputRecord]] = MappingProxyType({})
 
@@ -43,10 +43,16 @@ class TaskAssembly:
         return StreamTask(plan, stores, context, self.config, role)
 
     def started(
-        self, plan: TaskPlan, directory: Path, changelogs: Mapping[str, Sequence[InputRecord]] = _EMPTY
+        self,
+        plan: TaskPlan,
+        directory: Path,
+        changelogs: Mapping[str, Sequence[InputRecord]] = _EMPTY,
+        starts: Mapping[TopicPartition, ConsumedOffset] | None = None,
     ) -> StreamTask:
-        """A task that runs, and whose stores begin with these records of their changelogs, or empty."""
+        """A task that runs. Its stores begin with what is in ``directory``, which stands at ``starts``, and with these
+        records of their changelogs; or empty."""
         task = self.task(plan, directory)
+        task.start_offsets = dict(starts or {})
         task.stores.open()
         for store, records in changelogs.items():
             task.stores.restore(store, records, len(records))

@@ -106,3 +106,32 @@ def test_inline_files_are_found_before_those_beside_the_manifest(tmp_path: Path)
         "spec": {"topology": {"entrypoint": f"{module}:topology"}, "code": {"files": {f"{module}.py": TOPOLOGY}}},
     })  # fmt: skip
     assert "words" in load_topology(manifest, tmp_path).describe().to_text()
+
+
+def test_code_that_is_forgotten_makes_room_for_other_code_of_the_same_names(tmp_path: Path) -> None:
+    name = f"user_code_{next(_numbers)}"
+    topologies = []
+    for version in ("one", "other"):
+        package = tmp_path / version / f"{name}_package"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(f"TOPIC = '{version}'\n")
+        module = tmp_path / version / f"{name}.py"
+        module.write_text(f"from {name}_package import TOPIC\n{TOPOLOGY.replace(repr('words'), 'TOPIC')}")
+        code = UserCode([tmp_path / version])
+        topologies.append(load_entrypoint(f"{name}:topology", code, "spec.topology.entrypoint"))
+        code.forget()
+        assert not [each for each in sys.modules if each.startswith(name)]
+        assert str(tmp_path / version) not in sys.path
+    assert [node.topics for topology in topologies for part in topology.sub_topologies() for node in part.sources] == [
+        ("one",),
+        ("other",),
+    ]
+    assert "streamsapp.manifest.entrypoint" in sys.modules
+
+
+def test_modules_below_the_folder_of_the_code_that_python_finds_elsewhere_stay() -> None:
+    import msgspec
+
+    installed = Path(msgspec.__file__).parent.parent
+    UserCode([installed.parent]).forget()
+    assert sys.modules["msgspec"] is msgspec
