@@ -24,7 +24,7 @@ from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.history import KafkaHistory
 from streamsapp_spark.preview_frames import side_by_side
-from streamsapp_spark.preview_programs import Program, Succession
+from streamsapp_spark.preview_programs import PreviewedProgram, Succession
 from streamsapp_spark.preview_report import PreviewReport
 from streamsapp_spark.preview_start import Start, StartFacts, StartPlanner, Wanted
 from streamsapp_spark.preview_task import PreviewWork, previewing
@@ -66,8 +66,8 @@ class _Preview(Command):
         ]
         self._partitions = partitions
         self._both = Succession(
-            Program(self._app, options.against.parent, self._topology, self._config, layouts[0]),
-            Program(app, options.file.parent, topology, config, layouts[1]),
+            PreviewedProgram(self._app, options.against.parent, self._topology, self._config, layouts[0]),
+            PreviewedProgram(app, options.file.parent, topology, config, layouts[1]),
         )
 
     def run(self) -> int:
@@ -115,7 +115,7 @@ class _Preview(Command):
     # ---- replaying ---------------------------------------------------------------------------------------------
 
     def _ranges(
-        self, program: Program, bounds: PartitionOffsets, positions: dict[TopicPartition, tuple[int, str]]
+        self, program: PreviewedProgram, bounds: PartitionOffsets, positions: dict[TopicPartition, tuple[int, str]]
     ) -> tuple[HistoryRange, ...]:
         starts = {each: positions[each][0] for each in program.sources}
         starts |= {each: bounds.lows[each] for each in program.shared}
@@ -124,7 +124,7 @@ class _Preview(Command):
     def _frames(
         self,
         spark: SparkSession,
-        program: Program,
+        program: PreviewedProgram,
         ranges: tuple[HistoryRange, ...],
         positions: dict[TopicPartition, tuple[int, str]],
         state: dict[str, tuple[str, int]],
@@ -162,7 +162,7 @@ class _Preview(Command):
         return kept
 
 
-def _records(program: Program, ranges: tuple[HistoryRange, ...], tasks: dict[str, int]) -> dict[str, int]:
+def _records(program: PreviewedProgram, ranges: tuple[HistoryRange, ...], tasks: dict[str, int]) -> dict[str, int]:
     spans = {each.of: each.until - each.start for each in ranges}
     plans = program.layout.plans
     return {task: sum(spans.get(each, 0) for each in plans[TaskId.parse(task)].inputs) for task in tasks}

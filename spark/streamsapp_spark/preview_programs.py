@@ -21,7 +21,7 @@ from streamsapp_spark.stages import Stages
 
 
 @dataclass(frozen=True)
-class Program:
+class PreviewedProgram:
     """One of the programs, with the tasks that it has on the topics there are."""
 
     app: StreamsApp
@@ -55,8 +55,8 @@ class Program:
 class Succession:
     """What tomorrow's program has of today's state."""
 
-    today: Program
-    tomorrow: Program
+    today: PreviewedProgram
+    tomorrow: PreviewedProgram
 
     def snapshots(self, start: Start) -> dict[str, tuple[str, int]]:
         """Returns the task and the snapshot that each of tomorrow's tasks begins with. Raises ``ManifestError`` for
@@ -116,6 +116,6 @@ class Succession:
         return found
 
 
-def _form(store: StoreBuilder, program: Program) -> tuple[str, str, str]:
+def _form(store: StoreBuilder, program: PreviewedProgram) -> tuple[str, str, str]:
     key, value = store.key_serde or program.config.default_key_serde, store.value_serde
     return store.type.name, key.name, (value or program.config.default_value_serde).name
