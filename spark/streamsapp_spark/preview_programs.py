@@ -53,7 +53,7 @@ class PreviewedProgram:
 
 @dataclass(frozen=True)
 class Succession:
-    """What tomorrow's program has of today's state."""
+    """The part of today's state that tomorrow's program has."""
 
     today: PreviewedProgram
     tomorrow: PreviewedProgram
@@ -93,7 +93,7 @@ class Succession:
         return frozenset(name for name in kept if _form(one[name], self.today) == _form(other[name], self.tomorrow))
 
     def notes(self) -> Iterator[str]:
-        """Yields what is not compared."""
+        """Yields a sentence for each store that is not compared."""
         one, other, compared = self.today.stores, self.tomorrow.stores, self.compared()
         for name in sorted({*one, *other} - compared):
             if name not in other or name not in one:
@@ -106,7 +106,7 @@ class Succession:
     def positions(
         self, start: Start, lows: Mapping[TopicPartition, int], highs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """Returns where tomorrow's tasks begin; topics that are not read today begin as ``offset_reset`` says."""
+        """Returns the positions at which tomorrow's tasks begin; topics that are not read today begin as ``offset_reset`` says."""
         found = dict(start.positions)
         for plan in self.tomorrow.layout.plans.values():
             for partition, node in plan.inputs.items():

@@ -18,7 +18,7 @@ _SHOWN = 20
 
 
 class PreviewReport:
-    """What was found."""
+    """The differences that were found."""
 
     def __init__(self, frame: DataFrame, texts: tuple[ProgramText, ProgramText]) -> None:
         self._frame = frame

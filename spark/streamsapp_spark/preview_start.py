@@ -25,7 +25,7 @@ FROM_FIRST = 1_000_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """How much input is replayed at least."""
+    """The input that is replayed at least."""
 
     records: int
     #: Or everything since then, in milliseconds since 1970.
@@ -54,7 +54,7 @@ class StartFacts:
 
 @dataclass
 class Start:
-    """Where tasks begin."""
+    """The places at which tasks begin."""
 
     #: Number of the snapshot by task; tasks that begin empty have none.
     snapshots: dict[TaskId, int] = field(default_factory=dict)

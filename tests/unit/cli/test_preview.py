@@ -1,4 +1,4 @@
-"""What ``streamsapp preview`` takes is checked before anything is read."""
+"""The options of ``streamsapp preview`` are checked before anything is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a preview begins: at the newest snapshots that leave enough to read, or at the first record."""
+"""A preview begins at the newest snapshots that leave enough to read, or at the first record."""
 
 from __future__ import annotations
 
