@@ -106,7 +106,8 @@ class Succession:
     def positions(
         self, start: Start, lows: Mapping[TopicPartition, int], highs: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """Returns the positions at which tomorrow's tasks begin; topics that are not read today begin as ``offset_reset`` says."""
+        """Returns the positions at which tomorrow's tasks begin; topics that are not read today begin as
+        ``offset_reset`` says."""
         found = dict(start.positions)
         for plan in self.tomorrow.layout.plans.values():
             for partition, node in plan.inputs.items():
