@@ -43,8 +43,8 @@ demo-bootstrap: setup-services
 unit: setup
 	@$(PYTEST) --quiet -n auto --maxprocesses 4 --dist loadscope tests/unit
 
-# Most tests wait for somebody: three processes for each core. Those of the cluster are one chain beside the others.
-SPREAD = -n $(or $(JOBS),6) --dist loadscope --no-loadscope-reorder --durations=15
+# Most tests wait for somebody: two processes for each core. Those of the cluster are one chain beside the others.
+SPREAD = -n $(or $(JOBS),4) --dist loadscope --no-loadscope-reorder --durations=15
 
 test: setup-all check
 	@$(PYTEST) $(SPREAD) -m 'not long'
