@@ -191,7 +191,9 @@ class StreamTask:
             queue = self._group.queues[partition]
             queue.position = consumed.offset
             queue.partition_time = consumed.partition_time
-            self._committed[partition] = consumed.offset
+            # The first commit carries those of a snapshot, read on or not: the group has to know all of them.
+            if consumed.in_group:
+                self._committed[partition] = consumed.offset
         self.transition(TaskState.RUNNING)
 
     @property
@@ -330,7 +332,8 @@ class StreamTask:
         }
         frozen = self.stores.freeze()
         self.context.commit_requested = False
-        if not offsets and frozen is None:
+        adopted = {each: at.offset for each, at in self.start_offsets.items() if not at.in_group}
+        if frozen is None and all(adopted.get(each) == at.offset for each, at in offsets.items()):
             return None
         self._committed.update({partition: consumed.offset for partition, consumed in offsets.items()})
         return TaskEpoch(self, offsets, frozen)

@@ -72,6 +72,26 @@ def test_goes_on_with_the_time_that_was_committed() -> None:
     assert task.freeze() is None, "what was committed is not committed again"
 
 
+def test_the_first_commit_carries_the_positions_of_a_snapshot_also_of_inputs_without_records() -> None:
+    idle = TopicPartition("idle", 0)
+    task = task_of(through(topics=["in", "idle"]), running=False)
+    task.start_offsets = {
+        IN: ConsumedOffset(40, 1234, in_group=False),
+        idle: ConsumedOffset(7, 1200, in_group=False),
+    }
+    run(task)
+    assert task.freeze() is None, "nothing happened yet"
+    feed(task, [raw(40, 1300)])
+    task.reached_end(idle)
+    process_all(task)
+
+    epoch = task.freeze()
+
+    assert epoch is not None
+    assert {each: at.offset for each, at in epoch.offsets.items()} == {IN: 41, idle: 7}
+    assert task.freeze() is None
+
+
 def test_starts_without_a_time_when_nothing_was_committed() -> None:
     task = task_of(through())
 
