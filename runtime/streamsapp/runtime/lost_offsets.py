@@ -22,6 +22,8 @@ from streamsapp.remote.object_store import ObjectStoreError
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
+from streamsapp.state.api import Engine
+from streamsapp.tasks.stream_task import TaskPlan
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +33,14 @@ _NAMED = 3
 
 def refuse_lost_offsets(layout: ApplicationLayout, config: StreamsConfig, admin: TopicAdmin) -> None:
     """Raises ``TopicError`` if the group has no offset at all, snapshots show that the application ran, and there are
-    tasks without stores, of which no snapshot tells where they stood: what they read again would count twice in the
-    state of others. Under ``at_least_once`` that is allowed."""
+    tasks without stores, or with such in memory only, of which no snapshot tells where they stood: what they read again
+    would count twice, in the state of others or in their own, which a changelog restores. Under ``at_least_once`` that
+    is allowed."""
     remote = config.remote_state
     if remote is None or not config.exactly_once:
         return
-    stateless = {task_id for task_id, plan in layout.plans.items() if not plan.all_changelogs}
-    if not stateless:
+    without_snapshots = {task_id for task_id, plan in layout.plans.items() if not _is_on_disk(plan)}
+    if not without_snapshots:
         return
     inputs = [partition for plan in layout.plans.values() for partition in plan.inputs]
     consumer = PartitionConsumer(client_properties.main_consumer(config))
@@ -47,13 +50,19 @@ def refuse_lost_offsets(layout: ApplicationLayout, config: StreamsConfig, admin:
             return
     finally:
         consumer.close()
-    if unknown := _with_records(layout, admin, stateless):
+    if unknown := _with_records(layout, admin, without_snapshots):
         named = ", ".join(map(str, unknown[:_NAMED])) + (", ..." if len(unknown) > _NAMED else "")
         raise TopicError(
             f"group {config.application_id} has no offsets any more, and its snapshots show that it had: nothing tells "
             f"how far {named} were read, and what is read again would count twice. Set the group's offsets to where "
             "the application had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
         )
+
+
+def _is_on_disk(plan: TaskPlan) -> bool:
+    """Return whether snapshots are taken of the task's stores."""
+    changelogs = plan.all_changelogs
+    return any(each.engine is Engine.ROCKSDB and each.name in changelogs for each in plan.sub_topology.stores)
 
 
 def _has_run(config: StreamsConfig, remote: RemoteStateConfig) -> bool:

@@ -1,0 +1,77 @@
+"""A group that has lost its offsets: nothing starts if a task does not know where it stood."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from memory_objects import MemoryObjects
+from restoring import FakeAdmin, FakeConsumer, Log
+from snapshotting import Owner
+from streamsapp import Serdes, Stores, TaskId, TopicPartition, Topology
+from streamsapp.config import RemoteStateConfig
+from streamsapp.errors import TopicError
+from streamsapp.runtime import lost_offsets
+from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.lost_offsets import refuse_lost_offsets
+from task_parts import Each, config, forwards, task_of
+
+#: Of another task than the one that has a snapshot.
+INPUT = TopicPartition("in", 1)
+
+
+def counting(*, on_disk: bool) -> Topology:
+    text = Serdes.string()
+    make = Stores.persistent_key_value_store if on_disk else Stores.in_memory_key_value_store
+    topology = Topology().add_source("source", "in").add_processor("node", lambda: Each(forwards), "source")
+    return topology.add_state_store(Stores.key_value_store_builder(make("store"), text, text), "node")
+
+
+class Broker:
+    """Group and topic of an application that ran: its first task has left a snapshot."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        objects = MemoryObjects()
+        Owner(directory, objects).publish("a")
+        self.consumer = FakeConsumer()
+        self.consumer.logs[INPUT] = Log([], end=3)
+        monkeypatch.setattr(lost_offsets, "PartitionConsumer", lambda properties: self.consumer)
+        monkeypatch.setattr(lost_offsets, "open_store", lambda remote: objects)
+
+    def look(self, topology: Topology, processing_guarantee: str = "exactly_once") -> None:
+        plan = task_of(topology, INPUT.partition, running=False).plan
+        layout = cast(ApplicationLayout, SimpleNamespace(plans={TaskId(0, 1): plan}))
+        remote = RemoteStateConfig(url="file:///in-memory")
+        settings = config(remote_state=remote, processing_guarantee=processing_guarantee)
+        refuse_lost_offsets(layout, settings, cast(Any, FakeAdmin(self.consumer)))
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:
+    return Broker(tmp_path, monkeypatch)
+
+
+def test_a_task_with_stores_in_memory_only_does_not_read_again_what_its_changelog_has_already(broker: Broker) -> None:
+    with pytest.raises(TopicError, match="nothing tells how far in-1 were read"):
+        broker.look(counting(on_disk=False))
+    assert broker.consumer.closed
+
+
+def test_a_task_with_stores_on_disk_goes_on_where_its_snapshot_stands(broker: Broker) -> None:
+    broker.look(counting(on_disk=True))
+
+
+def test_a_task_without_snapshots_starts_where_the_group_has_offsets_or_counting_twice_is_allowed(
+    broker: Broker,
+) -> None:
+    broker.look(counting(on_disk=False), "at_least_once")
+    broker.consumer.offsets[INPUT] = 3
+    broker.look(counting(on_disk=False))
+
+
+def test_a_task_without_snapshots_starts_where_there_is_nothing_to_read(broker: Broker) -> None:
+    broker.consumer.logs[INPUT] = Log([], end=3, low=3)
+    broker.look(counting(on_disk=False))
