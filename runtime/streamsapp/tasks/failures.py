@@ -110,6 +110,8 @@ class FailureHandling:
         self, handler: ExceptionHandler, described: ErrorContext, error: Exception, failure: StreamsError
     ) -> None:
         response = handler(described, error)
+        if not isinstance(response, Response):  # a handler that forgot to return one has not allowed anything
+            response = Response.FAIL
         self._remember(described, response.value, f"{type(error).__name__}: {_told(error)}")
         if response is Response.CONTINUE:
             log.warning("%s; the exception handler drops it", failure, exc_info=error, extra=_subject(described))

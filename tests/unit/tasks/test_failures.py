@@ -68,6 +68,17 @@ def test_failing_names_node_task_topic_partition_and_offset(stage: str, setting:
 
 
 @every_stage
+@pytest.mark.parametrize("answer", [None, "continue"])
+def test_a_handler_that_answers_anything_else_lets_the_record_fail(
+    stage: str, setting: str, error: type[Exception], answer: Any
+) -> None:
+    it = Failures(**{setting: lambda context, error: answer})
+
+    with pytest.raises(error, match=r"orders-0@7.*boom"):
+        it.fail_in(stage)
+
+
+@every_stage
 def test_continuing_drops_the_record_counts_it_and_logs_it(
     stage: str, setting: str, error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
