@@ -10,6 +10,7 @@ from collections import Counter, deque
 from typing import NamedTuple
 
 from streamsapp.processor.handlers import ErrorContext, Response
+from streamsapp.tasks.shown_values import expressible
 
 #: Records of a task that are remembered, and bytes of a key or a value of theirs.
 REMEMBERED, MOST_BYTES = 10, 1024
@@ -49,4 +50,5 @@ class Mishaps:
         self.dropped += outcome != FAIL
         place = "" if described.topic is None else f"{described.topic}-{described.partition}@{described.offset}"
         key, value = (data and data[:MOST_BYTES] for data in (described.key, described.value))
-        self.last.append(Mishap(at_ms, described.node, place, outcome, reason[:_LONGEST_REASON], key, value))
+        told = expressible(reason[:_LONGEST_REASON])  # it may quote the record
+        self.last.append(Mishap(at_ms, described.node, place, outcome, told, key, value))

@@ -29,7 +29,12 @@ def shown_value(value: Any) -> str:
         text = value[: LONGEST + 1] if isinstance(value, str) else _REPR.repr(value)
     except Exception as error:
         return f"({type(value).__name__}: {type(error).__name__})"
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    return expressible(text if len(text) <= LONGEST else text[:LONGEST] + "…")
+
+
+def expressible(text: str) -> str:
+    """Returns a text that UTF-8 can express: half a surrogate pair, which JSON documents may have, as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _shown_bytes(value: bytes) -> str:

@@ -78,6 +78,15 @@ def test_a_handler_that_answers_anything_else_lets_the_record_fail(
         it.fail_in(stage)
 
 
+def test_what_is_remembered_of_an_error_that_quotes_broken_text_can_be_sent_as_json() -> None:
+    it = Failures(processing_exception_handler="continue")
+
+    it.handling.processing("node", ValueError("half a pair: \ud83d"), 42, None)
+
+    (mishap,) = it.context.mishaps.last
+    assert mishap.reason == "ValueError: half a pair: \\ud83d"
+
+
 @every_stage
 def test_continuing_drops_the_record_counts_it_and_logs_it(
     stage: str, setting: str, error: type[Exception], caplog: pytest.LogCaptureFixture

@@ -217,6 +217,7 @@ def test_the_last_records_of_the_tapped_node_are_remembered_and_no_others() -> N
         ({"a": [1, 2]}, "{'a': [1, 2]}"),
         ("x" * 1_000_000, "x" * LONGEST + "…"),
         (10**5000, "(int: ValueError)"),
+        ("half a pair: \ud83d", "half a pair: \\ud83d"),
     ],
     ids=lambda value: type(value).__name__,
 )
