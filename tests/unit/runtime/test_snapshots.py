@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -19,6 +20,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.errors import StateStoreError
 from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
+from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_state import snapshots, task_snapshots
@@ -156,6 +158,21 @@ def test_a_copy_that_disappears_is_told_and_ends_nothing(owner: Owner, objects: 
     objects.before = prepare_anew
 
     with pytest.raises(StateStoreError, match=r"no snapshot of task 0_0 was made, its copy in .* cannot be read"):
+        owner.turn()
+
+
+def test_a_disk_that_is_full_when_a_snapshot_is_noted_is_told_and_ends_nothing(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner.publish("a")
+    owner.commit("b")
+
+    def full(snapshot: Snapshot) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(owner.snapshots.local, "write_snapshot", full)
+
+    with pytest.raises(StateStoreError, match=r"task 0_0.*No space left on device.*is the disk .* full"):
         owner.turn()
 
 

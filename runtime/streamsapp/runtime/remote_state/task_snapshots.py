@@ -160,6 +160,8 @@ class SnapshotTaker:
             published = it.writer.publish(
                 copy, self._content(it, point), partial(self._sent, it), lambda files: verify(files, scratch)
             )
+            if published is not None:
+                it.published(published)
         except OSError as error:
             # A task that has left is prepared anew, perhaps, and whoever does so clears its directory.
             raise StateStoreError(
@@ -183,7 +185,6 @@ class SnapshotTaker:
         self._moved(count)
 
     def _note(self, it: TaskSnapshots, published: Snapshot, seconds: float) -> None:
-        it.published(published)
         figures = it.figures
         figures.published += 1
         figures.uploaded_bytes += published.new_bytes
