@@ -35,7 +35,8 @@ class ExecutorMemory:
         local = str(spark.master).startswith("local")
         setting = "spark.driver.memory" if local else "spark.executor.memory"
         java = spark._jvm.org.apache.spark.network.util.JavaUtils  # type: ignore[union-attr]
-        heap = java.byteStringAsBytes(spark.getConf().get(setting, "1g"))
+        # A number without a unit is in MiB, as Spark itself has it.
+        heap = MIB * java.byteStringAsMb(spark.getConf().get(setting, "1g"))
         # The driver is in the answer; there is one executor at least once a session works.
         executors = 1 if local else max(1, spark._jsc.sc().getExecutorMemoryStatus().size() - 1)
         cores = spark.getConf().get("spark.executor.cores") if not local else None
