@@ -8,8 +8,10 @@ of Spark's driver. The broker deletes a group's offsets a week after its last me
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from streamsapp.config import client_properties
+from streamsapp.config.client_properties import ClientProperties
 from streamsapp.config.remote_state import RemoteStateConfig
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import TopicError
@@ -43,13 +45,12 @@ def refuse_lost_offsets(layout: ApplicationLayout, config: StreamsConfig, admin:
     if not without_snapshots:
         return
     inputs = [partition for plan in layout.plans.values() for partition in plan.inputs]
-    consumer = PartitionConsumer(client_properties.main_consumer(config))
-    try:
-        # Twice: another instance may have committed for the first time, and taken a snapshot, in between.
-        if consumer.committed(inputs) or not _has_run(config, remote) or consumer.committed(inputs):
-            return
-    finally:
-        consumer.close()
+    properties = client_properties.main_consumer(config)
+    # What a killed process left open is fenced later, and not waited for if there is anything beside it.
+    at_once = properties | {"isolation.level": "read_uncommitted"}
+    # Twice: another instance may have committed for the first time, and taken a snapshot, in between.
+    if _has_offsets(inputs, at_once) or not _has_run(config, remote) or _has_offsets(inputs, properties):
+        return
     if unknown := _with_records(layout, admin, without_snapshots):
         named = ", ".join(map(str, unknown[:_NAMED])) + (", ..." if len(unknown) > _NAMED else "")
         raise TopicError(
@@ -57,6 +58,14 @@ def refuse_lost_offsets(layout: ApplicationLayout, config: StreamsConfig, admin:
             f"how far {named} were read, and what is read again would count twice. Set the group's offsets to where "
             "the application had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
         )
+
+
+def _has_offsets(inputs: Sequence[TopicPartition], properties: ClientProperties) -> bool:
+    consumer = PartitionConsumer(properties)
+    try:
+        return bool(consumer.committed(inputs))
+    finally:
+        consumer.close()
 
 
 def _is_on_disk(plan: TaskPlan) -> bool:

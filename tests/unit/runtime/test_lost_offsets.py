@@ -13,6 +13,7 @@ from restoring import FakeAdmin, FakeConsumer, Log
 from snapshotting import Owner
 from streamsapp import Serdes, Stores, TaskId, TopicPartition, Topology
 from streamsapp.config import RemoteStateConfig
+from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import TopicError
 from streamsapp.runtime import lost_offsets
 from streamsapp.runtime.application_layout import ApplicationLayout
@@ -38,8 +39,14 @@ class Broker:
         Owner(directory, objects).publish("a")
         self.consumer = FakeConsumer()
         self.consumer.logs[INPUT] = Log([], end=3)
-        monkeypatch.setattr(lost_offsets, "PartitionConsumer", lambda properties: self.consumer)
+        #: How it was asked for the group's offsets.
+        self.asked: list[str] = []
+        monkeypatch.setattr(lost_offsets, "PartitionConsumer", self._made)
         monkeypatch.setattr(lost_offsets, "open_store", lambda remote: objects)
+
+    def _made(self, properties: ClientProperties) -> FakeConsumer:
+        self.asked.append(str(properties["isolation.level"]))
+        return self.consumer
 
     def look(self, topology: Topology, processing_guarantee: str = "exactly_once") -> None:
         plan = task_of(topology, INPUT.partition, running=False).plan
@@ -75,3 +82,15 @@ def test_a_task_without_snapshots_starts_where_the_group_has_offsets_or_counting
 def test_a_task_without_snapshots_starts_where_there_is_nothing_to_read(broker: Broker) -> None:
     broker.consumer.logs[INPUT] = Log([], end=3, low=3)
     broker.look(counting(on_disk=False))
+
+
+def test_who_starts_does_not_wait_for_a_transaction_that_a_killed_process_left_open(broker: Broker) -> None:
+    broker.consumer.offsets[INPUT] = 3
+    broker.look(counting(on_disk=False))
+    assert broker.asked == ["read_uncommitted"]
+
+
+def test_a_first_commit_under_way_is_waited_for_before_offsets_count_as_lost(broker: Broker) -> None:
+    with pytest.raises(TopicError):
+        broker.look(counting(on_disk=False))
+    assert broker.asked == ["read_uncommitted", "read_committed"]
