@@ -79,7 +79,7 @@ def _attributes(holder: Any) -> list[tuple[Splice, Any]]:
 def _looked_into(held: object) -> bool:
     """Containers only where they may hold push functions; those of records may be large."""
     if isinstance(held, FunctionType):
-        return held.__module__.startswith(_ROOMS)
+        return str(held.__module__).startswith(_ROOMS)  # generated code may have none
     if isinstance(held, MethodType):
         return _is_ours(held.__self__)
     if isinstance(held, list | dict):
@@ -96,7 +96,7 @@ def _holds_functions(held: object) -> bool:
 
 
 def _is_ours(held: object) -> bool:
-    return type(held).__module__.startswith(_ROOMS)
+    return str(type(held).__module__).startswith(_ROOMS)
 
 
 def _is_filled(cell: Any) -> bool:

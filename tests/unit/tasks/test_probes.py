@@ -193,6 +193,20 @@ def test_a_task_that_nobody_has_looked_at_has_no_probe() -> None:
     assert "through" not in {push.__name__ for push in pushes}
 
 
+def test_functions_of_generated_code_which_has_no_module_are_no_obstacle() -> None:
+    generated: dict[str, Any] = {}
+    exec("def every(key, value): return True", generated)  # noqa: S102 - as a program that makes programs does
+    assert generated["every"].__module__ is None
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(TEXT, TEXT)).filter(generated["every"]).to("out", Produced(TEXT, TEXT))
+    it = Looked(builder.build())
+
+    it.look()
+    it.process(["a"])
+
+    assert {probe.rate for probe in it.look().values()} == {1.0}
+
+
 def test_the_last_records_of_the_tapped_node_are_remembered_and_no_others() -> None:
     it = Looked(through(forwards))
     for number in range(KEPT):
