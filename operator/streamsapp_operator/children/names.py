@@ -116,12 +116,14 @@ def service_account_name(app: str) -> str:
     return f"{app}-runtime"
 
 
-def name_faults(app: str) -> Iterator[str]:
-    """Returns the faults in the name of an application in a cluster."""
-    if len(app) > MAX_NAME or not _NAME.fullmatch(app):
+def name_faults(app: str, *, has_driver: bool = False) -> Iterator[str]:
+    """Returns the faults in the name of an application in a cluster; ``has_driver`` with ``engine: spark``."""
+    longest = MAX_NAME - len(driver_name("")) if has_driver else MAX_NAME
+    if len(app) > longest or not _NAME.fullmatch(app):
+        driver = " and of a driver (spec.engine: spark)" if has_driver else ""
         yield (
-            f"metadata.name: {app!r} becomes part of the names of pods and services: expected at most {MAX_NAME} small "
-            "letters, digits and '-', a letter first and no '-' last; choose another name"
+            f"metadata.name: {app!r} becomes part of the names of pods and services{driver}: expected at most "
+            f"{longest} small letters, digits and '-', a letter first and no '-' last; choose another name"
         )
 
 

@@ -74,7 +74,8 @@ class Revision:
 def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> Revision:
     """Returns the revision that the manifest asks for now; raises ``ManifestError`` with every fault that only a
     cluster finds."""
-    faults = [*name_faults(app.metadata.name), *size_faults(code), *_secret_faults(app)]
+    spark = app.spec.engine == "spark"
+    faults = [*name_faults(app.metadata.name, has_driver=spark), *size_faults(code), *_secret_faults(app)]
     try:
         nameless = pod_template(app, settings, code, revision="")
     except ManifestError as error:
@@ -82,7 +83,6 @@ def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> R
     if faults:
         raise ManifestError(faults)
     texts, binaries = {MANIFEST_KEY: manifest_text(app)} | text_files(code), binary_files(code)
-    spark = app.spec.engine == "spark"
     made_of = [*_spark_templates(app, nameless).values()] if spark else [nameless]
     revision = _hash([*made_of, texts, binaries])
     template = pod_template(app, settings, code, revision)

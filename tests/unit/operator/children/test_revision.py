@@ -158,6 +158,13 @@ def test_a_name_that_pods_and_services_cannot_have_is_a_fault(name: str) -> None
     assert faults(lambda: revision(app(name)))[0].startswith(f"metadata.name: '{name}' becomes part of the names")
 
 
+def test_a_driver_leaves_less_room_for_the_name() -> None:
+    settings = RenderSettings(runtime_image="r:1", operator_namespace="operators", spark_image="s:1")
+    revision_of(app("a" * 45, engine="spark"), settings, {})
+    (fault,) = faults(lambda: revision_of(app("a" * 46, engine="spark"), settings, {}))
+    assert "expected at most 45" in fault, "its pod has a label of the driver's name, a dash and ten characters"
+
+
 def test_code_that_no_config_map_takes_is_a_fault() -> None:
     told = faults(lambda: revision(app(code={"files": {"big.py": "x" * (1 << 20), "p" * 250: ""}})))
 
