@@ -134,6 +134,8 @@ class ActionRunner:
             return
         revision = self._revisions.find(action.revision, case.spec)
         if revision is not None:
+            if revision.driver is None:
+                self._set_drivers(0, case)  # nothing else is said of a driver that an earlier revision left
             children = self._render(revision, case, action.replicas, action.max_unavailable, action.runs_driver)
             self._writer.send_all(children.objects, observation.children)
             return
@@ -147,14 +149,17 @@ class ActionRunner:
         self._set_replicas(action, case)
 
     def _set_replicas(self, action: ApplyChildren, case: ActionContext) -> None:
-        owner, children = case.spec.owner, case.observation.observed.children
-        drivers = int(action.runs_driver and action.replicas > 0)
-        for name, seen, replicas in (
-            (driver_name(owner.name), children.driver_replicas, drivers),
-            (owner.name, children.replicas, action.replicas),
-        ):
-            if seen not in {None, replicas}:
-                self._client.merge(STATEFUL_SET, owner.namespace, name, {"spec": {"replicas": replicas}})
+        self._set_drivers(int(action.runs_driver and action.replicas > 0), case)
+        self._scale(case.spec.owner.name, case.observation.observed.children.replicas, action.replicas, case)
+
+    def _set_drivers(self, replicas: int, case: ActionContext) -> None:
+        self._scale(
+            driver_name(case.spec.owner.name), case.observation.observed.children.driver_replicas, replicas, case
+        )
+
+    def _scale(self, name: str, seen: int | None, replicas: int, case: ActionContext) -> None:
+        if seen not in {None, replicas}:
+            self._client.merge(STATEFUL_SET, case.spec.owner.namespace, name, {"spec": {"replicas": replicas}})
 
     def _render(
         self, revision: Revision, case: ActionContext, replicas: int, max_unavailable: int, runs_driver: bool = True

@@ -28,6 +28,8 @@ def driver_is_there(observed: ObservedState) -> bool:
 def why_alone(inputs: PlanInput) -> list[str]:
     """Returns why pods of two revisions must not run side by side, in words; empty if their engines allow it."""
     engines = {inputs.settings.engine, inputs.status.engine, _running(inputs)}
+    if driver_is_there(inputs.observed):  # also where its executors were never made
+        engines.add("spark")
     if "spark" not in engines:
         return []
     if len(engines) > 1:
@@ -55,7 +57,7 @@ def followed(inputs: PlanInput, rollout: RolloutStatus, *, stops: bool, last_goo
     last, to = inputs.status.switch, inputs.settings.engine
     if last is not None and last.observed_seconds is None and last.revision == rollout.revision:
         settled = not stops and rollout.phase in _ENDED and not _waits(inputs)
-        return _ended(inputs, last, last_good == rollout.revision) if settled else last
+        return _ended(inputs, rollout, last, last_good == rollout.revision) if settled else last
     if not stops or _running(inputs) == to:
         return last
     learned = {} if last is None else last.learned
@@ -88,9 +90,11 @@ def _waits(inputs: PlanInput) -> bool:
     return not inputs.pods or not all(pod.ready for pod in inputs.pods)
 
 
-def _ended(inputs: PlanInput, switch: SwitchStatus, arrived: bool) -> SwitchStatus:
-    """Returns a switch with what it took; one that led back says nothing about the next."""
-    took = round(inputs.since(switch.started_at), 1)
+def _ended(inputs: PlanInput, rollout: RolloutStatus, switch: SwitchStatus, arrived: bool) -> SwitchStatus:
+    """Returns a switch with what it took until all were well, however long they soaked then; one that led back says
+    nothing about the next."""
+    well = inputs.since(rollout.soaking_since) if arrived else 0.0
+    took = round(max(0.0, inputs.since(switch.started_at) - well), 1)
     learned = switch.learned | ({switch.to_engine: took} if arrived else {})
     return replace(switch, observed_seconds=took, learned=learned)
 

@@ -177,7 +177,8 @@ def _is_late(inputs: PlanInput, rollout: RolloutStatus, back: bool) -> bool:
 
 def _counted(inputs: PlanInput, rollout: RolloutStatus, target: str) -> RolloutStatus:
     ready = [pod for pod in inputs.pods if pod.revision == target and pod.ready and not pod.terminating]
-    well = target == rollout.revision and bool(ready) and soak.waits(inputs, rollout, target) is None
+    works = bool(ready) and engine_switch.driver_ready(inputs, target)  # executors alone prove nothing
+    well = target == rollout.revision and works and soak.waits(inputs, rollout, target) is None
     proved = rollout.proved or well
     return replace(rollout, updated=len(ready), total=inputs.observed.children.replicas or 0, proved=proved)
 

@@ -43,7 +43,8 @@ def _is_known_good(inputs: PlanInput, rollout: RolloutStatus) -> bool:
 
 def _mark(inputs: PlanInput, revision: str) -> str | None:
     """Returns the identity of the containers of its pods; ``None`` while one of them is not well."""
-    pods = [pod for pod in inputs.pods if pod.revision == revision]
+    driver = inputs.observed.driver
+    pods = [pod for pod in (*inputs.pods, *(() if driver is None else (driver,))) if pod.revision == revision]
     if not pods or not all(pod.ready and not pod.terminating for pod in pods):
         return None
     containers = ",".join(sorted(f"{pod.uid}/{pod.restarts}" for pod in pods))

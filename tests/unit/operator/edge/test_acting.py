@@ -108,6 +108,15 @@ def test_sends_only_what_is_different(stage: Stage) -> None:
     assert stage.act(ApplyChildren(stage.revision, 2, 0)) == []
 
 
+def test_a_driver_that_another_revision_left_is_ended(stage: Stage) -> None:
+    metadata = {"name": "app-driver", "namespace": "ns"}
+    stage.api.put({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {"replicas": 1}})
+    stage.seen = ChildrenSeen(driver_replicas=1)
+    assert stage.act(ApplyChildren(stage.revision, 0, 0))[0] == "merge StatefulSet/app-driver"
+    stage.seen = ChildrenSeen(driver_replicas=0)
+    assert "merge StatefulSet/app-driver" not in stage.act(ApplyChildren(stage.revision, 0, 0))
+
+
 def test_mends_a_child_of_which_somebody_took_a_field(stage: Stage) -> None:
     wanted = ApplyChildren(stage.revision, 3, 1)
     stage.act(wanted)

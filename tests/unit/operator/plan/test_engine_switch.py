@@ -98,6 +98,43 @@ def test_what_comes_back_while_new_pods_soak_is_not_of_the_engine_that_ended() -
     assert applied(soaks) == ("two", 2, True)
 
 
+def soaking() -> Reconciles:
+    """An application of which all pods have ended, in order to go to Spark."""
+    rollout = changed(SPARK.rollout, soak_seconds=30, progress_deadline_seconds=60)
+    reconciles = Reconciles(replace(SPARK, rollout=rollout))
+    reconciles.plan(three(), **threads())
+    reconciles.plan(three(), checks=passed("two"), **threads())
+    reconciles.plan([], **threads(0))
+    return reconciles
+
+
+def test_executors_that_soak_prove_nothing_while_their_driver_does_not_get_ready() -> None:
+    reconciles = soaking()
+    for _ in range(7):
+        reconciles.plan(executors(), driver=driver(ready=False), after=10, **query())
+    assert reconciles.rollout.phase == "RollingBack"
+    assert "app-driver-0 was not ready within 60 s" in (reconciles.rollout.failure or "")
+
+
+def test_the_soak_is_no_part_of_the_pause_and_begins_when_the_driver_is_ready() -> None:
+    reconciles = soaking()
+    reconciles.plan(executors(), driver=driver(ready=False), after=10, **query())
+    for _ in range(3):
+        reconciles.plan(executors(), driver=driver(), after=10, **query())
+        assert reconciles.rollout.phase == "Rolling"
+    reconciles.plan(executors(), driver=driver(), after=10, **query())
+    assert reconciles.rollout.phase == "Complete"
+    assert switch(reconciles).observed_seconds == pytest.approx(21, abs=0.1)
+
+
+def test_a_driver_whose_executors_were_never_made_ends_before_pods_start() -> None:
+    reconciles = Reconciles(wanted("one", 3))
+    alone = {**threads(0), "driver_replicas": 1, "driver_revision": "two"}
+    assert applied(reconciles.plan([], **alone)) == ("one", 0, False)
+    assert applied(reconciles.plan([], driver=driver(terminating=True), **threads(0))) == ("one", 0, False)
+    assert applied(reconciles.plan([], **threads(0))) == ("one", 3, True)
+
+
 def test_the_driver_ends_before_its_executors_and_these_before_the_first_pod() -> None:
     reconciles = on_spark()
     reconciles.plan(executors(), driver=driver(), **query())
