@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two looks at the files, and at a process that is waited for.
 PERIOD, _TICK = 1.0, 0.05
+#: The time that an edit has to be loaded; as on Kubernetes. Seconds.
+LOADING = 120.0
 
 _ANEW = "stop this `local` and start it again with --fresh"
 
@@ -76,7 +79,9 @@ class WatchedApplication:
         if edition is None or faults:
             for fault in faults:
                 log.error("%s", fault)
-            goes_on = self._process.is_alive()
+            goes_on = self._process.pid is not None
+            if faults:
+                self._process.stay_down()  # started again by itself, it would run what does not fit
             log.warning("the application %s", "goes on as it was" if goes_on else "starts again at the next change")
             return
         for difference in differences(self._edition, edition):
@@ -110,8 +115,17 @@ def look_at(manifest: Path, stopped: threading.Event) -> Edition | None:
         tempfile.TemporaryFile() as output,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, start_new_session=True) as process,
     ):
+        give_up = time.monotonic() + LOADING
         while process.poll() is None:
-            if stopped.wait(_TICK):
+            if time.monotonic() > give_up:
+                log.error(
+                    "%s: its code was not loaded within %g s; a module is to build the topology and nothing else: put "
+                    "the rest behind `if __name__ == '__main__':`",
+                    manifest, LOADING,
+                )  # fmt: skip
+                process.kill()
+                process.wait()
+            elif stopped.wait(_TICK):
                 process.kill()
         output.seek(0)
         text = output.read()

@@ -14,6 +14,7 @@ from instances import eventually
 from streamsapp.cli import watch
 from streamsapp.cli.source_files import SourceFiles
 from streamsapp.cli.watch import WatchedApplication, look_at
+from streamsapp.supervisor.instance_process import InstanceProcess
 from streamsapp.topology.edition import Edition, SubTopologyShape, differences, misfits
 
 COUNTS = {"counts": "timestamped_key_value"}
@@ -166,6 +167,31 @@ def test_what_is_wrong_or_does_not_fit_leaves_it_alone(running: Running, caplog:
     assert "another name" in caplog.text
     running.save("two ", edition(COUNTS))
     running.has_run("one two ")
+
+
+def test_what_does_not_fit_is_not_started_when_the_application_ends_by_itself(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    running.save("unfit: ", edition({"counts": "session-60000"}))
+    eventually(lambda: "goes on as it was" in caplog.text, "the refusal", 60)
+    members = (each for each in threading.enumerate() if isinstance(each, InstanceProcess))
+    member = next(each for each in members if each.instance == "the application" and each.is_alive())
+    member.kill()
+    eventually(lambda: not member.is_alive(), "that nobody starts it again", 60)
+    assert running.runs.read_text() == "one "
+    running.save("two ", edition(COUNTS))
+    running.has_run("one two ")
+
+
+def test_a_look_at_code_that_does_not_come_to_an_end_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    manifest = tmp_path / "app.yaml"
+    manifest.write_text(MANIFEST)
+    (tmp_path / "watched_topology.py").write_text("import threading\nthreading.Event().wait()\n")
+    monkeypatch.setattr(watch, "LOADING", 0.2)
+    assert look_at(manifest, threading.Event()) is None
+    assert "app.yaml: its code was not loaded within 0.2 s" in caplog.text
 
 
 def test_a_look_tells_what_is_saved_or_that_it_is_wrong(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
