@@ -5,6 +5,7 @@ Nothing is converted: a value that is not of its field's type is a fault, as it 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from streamsapp.errors import ConfigError
 
 #: The digits, in bits, that a number with a point has: larger whole numbers would be rounded.
 _EXACT_BITS = {16: 11, 32: 24, 64: 53}
+#: The largest number of each size; one that is larger would become infinite.
+_LARGEST = {16: 65504.0, 32: 3.4028234663852886e38, 64: math.inf}
 
 
 def refuse_types(kind: pa.DataType, path: str = "value") -> None:
@@ -64,7 +67,8 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if types.is_floating(kind):
-        return isinstance(value, float) or abs(value) <= 1 << _EXACT_BITS[kind.bit_width]
+        whole = isinstance(value, int)
+        return abs(value) <= (1 << _EXACT_BITS[kind.bit_width] if whole else _LARGEST[kind.bit_width])
     half = 1 << (kind.bit_width - 1) if types.is_integer(kind) else 0
     return isinstance(value, int) and -half <= value < half
 

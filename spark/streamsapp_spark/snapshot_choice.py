@@ -13,6 +13,7 @@ from streamsapp_spark.snapshots import NoSnapshotError, newest, numbered
 #: Below it a number is a snapshot's; from here on it is milliseconds since 1970 (this one is in 1973).
 _FIRST_TIME = 10**11
 _LAST_TIME = 253_402_300_800_000
+_DIGITS = len(str(_LAST_TIME))
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class AsOf:
     def parse(cls, option: str, text: str) -> AsOf:
         """Reads a time in ISO 8601 (UTC if it names no zone), milliseconds since 1970, or the number of a snapshot.
         Raises ``ConfigError``, which names ``option``."""
-        if text.isascii() and text.isdecimal() and 0 < int(text) < _LAST_TIME:
+        if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and 0 < int(text) < _LAST_TIME:
             number = int(text)
             return cls(number=number) if number < _FIRST_TIME else cls(time_ms=number)
         try:

@@ -17,6 +17,7 @@ from streamsapp.errors import ConfigError, StreamsError
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp_spark.datasource import SnapshotReader, StreamsAppDataSource
+from streamsapp_spark.json_schema import fault_in
 
 CODE = """
 from streamsapp import *
@@ -95,8 +96,9 @@ def test_a_time_or_a_number_chooses_the_newest_snapshot_that_is_not_after_it(sto
         assert values(read(stored, "counts", asOf=as_of)) == {"a": 2}, as_of
     with pytest.raises(StreamsError, match=rf"task {task} has no snapshot as of 2023-11-14T22:13:19.999Z: the oldest"):
         read(stored, "counts", asOf=str(T - 1))
-    with pytest.raises(ConfigError, match=r"option 'asOf': expected a time .* got 'yesterday'"):
-        read(stored, "counts", asOf="yesterday")
+    for text in ("yesterday", "9" * 5_000):
+        with pytest.raises(ConfigError, match=rf"option 'asOf': expected a time .* got '{text}'"):
+            read(stored, "counts", asOf=text)
 
 
 def test_changes_are_the_keys_that_differ_between_two_snapshots(stored: StoredApp) -> None:
@@ -156,6 +158,12 @@ def test_a_row_that_does_not_fit_the_schema_is_named(stored: StoredApp, value: A
     stored.snapshot(task, T, {"orders": [("good", at({"size": 1}, 5)), ("odd", at(value, 5))]})
     with pytest.raises(StreamsError, match=rf"option 'schema': task {task}, key 'odd': {fault}"):
         read(stored, "orders", ORDER, schema="size int, tags array<string>")
+
+
+def test_a_number_that_a_float_cannot_hold_is_a_fault_and_does_not_become_infinite() -> None:
+    assert fault_in(-3.4e38, pa.float32()) is None
+    assert fault_in(1e39, pa.float32()) == "value is 1e+39, and the schema says float"
+    assert fault_in(1e308, pa.float64()) is None
 
 
 def test_a_schema_that_cannot_be_is_refused(stored: StoredApp) -> None:
