@@ -143,7 +143,8 @@ def _finished(course: RolloutDecision, back: bool) -> RolloutDecision:
 def _judged(inputs: PlanInput, move: RestartStep, back: bool) -> RolloutStatus:
     """Returns the decision with its phase."""
     rollout = move.rollout
-    blocked_since = (rollout.blocked_since or inputs.time) if move.stuck else None
+    # However long the user holds it, it is not late: approved, it goes on.
+    blocked_since = (rollout.blocked_since or inputs.time) if move.stuck and not move.held else None
     rollout = replace(rollout, blocked_since=blocked_since)
     doing = move.stuck or move.held or move.waits
     doing = doing or (f"{rollout.current} is being restarted" if rollout.current else "pods are starting")

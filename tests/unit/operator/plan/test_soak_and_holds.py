@@ -126,6 +126,19 @@ def test_a_pod_that_is_away_while_the_rollout_is_held_comes_back_with_the_last_g
     assert reconciles.rollout.phase == "Paused"
 
 
+def test_a_rollout_that_is_held_is_not_late_however_long_a_pod_is_away() -> None:
+    rollout = RolloutSpec(soak_seconds=0, partition=2)
+    reconciles = rolling(rollout)
+    seen = mixed("one", "one", "two")
+    ending = [replace(seen[0], terminating=True, ready=False), *seen[1:]]
+    for pods in (seen, seen, ending, ending, ending):
+        assert only(reconcile(reconciles, pods, after=3000), ApplyChildren).revision == "one"
+    assert reconciles.rollout.phase == "Paused"
+    assert "app-0 is ending" in (reconciles.rollout.message or "")
+    reconciles.app = wanted("two", rollout=rollout, orders=AnnotationRequests(approved="two"))
+    assert has(reconcile(reconciles, seen), Evict)
+
+
 def test_the_approval_of_another_revision_says_nothing_of_this_one() -> None:
     reconciles = rolling(RolloutSpec(soak_seconds=0, partition=2), AnnotationRequests(approved="another"))
     seen = mixed("one", "one", "two")
