@@ -25,9 +25,10 @@ def driver_is_there(observed: ObservedState) -> bool:
     return observed.driver is not None or bool(observed.children.driver_replicas)
 
 
-def why_alone(inputs: PlanInput) -> list[str]:
-    """Returns why pods of two revisions must not run side by side, in words; empty if their engines allow it."""
-    engines = {inputs.settings.engine, inputs.status.engine, _running(inputs)}
+def why_alone(inputs: PlanInput, *, refused: bool) -> list[str]:
+    """Returns why pods of two revisions must not run side by side, in words; empty if their engines allow it. One that
+    is refused has no pods."""
+    engines = {inputs.status.engine, _running(inputs)} | (set() if refused else {inputs.settings.engine})
     if driver_is_there(inputs.observed):  # also where its executors were never made
         engines.add("spark")
     if "spark" not in engines:
@@ -37,11 +38,12 @@ def why_alone(inputs: PlanInput) -> list[str]:
     return ["executors and their driver must run the same code"]
 
 
-def foreign_driver(inputs: PlanInput, revision: str, *, back: bool) -> bool:
-    """Says whether a driver has to end before pods of the target start; ``back``: of the last good revision."""
+def is_foreign(inputs: PlanInput, target: str) -> bool:
+    """Says whether a pod or a driver has to end before those of the target start."""
     children, driver = inputs.observed.children, inputs.observed.driver
-    asked = bool(children.driver_replicas) and (children.driver_revision == revision) == back
-    return asked or (driver is not None and (driver.revision == revision) == back)
+    if children.driver_replicas and children.driver_revision != target:
+        return True
+    return any(pod.revision != target for pod in (*inputs.pods, *(() if driver is None else (driver,))))
 
 
 def driver_ready(inputs: PlanInput, target: str) -> bool:
@@ -55,10 +57,12 @@ def driver_ready(inputs: PlanInput, target: str) -> bool:
 def followed(inputs: PlanInput, rollout: RolloutStatus, *, stops: bool, last_good: str | None) -> SwitchStatus | None:
     """Returns the switch that is under way, or the last one. It begins when the first pod is about to end."""
     last, to = inputs.status.switch, inputs.settings.engine
-    if last is not None and last.observed_seconds is None and last.revision == rollout.revision:
+    begins = stops and _running(inputs) != to
+    if last is not None and last.observed_seconds is None and not (begins and to != last.to_engine):
         settled = not stops and rollout.phase in _ENDED and not _waits(inputs)
-        return _ended(inputs, rollout, last, last_good == rollout.revision) if settled else last
-    if not stops or _running(inputs) == to:
+        arrived = last_good == rollout.revision and to == last.to_engine
+        return _ended(inputs, rollout, last, arrived) if settled else last
+    if not begins:
         return last
     learned = {} if last is None else last.learned
     return SwitchStatus(

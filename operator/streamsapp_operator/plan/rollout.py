@@ -95,16 +95,19 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
     if given_up is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
-    other, reasons = ("topology", reasons) if reasons else ("revision", engine_switch.why_alone(inputs))
+    engines = engine_switch.why_alone(inputs, refused=refused)
+    other, reasons = ("topology", reasons) if reasons and not refused else ("revision", engines)
     foreign = any((pod.revision == rollout.revision) == back for pod in inputs.pods)
-    foreign = foreign or engine_switch.foreign_driver(inputs, rollout.revision, back=back)
-    if reasons and not refused and foreign:
+    # Also pods of a third revision, which was rolled out before this one was asked for.
+    foreign = foreign or (bool(engines) and engine_switch.is_foreign(inputs, target))
+    if reasons and foreign:
         held = rollout_holds.hold(inputs, rollout, target) if inputs.observed.children.replicas else None
         if held is not None:
             paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
-            return dataclasses.replace(course, rollout=paused, template=course.last_good)
+            return dataclasses.replace(course, rollout=paused, template=course.template if back else course.last_good)
         waits = f"every pod ends before the first of the other {other} starts: {'; '.join(reasons)}"
-        stopping = replace(rollout, phase="RollingBack" if back else "Rolling", message=waits, current=None)
+        phase: Phase = rollout.phase if refused else "RollingBack" if back else "Rolling"
+        stopping = replace(rollout, phase=phase, message=waits, current=None)
         return dataclasses.replace(course, rollout=stopping, stop=True)
     course = dataclasses.replace(course, template=target)
     return _move(inputs, course, target, back=back, shrinking=shrinking, alone=bool(reasons))

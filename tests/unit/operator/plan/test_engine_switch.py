@@ -9,9 +9,10 @@ import pytest
 from msgspec.structs import replace as changed
 
 from observed_builders import active, passed, pod, wanted
-from planned_reconciles import RUNS, Reconciles, only, three, told
-from streamsapp_operator.model.actions import ApplyChildren, RemoveFinalizer
-from streamsapp_operator.model.observed_state import PodSeen, QueryReport
+from planned_reconciles import RUNS, Reconciles, has, only, three, told
+from streamsapp_operator.model.actions import ApplyChildren, Evict, RemoveFinalizer
+from streamsapp_operator.model.desired_state import AnnotationRequests
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState, PodSeen, QueryReport
 from streamsapp_operator.model.status import AppStatus, SwitchStatus
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.plan_input import moment
@@ -133,6 +134,44 @@ def test_a_driver_whose_executors_were_never_made_ends_before_pods_start() -> No
     assert applied(reconciles.plan([], **alone)) == ("one", 0, False)
     assert applied(reconciles.plan([], driver=driver(terminating=True), **threads(0))) == ("one", 0, False)
     assert applied(reconciles.plan([], **threads(0))) == ("one", 3, True)
+
+
+def test_a_revision_that_is_refused_during_a_switch_leads_back_without_two_engines_at_a_time() -> None:
+    reconciles = soaking()
+    reconciles.plan(executors(), driver=driver(), **query())
+    reconciles.app = wanted("three", 2, engine="spark")
+    reconciles.plan(executors(), driver=driver(), **query())
+    refused = {"three": CheckSeen("three", CheckState.FAILED, faults=("spec.topology: a typo",))}
+
+    first = reconciles.plan(executors(), driver=driver(), checks=refused, **query())
+    assert applied(first) == ("two", 2, False)
+    assert not has(first, Evict)
+    assert applied(reconciles.plan(executors(), **query(drivers=0))) == ("two", 0, False)
+    assert applied(reconciles.plan([], **query(drivers=0, replicas=0))) == ("one", 2, True)
+    last = reconciles.plan(three()[:2], **threads(2))
+    assert reconciles.rollout.phase == "Refused"
+    assert "EngineSwitched" in told(last), "nobody waits for the other engine any more"
+    assert switch(reconciles).learned == {}
+    assert "a typo" in (reconciles.rollout.message or "")
+
+
+def test_a_revision_that_is_refused_ends_no_pod_of_the_engine_that_runs() -> None:
+    reconciles = Reconciles(wanted("two"))
+    reconciles.plan(three(), **threads())
+    reconciles.plan(three(), checks=passed("two"), **threads())
+    reconciles.app = wanted("three", engine="spark")
+    reconciles.plan(three("one", "one", "two"), **threads())
+    refused = {"three": CheckSeen("three", CheckState.FAILED, faults=("spec.topology: a typo",))}
+    assert applied(reconciles.plan(three("one", "one", "two"), checks=refused, **threads())) == ("one", 3, True)
+
+
+def test_the_engine_that_runs_goes_on_while_the_way_back_to_the_other_is_paused() -> None:
+    reconciles = soaking()
+    reconciles.plan(executors(), driver=driver(), **query())
+    reconciles.app = wanted("three", 2, engine="spark", orders=AnnotationRequests(paused=True))
+    reconciles.plan(executors(), driver=driver(), **query())
+    refused = {"three": CheckSeen("three", CheckState.FAILED, faults=("spec.topology: a typo",))}
+    assert applied(reconciles.plan(executors(), driver=driver(), checks=refused, **query())) == ("two", 2, True)
 
 
 def test_the_driver_ends_before_its_executors_and_these_before_the_first_pod() -> None:
