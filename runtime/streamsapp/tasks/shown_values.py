@@ -14,7 +14,7 @@ LONGEST = 400
 
 _UTF_8 = getincrementaldecoder("utf-8")
 _REPR = Repr()
-_REPR.maxlevel = 4
+_REPR.maxlevel = 3  # 20 * 20 * 20 parts at most: the task waits for them
 _REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = _REPR.maxset = 20
 _REPR.maxstring = 200
 _REPR.maxother = 200

@@ -237,3 +237,20 @@ def test_the_last_records_of_the_tapped_node_are_remembered_and_no_others() -> N
 )
 def test_a_value_of_any_kind_is_shown_as_a_short_text(value: object, shown: str) -> None:
     assert shown_value(value) == shown
+
+
+def test_however_many_parts_a_value_has_only_so_many_are_looked_at() -> None:
+    looked: list[object] = []
+
+    class Leaf:
+        def __repr__(self) -> str:
+            looked.append(self)
+            return "leaf"
+
+    value: object = Leaf()
+    for _ in range(3):
+        value = [value] * 50
+    assert shown_value(value).startswith("[[[leaf, leaf, ")
+    assert len(looked) == 20**3
+    assert shown_value([value]).startswith("[[[[...], [...], ")
+    assert len(looked) == 20**3
