@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,6 +129,14 @@ def _group(path: Path) -> str | None:
     """Tests of one group run in one process: those that share much, and the small ones of a file."""
     together = [name for folder, name in _TOGETHER.items() if path.is_relative_to(folder)]
     return together[0] if together else str(path) if path.is_relative_to("unit") else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escapes in what a test has logged whatever is no whole character: processes of tests send each other UTF-8."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
