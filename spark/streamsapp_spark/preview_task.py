@@ -23,7 +23,7 @@ from streamsapp_spark.snapshots import bring, database_of, numbered
 from streamsapp_spark.stage_rows import NOBODY, InputRows, Row, batch_of
 from streamsapp_spark.task_run import Batches, GroupRun, TaskRun, Work, run_task
 
-#: What a row for the driver is about, in the place of its repartition key.
+#: The subject of a row for the driver, in the place of its repartition key.
 RESULT, STATE = 0, 1
 
 _BATCH = 1_000

@@ -32,7 +32,7 @@ from streamsapp.testing import TopologyTestDriver
 
 TEXT, LONG = Serdes.string(), Serdes.long()
 
-#: What is read, by the names that the program has for it.
+#: The inputs, by the names that the program has for it.
 INPUTS = ("events", "marks", "names")
 #: Results of which all count, and of which the last of each key does: how many there are depends on commits, and a task
 #: that moves schedules its punctuations anew.

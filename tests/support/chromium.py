@@ -1,7 +1,7 @@
 """A headless Chromium that a test clicks through, by its DevTools protocol.
 
-Called by long tests of pages. What the page writes to the browser's console, what it throws and what its content
-security policy refuses is kept.
+Called by long tests of pages. It keeps what the page writes to the browser's console, what it throws and what its
+content security policy refuses.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class HttpResponse:
     body: bytes
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: What comes after the body, piece by piece, until the client is gone; the response then has no length.
+    #: The pieces that come after the body, until the client is gone; the response then has no length.
     stream: Generator[bytes, None, None] | None = None
 
 

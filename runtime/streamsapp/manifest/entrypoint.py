@@ -105,8 +105,8 @@ class UserCode:
             ) from error
 
     def forget(self) -> None:
-        """Takes the code out of Python's modules, so that other code of the same names can be loaded. What was made of
-        it goes on."""
+        """Takes the code out of Python's modules, so that other code of the same names can be loaded. Objects that
+        were made of it go on."""
         folders = [str(folder) for folder in self._folders]
         for name in [name for name in sys.modules if _folder_of(name) in folders]:
             del sys.modules[name]

@@ -64,7 +64,7 @@ def refuse_to_repeat(task: StreamTask, stores: Mapping[str, int]) -> None:
             raise StateStoreError(
                 f"task {task.id}: the group has no offsets of its inputs any more. Its last snapshot stands at {at}, "
                 f"and its state goes further: store {store} stands at offset {stands} of its changelog, the snapshot "
-                f"at {offset}. What was read since would count twice: set the group's offsets to where the application "
+                f"at {offset}. Records read since would count twice: set the group's offsets to where the application "
                 "had stopped (kafka-consumer-groups --reset-offsets), or begin anew (streamsapp reset)"
             )
 

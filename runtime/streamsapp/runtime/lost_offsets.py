@@ -46,7 +46,7 @@ def refuse_lost_offsets(layout: ApplicationLayout, config: StreamsConfig, admin:
         return
     inputs = [partition for plan in layout.plans.values() for partition in plan.inputs]
     properties = client_properties.main_consumer(config)
-    # What a killed process left open is fenced later, and not waited for if there is anything beside it.
+    # A transaction that a killed process left open is fenced later, and not waited for if there is anything beside it.
     at_once = properties | {"isolation.level": "read_uncommitted"}
     # Twice: another instance may have committed for the first time, and taken a snapshot, in between.
     if _has_offsets(inputs, at_once) or not _has_run(config, remote) or _has_offsets(inputs, properties):

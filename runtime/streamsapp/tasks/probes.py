@@ -137,7 +137,7 @@ class Probes:
         self._looked = now, processed
 
     def _stop(self) -> None:
-        """One of them has had its records. What comes later, as results that are sent at a commit, is still counted."""
+        """One of them has had its records. Those that come later, as results that are sent at a commit, still count."""
         with self._lock:
             for probe in (self._by_push or {}).values():
                 if probe.is_in and probe.passed:

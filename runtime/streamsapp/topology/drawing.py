@@ -20,7 +20,7 @@ _HEIGHT, _ACROSS, _DOWN, _PADDING = 30, 24, 34, 12
 #: The width of a character at 12 pixels, as wide fonts have it.
 _CHARACTER = 7.4
 
-#: What an item is, and its name: a topic and a store may be named alike.
+#: The kind of an item, and its name: a topic and a store may be named alike.
 _Key = tuple[str, str]
 
 

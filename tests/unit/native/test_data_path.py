@@ -57,7 +57,7 @@ def consuming(broker: str) -> Iterator[PartitionConsumer]:
 
 
 def fetched_until(consumer: PartitionConsumer, done: Callable[[Fetched], object], limit: int = 100) -> list[Fetched]:
-    """What comes until ``done``; the test's own time limit ends it otherwise."""
+    """Returns what comes until ``done``; the test's own time limit ends it otherwise."""
     answers = [consumer.poll(limit, 1.0)]
     while not done(answers[-1]):
         answers.append(consumer.poll(limit, 1.0))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 
 def run(part: str, broker: str, **environment: str) -> str:
-    """What it printed; it must end well."""
+    """Returns what it printed; it must end well."""
     done = subprocess.run(
         [sys.executable, PROGRAM, part, broker],
         env={**os.environ, native.VARIABLE: "1", **environment},

@@ -1,4 +1,4 @@
-"""What a driver says of its executors, and of its query."""
+"""A driver tells of its executors, and of its query."""
 
 from __future__ import annotations
 
