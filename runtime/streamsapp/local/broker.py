@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import SystemRandom
 from types import TracebackType
 
 from streamsapp.cache_folder import cache_dir
@@ -27,6 +28,8 @@ from streamsapp.local.jars import kafka_jars
 from streamsapp.local.java import find_java
 
 _HOST = "127.0.0.1"
+#: Below those that the system gives to connections, from 32,768 on Linux, and below Kubernetes' own for services.
+_SERVERS_PORTS = range(15_000, 30_000)
 _CLUSTER_ID = "c3RyZWFtc2FwcC1sb2NhbA"
 _STARTED = b"Kafka Server started"
 _POLL_SECONDS = 0.02
@@ -307,7 +310,10 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Returns a port for a server that is about to start: nobody listens on it, and no connection is given it before
+    the server does."""
+    for port in SystemRandom().sample(_SERVERS_PORTS, 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((_HOST, port))
+            return port
+    raise StreamsError(f"none of 100 ports from {_SERVERS_PORTS.start} to {_SERVERS_PORTS.stop} is free")

@@ -58,7 +58,9 @@ class Load:
     def await_all(self) -> None:
         def counted() -> bool:
             assert self.instance.state in WELL, self.instance.wait(0)
-            return sum(last_counts(self.kafka.read(self.sink)).values()) >= self.truth.total()
+            counts = last_counts(self.kafka.read(self.sink))
+            # Of each word, and not of all together: at least once may count some of them twice.
+            return all(counts.get(word, 0) >= count for word, count in self.truth.items())
 
         eventually(counted)
 
