@@ -19,7 +19,8 @@ from typing import Any
 
 from application import Topics
 from faults import SESSION, TRANSACTION_TIMEOUT, Plan
-from testbed import Testbed, free_ports
+from streamsapp.local.broker import free_port
+from testbed import Testbed
 
 _PROGRAM = Path(__file__).with_name("instance_program.py")
 #: How long an instance may take to close in good order; an absent broker is waited for meanwhile.
@@ -145,7 +146,7 @@ class Fleet:
     """All instances of a run, by name."""
 
     def __init__(self, plan: Plan, topics: Topics, testbed: Testbed, directory: Path) -> None:
-        ports = dict(zip(plan.names, free_ports(len(plan.names)), strict=True))
+        ports = {name: free_port() for name in plan.names}
         self.instances = {
             name: Instance(name, _settings(plan, topics, testbed, name, port), directory)
             for name, port in ports.items()

@@ -7,9 +7,7 @@ advertised at its proxy, so that everything it says to the broker goes through t
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,11 +15,9 @@ from pathlib import Path
 from faults import SESSION, Plan
 from network import Network, Proxy
 from s3_server import S3Server
-from streamsapp.local.broker import EmbeddedBroker
+from streamsapp.local.broker import EmbeddedBroker, free_port
 
 _HOST = "127.0.0.1"
-#: Below those that systems give to outgoing connections: nobody takes such a port while its owner is restarted.
-_PORTS = range(15_000, 30_000)
 
 
 class Testbed:
@@ -81,7 +77,7 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
     """Servers in ``directory`` that all instances of a plan can reach, until the end of the block."""
     names = plan.names
     with Network() as network, ExitStack() as stack:
-        own, controller, *ports = free_ports(2 + len(names))
+        own, controller, *ports = (free_port() for _ in range(2 + len(names)))
         listeners = dict(zip(names, ports, strict=True))
         proxies = {name: network.proxy(port) for name, port in listeners.items()}
         properties = {
@@ -94,7 +90,7 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
         broker = EmbeddedBroker(directory / "kafka", own, properties=properties)
         s3: S3Server | None = None
         if plan.snapshot_interval:
-            s3 = stack.enter_context(S3Server(directory / "s3", port=free_ports(1)[0]))
+            s3 = stack.enter_context(S3Server(directory / "s3"))
         with broker:
             testbed = Testbed(broker, proxies, s3)
             try:
@@ -103,17 +99,6 @@ def running_testbed(directory: Path, plan: Plan) -> Iterator[Testbed]:
                 if broker.pid is not None:
                     with suppress(ProcessLookupError):
                         testbed.thaw()
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on."""
-    found: set[int] = set()
-    while len(found) < number:
-        port = random.SystemRandom().choice(_PORTS)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((_HOST, port))
-            found.add(port)
-    return sorted(found)
 
 
 def _listeners(own: int, controller: int, listeners: dict[str, int], proxies: dict[str, Proxy]) -> dict[str, str]:

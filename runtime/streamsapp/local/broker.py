@@ -18,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from random import SystemRandom
 from types import TracebackType
@@ -30,6 +31,8 @@ from streamsapp.local.java import find_java
 _HOST = "127.0.0.1"
 #: Below those that the system gives to connections, from 32,768 on Linux, and below Kubernetes' own for services.
 _SERVERS_PORTS = range(15_000, 30_000)
+#: A process is not given a port again while the server that it was for may not listen yet.
+_turns = count(SystemRandom().randrange(len(_SERVERS_PORTS)))
 _CLUSTER_ID = "c3RyZWFtc2FwcC1sb2NhbA"
 _STARTED = b"Kafka Server started"
 _POLL_SECONDS = 0.02
@@ -312,7 +315,8 @@ def is_free(port: int) -> bool:
 def free_port() -> int:
     """Returns a port for a server that is about to start: nobody listens on it, and no connection is given it before
     the server does."""
-    for port in SystemRandom().sample(_SERVERS_PORTS, 100):
+    for _ in range(100):
+        port = _SERVERS_PORTS[next(_turns) % len(_SERVERS_PORTS)]
         with socket.socket() as probe, suppress(OSError):
             probe.bind((_HOST, port))
             return port
