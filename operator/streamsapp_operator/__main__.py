@@ -17,6 +17,7 @@ import kopf
 
 from streamsapp.clock import SystemClock
 from streamsapp.errors import UserInputError
+from streamsapp.web import HttpServer
 from streamsapp_operator.handlers import make_registry, make_settings
 from streamsapp_operator.kube import ApiError, Gone
 from streamsapp_operator.kube.client import Client, login
@@ -28,7 +29,7 @@ from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.observe import PodAsker
 from streamsapp_operator.packaged import chart_folder
 from streamsapp_operator.plan import plan
-from streamsapp_operator.probes import OperatorHealth, ProbeServer
+from streamsapp_operator.probes import OperatorHealth, probe_routes
 from streamsapp_operator.reconcile import OperatorContext
 from streamsapp_operator.settings import Settings, parse
 from streamsapp_operator.shared_informers import make_cache, make_informers
@@ -72,7 +73,8 @@ def run(settings: Settings) -> int:
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
-    with closing(ProbeServer(settings.http_port, health)) as server:
+    with closing(HttpServer(settings.http_port)) as server:
+        server.start(probe_routes(health))
         log.info("watches %s; probes on port %d", ", ".join(settings.namespaces) or "all namespaces", server.port)
         if not lease.acquire(stop):
             return DONE

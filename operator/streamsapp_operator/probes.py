@@ -1,27 +1,17 @@
-"""Serves the operator's HTTP port: ``/healthz``, ``/readyz``, ``/metrics``.
-
-Made and closed by ``__main__``; each request is answered on a daemon thread of its own.
-"""
+"""Answers ``/healthz``, ``/readyz`` and ``/metrics`` of the operator. Called on threads of the HTTP server."""
 
 from __future__ import annotations
 
-import json
-import logging
-import threading
-from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from streamsapp.errors import ConfigError
+from streamsapp.web.request_routing import HttpResponse, Route, Routes, probe
 from streamsapp_operator.loop import Key
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.steady_clock import SteadyClock
 from streamsapp_operator.watch_health import WatchAge
-
-log = logging.getLogger(__name__)
 
 #: A watcher that owes something for longer, or a loop that does not get on, is hung; seconds.
 HUNG_SECONDS = 60.0
@@ -65,61 +55,11 @@ class OperatorHealth:
         return self._figures.render()
 
 
-class ProbeServer:
-    """Serves the probes; it listens from the moment it is made."""
-
-    def __init__(self, port: int, health: OperatorHealth) -> None:
-        answers: Mapping[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
-            "/healthz": lambda: _verdict(health.healthy()),
-            # One that stands by is ready too: a new operator must be, for the old one to go.
-            "/readyz": lambda: _verdict((True, "answers")),
-            "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, health.metrics()),
-        }
-        try:
-            self._server = _Server(("0.0.0.0", port), _handler(answers))  # noqa: S104 - the kubelet is outside
-        except OSError as error:
-            raise ConfigError(f"--http-port: cannot listen on {port}: {error.strerror}; choose another one") from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port it listens on."""
-        return int(self._server.server_address[1])
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-
-def _verdict(verdict: tuple[bool, str]) -> tuple[HTTPStatus, str, bytes]:
-    good, reason = verdict
-    body = json.dumps({"ok": good, "reason": reason}).encode()
-    return (HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE), "application/json", body
-
-
-def _handler(answers: Mapping[str, Callable[[], tuple[HTTPStatus, str, bytes]]]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10.0
-
-        def do_GET(self) -> None:
-            answer = answers.get(self.path.partition("?")[0])
-            if answer is None:
-                self.send_error(HTTPStatus.NOT_FOUND)
-                return
-            status, content_type, body = answer()
-            self.send_response(status)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            log.debug(format, *args)
-
-    return Handler
+def probe_routes(health: OperatorHealth) -> Routes:
+    """The routes of the probes and of the metrics, which everybody may ask."""
+    return {
+        "/healthz": Route(lambda _: probe(health.healthy()), open=True),
+        # One that stands by is ready too: a new operator must be, for the old one to go.
+        "/readyz": Route(lambda _: probe((True, "answers")), open=True),
+        "/metrics": Route(lambda _: HttpResponse(HTTPStatus.OK, health.metrics(), CONTENT_TYPE_LATEST), open=True),
+    }

@@ -17,7 +17,7 @@ import application
 from streamsapp import StreamsConfig
 from streamsapp.cli.run import run_instance
 from streamsapp.config import RemoteStateConfig
-from streamsapp.http import HttpServer
+from streamsapp.web import HttpServer
 
 
 def main(settings: str) -> int:

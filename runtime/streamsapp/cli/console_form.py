@@ -17,8 +17,8 @@ from streamsapp.cli.target import partitions_of
 from streamsapp.cli.topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import StreamsError, UserInputError
-from streamsapp.http.request_routing import HttpRequest, HttpResponse, Route, Routes, json_response
 from streamsapp.topology.builder import Topology
+from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Routes, json_response
 
 #: Where nobody knows what a serde takes.
 _ANY = '{"key": null, "value": null}'

@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from streamsapp.cli.shutdown import ImmediateExit, closing_on_signals
-from streamsapp.http import HttpServer, instance_routes
+from streamsapp.http import instance_routes
 from streamsapp.http.instance_routes import Drain
-from streamsapp.http.request_routing import Routes
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
+from streamsapp.web import HttpServer
+from streamsapp.web.request_routing import Routes
 
 if TYPE_CHECKING:
     from streamsapp.runtime.instance import StreamsRuntime

@@ -34,7 +34,6 @@ from streamsapp.cli.topics import TopologyTopics, topics_of
 from streamsapp.cli.watch import WatchedApplication, look_at, run_watched
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError, UserInputError
-from streamsapp.http import HttpServer
 from streamsapp.local.broker import EmbeddedBroker, free_port, is_free
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import read_app, user_code
@@ -44,6 +43,7 @@ from streamsapp.supervisor.instance_count import instances_of
 from streamsapp.supervisor.pod_supervisor import time_of_instances
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.edition import edition_of
+from streamsapp.web import HttpServer
 
 log = logging.getLogger(__name__)
 

@@ -28,14 +28,14 @@ from streamsapp.cli.spark_commands import add_spark_options
 from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
-from streamsapp.http import HttpServer
-from streamsapp.http.request_routing import Routes
 from streamsapp.manifest import load
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import cpu_limit, instances_of
 from streamsapp.topology.builder import Topology
+from streamsapp.web import HttpServer
+from streamsapp.web.request_routing import Routes
 
 log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from contextlib import closing
 from streamsapp.cli.arguments import with_remote_state
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.cli.spark_commands import spark_module
-from streamsapp.http import HttpServer
 from streamsapp.http.instance_routes import driver_routes
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import load_topology, user_code
 from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
+from streamsapp.web import HttpServer
 
 log = logging.getLogger(__name__)
 

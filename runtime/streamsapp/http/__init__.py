@@ -1,7 +1,6 @@
-"""The instance's HTTP port."""
+"""The HTTP routes of an instance."""
 
 from streamsapp.http.instance_routes import instance_routes
 from streamsapp.http.instance_view import InstanceView
-from streamsapp.http.server import HttpServer
 
-__all__ = ["HttpServer", "InstanceView", "instance_routes"]
+__all__ = ["InstanceView", "instance_routes"]

@@ -13,11 +13,11 @@ from urllib.parse import parse_qs
 from streamsapp.errors import StreamsError
 from streamsapp.http.console_routes import instance_console
 from streamsapp.http.instance_view import EngineView, InstanceView
-from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response
 from streamsapp.http.state_routes import StateRoute
 from streamsapp.metrics.prometheus import CONTENT_TYPE, Exporter
 from streamsapp.query import Queries
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.web.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response, probe
 
 #: Seconds.
 _LONGEST_DRAIN = 86_400.0
@@ -52,13 +52,6 @@ def driver_routes(view: EngineView) -> Routes:
         "/status": Route(lambda _: json_response(view.status())),
         "/topology": Route(lambda request: show_topology(request, view)),
     }
-
-
-def probe(verdict: tuple[bool, str]) -> HttpResponse:
-    """Returns the answer of ``/healthz`` and ``/readyz``."""
-    good, reason = verdict
-    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
-    return json_response({"ok": good, "reason": reason}, status)
 
 
 def show_topology(request: HttpRequest, view: EngineView) -> HttpResponse:

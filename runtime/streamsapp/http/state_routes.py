@@ -15,12 +15,12 @@ from urllib.parse import parse_qsl, unquote
 
 from streamsapp.errors import InvalidQueryError, StoreNotAvailableError, UnknownStateStoreError
 from streamsapp.http.json_values import parse_key, show, show_key, show_version
-from streamsapp.http.request_routing import HttpRequest, HttpResponse, json_response
 from streamsapp.query import Queries, Staleness
 from streamsapp.query.api import PAGE_BYTES, Found, KeyRange, Page, QuerySource, StoreInfo, Wanted, merged
 from streamsapp.query.remote_reader import decode
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.state.window_view import WindowRange
+from streamsapp.web.request_routing import HttpRequest, HttpResponse, json_response
 
 _LIMIT, _MAX_LIMIT = 1000, 10_000
 _FLAGS = {"": True, "1": True, "true": True, "0": False, "false": False}

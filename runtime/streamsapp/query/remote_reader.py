@@ -19,10 +19,10 @@ import orjson
 
 from streamsapp.errors import StoreNotAvailableError
 from streamsapp.query.api import Found, KeyRange, Page, QuerySource, Staleness, StoreInfo, Wanted
-from streamsapp.query.tokens import TokenFile, bearer
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.versions import VersionedRecord
 from streamsapp.tasks.states import TaskRole
+from streamsapp.web.tokens import TokenFile, bearer
 
 T = TypeVar("T")
 

@@ -30,7 +30,6 @@ from streamsapp.membership.assignor.model import TaskAssignor
 from streamsapp.metrics.samples import Sample
 from streamsapp.query import KeyQueryMetadata, Queries, Staleness
 from streamsapp.query.remote_reader import HttpFetch
-from streamsapp.query.tokens import peer_proof
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.components import Components
@@ -49,6 +48,7 @@ from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler
 from streamsapp.topology.builder import Topology
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.web.tokens import peer_proof
 
 log = logging.getLogger(__name__)
 

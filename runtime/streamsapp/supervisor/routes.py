@@ -13,12 +13,12 @@ import orjson
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from streamsapp.http.console_routes import console_routes
-from streamsapp.http.instance_routes import SNAPSHOT_SECONDS, drain_timeout, probe
-from streamsapp.http.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response
+from streamsapp.http.instance_routes import SNAPSHOT_SECONDS, drain_timeout
 from streamsapp.metrics.prometheus import CONTENT_TYPE
 from streamsapp.query.remote_reader import PeerResponse
 from streamsapp.supervisor.merge_responses import merge_metrics, merge_probes, merge_status
 from streamsapp.supervisor.pod_supervisor import TIMEOUT, PodSupervisor
+from streamsapp.web.request_routing import JSON, HttpRequest, HttpResponse, Route, Routes, json_response, probe
 
 #: Nobody here has it, or nobody can tell now.
 _NOT_HERE = {HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}

@@ -11,10 +11,11 @@ from instances import Instances, eventually, produce
 from kafka_cluster import Kafka
 from streamsapp import Consumed, Grouped, Materialized, Serdes, StreamsBuilder, StreamsRuntime, Topology
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.http import HttpServer, instance_routes
+from streamsapp.http import instance_routes
 from streamsapp.http.instance_routes import Drain
 from streamsapp.query import Staleness
 from streamsapp.state.api import ValueAndTimestamp
+from streamsapp.web import HttpServer
 
 KEYS = [f"key{number}" for number in range(12)]
 

@@ -15,14 +15,21 @@ import pytest
 
 from instances import eventually
 from query_hosts import QueryHost
-from streamsapp.http import HttpServer, instance_routes
+from streamsapp.http import instance_routes
 from streamsapp.http.console_routes import STREAMS
 from streamsapp.http.instance_routes import Drain
 from streamsapp.metrics import Sample
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.web import HttpServer
 from task_parts import through
 
-PAGE = files("streamsapp.http").joinpath("console")
+#: The files of the page, and those that all pages have.
+PAGE = {
+    each.name: each.read_text("utf-8")
+    for folder in (files("streamsapp.http").joinpath("console"), files("streamsapp.web").joinpath("page"))
+    for each in folder.iterdir()
+    if each.name.endswith((".js", ".html"))
+}
 
 
 class View:
@@ -136,9 +143,9 @@ def test_other_sites_get_nothing_from_a_port_without_a_token() -> None:
                 assert response.status == 403
 
 
-@pytest.mark.parametrize("name", sorted(each.name for each in PAGE.iterdir() if each.name.endswith((".js", ".html"))))
+@pytest.mark.parametrize("name", sorted(PAGE))
 def test_the_page_loads_nothing_from_elsewhere_and_makes_no_markup_of_texts(name: str) -> None:
-    text = PAGE.joinpath(name).read_text("utf-8")
+    text = PAGE[name]
     assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text) == []
     assert re.findall(r"(?:src|href|from|import)\s*[=(]?\s*[\"']https?:", text) == []
     assert "localStorage" not in text

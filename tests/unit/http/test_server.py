@@ -15,11 +15,12 @@ import pytest
 
 from query_hosts import QueryHost
 from streamsapp.errors import ConfigError, StreamsError
-from streamsapp.http import HttpServer, instance_routes
+from streamsapp.http import instance_routes
 from streamsapp.http.instance_routes import Drain
 from streamsapp.metrics import Sample, gauge
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.topology.description import TopologyDescription
+from streamsapp.web import HttpServer
 from task_parts import through
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from streamsapp.http import HttpServer, connections, server as server_module
-from streamsapp.http.allocator import give_back_memory
-from streamsapp.http.request_routing import HttpRequest, HttpResponse, Route, json_response
 from streamsapp.query.remote_reader import HttpFetch
-from streamsapp.query.tokens import PEER_SECONDS, peer_proof
 from streamsapp.testing import MockClock
+from streamsapp.web import HttpServer, connections, server as server_module
+from streamsapp.web.allocator import give_back_memory
+from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, json_response
+from streamsapp.web.tokens import PEER_SECONDS, peer_proof
 
 
 class Seen:

@@ -15,9 +15,7 @@ import pytest
 
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp.errors import InvalidQueryError
-from streamsapp.http import HttpServer
 from streamsapp.http.json_values import parse_key, shown
-from streamsapp.http.request_routing import Route
 from streamsapp.http.state_routes import StateRoute, parse_parameters
 from streamsapp.membership.api import Peer
 from streamsapp.query.remote_reader import encode
@@ -26,6 +24,8 @@ from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.serdes.serdes import Serdes
 from streamsapp.tasks.states import TaskRole
+from streamsapp.web import HttpServer
+from streamsapp.web.request_routing import Route
 
 HOME = partition_for(b"a", PARTITIONS)
 

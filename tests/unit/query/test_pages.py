@@ -11,13 +11,13 @@ from hypothesis import given, strategies as st
 
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.http.request_routing import HttpRequest
 from streamsapp.http.state_routes import StateRoute
 from streamsapp.membership.api import Peer
 from streamsapp.query.api import PAGE_BYTES, Found, Page, merged
 from streamsapp.query.remote_reader import PeerResponse, encode
 from streamsapp.record import TaskId
 from streamsapp.serdes.serdes import Serdes
+from streamsapp.web.request_routing import HttpRequest
 
 VALUE = "v" * (PAGE_BYTES // 20)
 

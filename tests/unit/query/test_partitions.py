@@ -10,7 +10,6 @@ import pytest
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp import Consumed, Grouped, Materialized, Produced, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
 from streamsapp.errors import StoreNotAvailableError
-from streamsapp.http.request_routing import HttpRequest, HttpResponse
 from streamsapp.http.state_routes import StateRoute
 from streamsapp.membership.api import Peer
 from streamsapp.query.remote_reader import PeerResponse
@@ -19,6 +18,7 @@ from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.web.request_routing import HttpRequest, HttpResponse
 
 HOME = partition_for(b"a", PARTITIONS)
 OTHER = (HOME + 1) % PARTITIONS

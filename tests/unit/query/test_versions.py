@@ -12,7 +12,6 @@ import pytest
 
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp.errors import InvalidQueryError
-from streamsapp.http.request_routing import HttpRequest
 from streamsapp.http.state_routes import StateRoute
 from streamsapp.membership.api import Peer
 from streamsapp.query.remote_reader import PeerResponse
@@ -20,6 +19,7 @@ from streamsapp.record import TaskId
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.versioned import VersionedRecord, VersionedType
 from streamsapp.state.versions import VersionLayout
+from streamsapp.web.request_routing import HttpRequest
 
 HISTORY = 200_000
 #: Key, value and time; the history is longer than two segments.

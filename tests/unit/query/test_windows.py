@@ -13,7 +13,6 @@ import pytest
 
 from query_hosts import PARTITIONS, QueryHost, store_info
 from streamsapp.errors import InvalidQueryError
-from streamsapp.http.request_routing import HttpRequest, HttpResponse
 from streamsapp.http.state_routes import StateRoute
 from streamsapp.membership.api import Peer
 from streamsapp.query.remote_reader import PeerResponse
@@ -23,6 +22,7 @@ from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.session import SessionType
 from streamsapp.state.window import WindowType
+from streamsapp.web.request_routing import HttpRequest, HttpResponse
 
 SIZE, MINUTE = 100, 60_000
 HOME = partition_for(b"a", PARTITIONS)

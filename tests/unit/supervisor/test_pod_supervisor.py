@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from streamsapp.http import HttpServer
 from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.supervisor import pod_supervisor as pod_module
 from streamsapp.supervisor.pod_supervisor import PodSupervisor, time_of_instances
 from streamsapp.supervisor.routes import pod_routes
+from streamsapp.web import HttpServer
 
 #: An instance without an application: answers as its arguments say.
 INSTANCE = """

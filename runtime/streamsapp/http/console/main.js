@@ -57,11 +57,11 @@ class Application {
 function main() {
   view();
   addEventListener("hashchange", view);
-  const application = new Application((node) => events.tap(node));
+  const application = new Application((node) => events.about(node === null ? {} : { tap: node }));
   const [tasks, errors] = [new Tasks(), new Errors()];
   let before = new Map();
   let shownState = null;
-  const events = new Events((instances, first) => {
+  const events = new Events(({ instances }, first) => {
     if (!instances.length) return told("no instance answers", "bad");
     before = tasksOf(instances, before);
     setText(byId("application"), instances[0].applicationId);

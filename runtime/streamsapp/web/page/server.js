@@ -60,13 +60,13 @@ export class EventParser {
   }
 }
 
-// The events of the instances, for as long as the page is seen; a connection that is lost is made again.
+// The events of the server, for as long as the page is seen; a connection that is lost is made again.
 export class Events {
-  // `take` is given the instances of each event, and whether it is the first of a connection.
+  // `take` is given the document of each event, and whether it is the first of a connection.
   constructor(take, told) {
     this.take = take;
     this.told = told;
-    this.tapped = null;
+    this.query = {};
     this.pause = 500;
     this.abort = null;
     this.timer = null;
@@ -74,8 +74,9 @@ export class Events {
     this.restart();
   }
 
-  tap(node) {
-    this.tapped = node;
+  // Begins anew with what the events shall be about.
+  about(query) {
+    this.query = query;
     this.restart();
   }
 
@@ -90,8 +91,7 @@ export class Events {
   async run(abort) {
     let why = "the connection is lost";
     try {
-      const query = this.tapped === null ? "" : `?tap=${encodeURIComponent(this.tapped)}`;
-      const answer = await ask(`console/events${query}`, { signal: abort.signal });
+      const answer = await ask(`console/events?${new URLSearchParams(this.query)}`, { signal: abort.signal });
       if (answer.ok) await this.read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
       else why = (await answer.json()).error;
     } catch {
@@ -112,7 +112,7 @@ export class Events {
       for (const data of parser.take(value)) {
         this.pause = 500;
         this.told("live", "good");
-        this.take(JSON.parse(data).instances, first);
+        this.take(JSON.parse(data), first);
         first = false;
       }
     }

@@ -1,7 +1,7 @@
-"""The HTTP port of an instance, or of the supervisor of several.
+"""The HTTP port of an instance, of the supervisor of several, or of the operator.
 
-Made and closed by the command line. Requests are answered on daemon threads of their own, so that neither a slow
-client nor an open connection holds up processing or shutdown.
+Made and closed by whoever runs the process. Requests are answered on daemon threads of their own, so that neither a
+slow client nor an open connection holds up processing or shutdown.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 
 from streamsapp.clock import Clock, SystemClock
 from streamsapp.errors import ConfigError
-from streamsapp.http.allocator import give_back_memory
-from streamsapp.http.authorization import Authorization
-from streamsapp.http.connections import Connections, HeadTooLargeError, read_head
-from streamsapp.http.request_routing import HttpRequest, HttpResponse, Route, Routes, find_route, json_response
-from streamsapp.query.tokens import TokenFile
+from streamsapp.web.allocator import give_back_memory
+from streamsapp.web.authorization import Authorization
+from streamsapp.web.connections import Connections, HeadTooLargeError, read_head
+from streamsapp.web.request_routing import HttpRequest, HttpResponse, Route, Routes, find_route, json_response
+from streamsapp.web.tokens import TokenFile
 
 log = logging.getLogger(__name__)
 
@@ -187,8 +187,9 @@ def _handler(service: _Service) -> type[BaseHTTPRequestHandler]:
             if _has_body(self.headers):
                 # It is not read, so what follows on the connection is no request.
                 self.close_connection = True
+            request = HttpRequest(self.command, self.path, self.headers.get("Authorization", ""))
             with service.connections.busy(self.connection):
-                answer = service.answer(HttpRequest(self.command, self.path), self.headers)
+                answer = service.answer(request, self.headers)
             self._send(answer)
 
         def do_POST(self) -> None:

@@ -22,6 +22,8 @@ class HttpRequest:
     method: str
     #: Path and query as they came.
     target: str
+    #: The header of that name.
+    authorization: str = ""
 
     @property
     def path(self) -> str:
@@ -50,7 +52,7 @@ class Route:
 
     answer: Callable[[HttpRequest], HttpResponse]
     method: str = "GET"
-    #: Asked by the kubelet and by Prometheus, which carry no token.
+    #: The port asks for no token: the kubelet and Prometheus have none, or the route wants one of its own.
     open: bool = False
 
     @property
@@ -76,3 +78,10 @@ def json_response(document: Any, status: HTTPStatus = HTTPStatus.OK, **headers: 
     """A JSON document; raises ``TypeError`` for what JSON cannot express."""
     options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
     return HttpResponse(status, orjson.dumps(document, option=options), headers=headers)
+
+
+def probe(verdict: tuple[bool, str]) -> HttpResponse:
+    """Returns the answer of ``/healthz`` and ``/readyz``."""
+    good, reason = verdict
+    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    return json_response({"ok": good, "reason": reason}, status)

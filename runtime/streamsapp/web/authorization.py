@@ -13,7 +13,7 @@ from email.message import Message
 from ipaddress import ip_address
 
 from streamsapp.clock import Clock
-from streamsapp.query.tokens import PEER, TokenFile
+from streamsapp.web.tokens import PEER, TokenFile
 
 
 class Authorization:

@@ -1,0 +1,50 @@
+"""Streams of server-sent events, so many at a time. Called on threads of the HTTP server.
+
+Whoever looks has a stream of his own, on the thread of his connection, which ends when he is gone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import closing
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from streamsapp.web.request_routing import HttpRequest, HttpResponse, json_response
+
+#: The documents that a request asks for, one after the other; ``None``: nothing new, which finds out who is gone.
+Documents = Callable[[HttpRequest], Generator[Any, None, None]]
+
+
+class EventStreams:
+    """Sends documents as server-sent events."""
+
+    def __init__(self, documents: Documents, most: int) -> None:
+        self._documents = documents
+        self._most = most
+        self._room = threading.BoundedSemaphore(most)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not self._room.acquire(blocking=False):
+            error = {"error": f"{self._most} pages look at this port already; close one"}
+            return json_response(error, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "5"})
+        stream = self._events(request)
+        next(stream)  # from here on closing it gives the room back
+        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        return HttpResponse(HTTPStatus.OK, b"", "text/event-stream", headers, stream)
+
+    def _events(self, request: HttpRequest) -> Generator[bytes, None, None]:
+        try:
+            yield b""
+            with closing(self._documents(request)) as documents:
+                for each in documents:
+                    yield b": still here\n\n" if each is None else _event(each)
+        finally:
+            self._room.release()
+
+
+def _event(document: Any) -> bytes:
+    return b"data: %s\n\n" % orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS)
