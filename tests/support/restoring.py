@@ -16,11 +16,11 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
-from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE
@@ -220,7 +220,7 @@ class Restoring:
         self.admin = FakeAdmin(self.consumer)
         consumer = cast(Any, self.consumer)
         events = RestoreEvents(consumer, lambda: self.listener, lambda: self.standby_listener)
-        self.reading = ChangelogReading(consumer, cast(Any, self.admin), events, self.clock)
+        self.reading = RestoreConsumer(consumer, cast(Any, self.admin), events, self.clock)
         self.thread = RestorationThread(
             "restoration",
             self.reading,

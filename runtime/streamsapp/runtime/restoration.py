@@ -32,11 +32,11 @@ from streamsapp.errors import StateStoreError, TaskCorruptedError
 from streamsapp.record import TaskId
 from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelog_positions import Offsets, locate, refuse_to_repeat
-from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.corruptions import Corruptions
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
 from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
+from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
@@ -78,7 +78,7 @@ class RestorationThread(threading.Thread):
     def __init__(
         self,
         name: str,
-        reading: ChangelogReading,
+        reading: RestoreConsumer,
         failures: SimpleQueue[ThreadFailure],
         clock: Clock,
         preparer: DirectoryPreparer = NOTHING_TO_PREPARE,

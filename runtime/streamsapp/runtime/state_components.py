@@ -12,7 +12,6 @@ from pathlib import Path
 from streamsapp.config import client_properties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.remote.transfer_rates import MeasuredRate
-from streamsapp.runtime.changelog_reading import ChangelogReading
 from streamsapp.runtime.directory_lock import DirectoryLock
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE
 from streamsapp.runtime.global_stores.reading import GlobalReading
@@ -21,6 +20,7 @@ from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
 from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.remote_state.components import RemoteState
 from streamsapp.runtime.restoration import RestorationThread
+from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.runtime.restore_events import RestoreEvents
 from streamsapp.state.api import Engine
 from streamsapp.state.resources import StateResources
@@ -52,7 +52,7 @@ class StateComponents:
         events = RestoreEvents(consumer, lambda: plugins.restore_listener, lambda: plugins.standby_listener)
         self.restoration = RestorationThread(
             f"{config.client_id}-restoration",
-            ChangelogReading(consumer, context.admin, events, clock),
+            RestoreConsumer(consumer, context.admin, events, clock),
             context.failures,
             clock,
             NOTHING_TO_PREPARE if self.remote is None else self.remote.restores,

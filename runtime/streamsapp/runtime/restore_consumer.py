@@ -23,7 +23,7 @@ from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask
 BATCH = 10_000
 
 
-class ChangelogReading:
+class RestoreConsumer:
     """Reads changelogs of active tasks up to their ends, and those of replicas for ever."""
 
     def __init__(self, consumer: PartitionConsumer, admin: TopicAdmin, events: RestoreEvents, clock: Clock) -> None:
