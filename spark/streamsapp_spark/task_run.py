@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from streamsapp.errors import DeserializationError, ProcessingError, SerializationError, UserInputError
 from streamsapp.record import TaskId, TopicPartition
 from streamsapp.remote.bootstraps import HistoryRange
-from streamsapp.runtime import garbage_collection
+from streamsapp.runtime import cyclic_gc
 from streamsapp.state.key_value import KeyValueStoreImpl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
 from streamsapp_spark.global_stores import global_stores
@@ -72,7 +72,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         return
     reporter = Reporter(work.job.report_to, first)
     directory = Path(tempfile.mkdtemp(prefix=f"streamsapp-{first}-"))
-    garbage_collection.relax()
+    cyclic_gc.relax()
     named = f"task {first}"
     try:
         app = application(work.job)
@@ -89,7 +89,7 @@ def run_task(act: Act[W], work: W, batches: Iterable[pa.RecordBatch]) -> Batches
         reporter.failed(f"{named}: {error}", hopeless=isinstance(error, HOPELESS))
         raise
     finally:
-        garbage_collection.restore()
+        cyclic_gc.restore()
         reporter.close()
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -19,7 +19,7 @@ from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.member import GroupMember
-from streamsapp.runtime import garbage_collection
+from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
@@ -164,7 +164,7 @@ class Components:
 
     def start(self) -> None:
         """Start all threads."""
-        garbage_collection.relax()
+        cyclic_gc.relax()
         for thread in self.threads:
             thread.start()
 
@@ -187,7 +187,7 @@ class Components:
         if not any(thread.is_alive() for thread in self.threads if thread is not self.polling):
             self._context.admin.close()
         self.stores.release()
-        garbage_collection.restore()
+        cyclic_gc.restore()
         if self.life.error is None:
             self.state.to(ClientState.PENDING_SHUTDOWN)
             self.state.to(ClientState.NOT_RUNNING)

@@ -23,7 +23,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
-from streamsapp.runtime import garbage_collection
+from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.lane import Lane, MovedOnError
@@ -64,7 +64,7 @@ class BatchProcess:
         self._tasks: dict[TaskId, StreamTask] = {}
         self._lanes: dict[int, Lane] = {}
         self._failed: set[int] = set()
-        garbage_collection.relax()
+        cyclic_gc.relax()
         for thread in self._stores.threads:
             thread.start()
         self._assembly = TaskAssembly(config, self._stores.resources, self._clock, self._global_stores())
@@ -102,7 +102,7 @@ class BatchProcess:
         self._inputs.close()
         self._admin.close()
         self._stores.release()
-        garbage_collection.restore()
+        cyclic_gc.restore()
 
     def _run(self, order: LaneOrder, alive: Callable[[], object]) -> LaneReport:
         began = time.monotonic()

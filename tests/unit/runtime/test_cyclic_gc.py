@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamsapp.runtime import garbage_collection
+from streamsapp.runtime import cyclic_gc
 
 OWN = (701, 11, 12)
 
@@ -15,7 +15,7 @@ OWN = (701, 11, 12)
 @pytest.fixture(autouse=True)
 def _no_instance_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whatever instance another test of this process left behind."""
-    monkeypatch.setattr(garbage_collection, "_instances", 0)
+    monkeypatch.setattr(cyclic_gc, "_instances", 0)
     before = gc.get_threshold()
     gc.set_threshold(*OWN)
     yield
@@ -23,22 +23,22 @@ def _no_instance_runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_settings_come_back_with_the_last_instance() -> None:
-    garbage_collection.relax()
-    garbage_collection.relax()
-    assert gc.get_threshold() == garbage_collection.RELAXED
+    cyclic_gc.relax()
+    cyclic_gc.relax()
+    assert gc.get_threshold() == cyclic_gc.RELAXED
 
-    garbage_collection.restore()
-    assert gc.get_threshold() == garbage_collection.RELAXED
-    garbage_collection.restore()
+    cyclic_gc.restore()
+    assert gc.get_threshold() == cyclic_gc.RELAXED
+    cyclic_gc.restore()
     assert gc.get_threshold() == OWN
 
 
 def test_settings_that_the_process_made_between_two_instances_are_kept() -> None:
-    garbage_collection.relax()
-    garbage_collection.restore()
+    cyclic_gc.relax()
+    cyclic_gc.restore()
     gc.set_threshold(900, 5, 5)
 
-    garbage_collection.relax()
-    garbage_collection.restore()
+    cyclic_gc.relax()
+    cyclic_gc.restore()
 
     assert gc.get_threshold() == (900, 5, 5)
