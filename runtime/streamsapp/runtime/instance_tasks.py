@@ -19,8 +19,8 @@ from streamsapp.errors import StateStoreError
 from streamsapp.membership.api import Holdings
 from streamsapp.record import TaskId
 from streamsapp.runtime.application_layout import ApplicationLayout
+from streamsapp.runtime.assignment_changes import changes
 from streamsapp.runtime.input_feeder import InputFeeder
-from streamsapp.runtime.rebalance import changes
 from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.tasks.assembly import TaskAssembly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamsapp import TaskId
 from streamsapp.membership.api import Assignment
-from streamsapp.runtime.rebalance import Changes, assigned_roles, changes
+from streamsapp.runtime.assignment_changes import Changes, assigned_roles, changes
 from streamsapp.tasks.states import TaskRole
 
 ONE, TWO, THREE, FOUR, FIVE = (TaskId(0, number) for number in range(5))
