@@ -14,10 +14,10 @@ from confluent_kafka import KafkaError, KafkaException
 from streamsapp import StreamsConfig, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.resources import StateResources
 from streamsapp.testing import MockClock
 from task_parts import config

@@ -19,11 +19,11 @@ from streamsapp.membership.api import Holdings, News
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import StateHolder
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.states import TaskRole

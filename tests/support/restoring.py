@@ -17,11 +17,11 @@ from streamsapp import Serdes, TaskId, TopicPartition, Topology
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import RawRecord
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 from streamsapp.runtime.restoration import RestorationThread
 from streamsapp.runtime.restore_consumer import RestoreConsumer
 from streamsapp.runtime.restore_events import RestoreEvents
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources

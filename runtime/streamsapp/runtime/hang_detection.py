@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 from streamsapp.errors import ProcessorHangsError
 from streamsapp.record import InputRecord, TaskId
-from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.task_manager import TaskManager
 
 log = logging.getLogger(__name__)

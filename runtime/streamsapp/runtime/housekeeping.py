@@ -20,7 +20,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.record import TaskId
 from streamsapp.remote.snapshot_fetch import DATABASE
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.task_stores import TaskStores
 
 log = logging.getLogger(__name__)

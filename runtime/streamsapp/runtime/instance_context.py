@@ -12,8 +12,8 @@ from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.plugins import Plugins
+from streamsapp.runtime.thread_failure import ThreadFailure
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.assignment_changes import assigned_roles
 from streamsapp.runtime.client_state import ClientState, StateHolder
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.listeners import UncaughtExceptionResponse
 from streamsapp.runtime.readiness import Readiness
 from streamsapp.runtime.recovery import Recovery
 from streamsapp.runtime.streams_producer import StreamsProducer
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.uncaught_exceptions import UncaughtExceptions
 from streamsapp.tasks.states import TaskRole
 

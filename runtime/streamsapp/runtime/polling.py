@@ -22,10 +22,10 @@ from confluent_kafka import KafkaException
 from streamsapp.errors import FencedError, StreamsError
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.kafka.requests import NoAnswerError
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.input_polling import InputPolling
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 

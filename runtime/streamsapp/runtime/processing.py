@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from streamsapp.clock import Clock
 from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.metrics.samples import Histogram
-from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager
 

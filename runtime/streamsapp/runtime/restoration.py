@@ -34,9 +34,9 @@ from streamsapp.remote.transfer_rates import MeasuredRate
 from streamsapp.runtime.changelog_positions import Offsets, locate, refuse_to_repeat
 from streamsapp.runtime.corruptions import Corruptions
 from streamsapp.runtime.directory_preparation import NOTHING_TO_PREPARE, DirectoryPreparer, PreparedDirectory
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import SuspendReason
 from streamsapp.runtime.restore_consumer import RestoreConsumer
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask

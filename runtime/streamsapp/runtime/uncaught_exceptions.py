@@ -12,8 +12,8 @@ from queue import Empty, SimpleQueue
 
 from streamsapp.errors import FencedError, ProcessorHangsError, TopicError, UserInputError
 from streamsapp.remote.object_store import UnfitObjectStoreError
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.listeners import UncaughtExceptionHandler, UncaughtExceptionResponse
+from streamsapp.runtime.thread_failure import ThreadFailure
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.global_stores.thread import FlushSchedule, GlobalThread
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.resources import StateResources
 
 TEXT: Consumed[str, str] = Consumed(Serdes.string(), Serdes.string())

@@ -14,8 +14,8 @@ from streamsapp.collector.record_collector import RecordCollector
 from streamsapp.errors import CommitError, FencedError, ProcessingError, ProductionError
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.runtime.commit import RETRY_FIRST, Commit
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.processing import ProcessingThread
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.serdes.windowed import Windowed
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.session import SessionType

@@ -8,8 +8,8 @@ from queue import SimpleQueue
 import pytest
 
 from streamsapp.errors import ProcessingError
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.hang_detection import PERIOD, HangDetector
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask
 from streamsapp.tasks.task_manager import TaskManager

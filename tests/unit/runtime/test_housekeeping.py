@@ -16,8 +16,8 @@ import pytest
 from streamsapp import TaskId
 from streamsapp.errors import TopicError
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.housekeeping import CLEANUP_DELAY, Cleanup, PeriodicThread, StoreStatistics, TopicWatch
+from streamsapp.runtime.thread_failure import ThreadFailure
 
 LONG_AGO = time.time() - CLEANUP_DELAY - 60
 SOON = 10.0

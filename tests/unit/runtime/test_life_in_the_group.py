@@ -15,7 +15,7 @@ from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.remote.snapshot_writer import SnapshotFencedError
 from streamsapp.runtime import application_topics, streams_producer
 from streamsapp.runtime.application_layout import ApplicationLayout
-from streamsapp.runtime.failures import ThreadFailure
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.states import TaskRole
 
 FIRST, SECOND = TaskId(0, 0), TaskId(0, 1)

@@ -15,11 +15,11 @@ from streamsapp.errors import ProcessingError, StateStoreError, StreamsError
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.kafka.producer import AbortableError
 from streamsapp.runtime.commit import CommitSchedule
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.input_polling import InputPolling
 from streamsapp.runtime.output import Output
 from streamsapp.runtime.polling import PollingThread
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.runtime.user_requests import UserRequests
 from streamsapp.runtime.wall_clock_work import WallClockWork
 from streamsapp.tasks.output import OutputRecord

@@ -22,10 +22,10 @@ from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.snapshot import Snapshot
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_state import snapshots, task_snapshots
 from streamsapp.runtime.remote_state.snapshots import Snapshots
 from streamsapp.runtime.remote_state.task_snapshots import TaskSnapshots
+from streamsapp.runtime.thread_failure import ThreadFailure
 
 TASK = TaskId(0, 0)
 

@@ -28,10 +28,10 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.lane import Lane, MovedOnError
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport, TaskOrder
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.state_components import StateComponents
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.scheduler import MostBufferedFirst
 from streamsapp.tasks.stream_task import StreamTask

@@ -22,10 +22,10 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StateStoreError, TaskCorruptedError, TopicError
 from streamsapp.kafka.consumer import Fetched
 from streamsapp.record import TopicPartition
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.global_stores.reading import GlobalReading
 from streamsapp.runtime.global_stores.task import GlobalTask
 from streamsapp.runtime.listeners import StateRestoreListener
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.state.key_value import KeyValueStoreImpl
 
 log = logging.getLogger(__name__)

@@ -17,11 +17,11 @@ from streamsapp.errors import StreamsError, TaskCorruptedError
 from streamsapp.record import TaskId
 from streamsapp.remote.object_store import ObjectStoreError, UnfitObjectStoreError
 from streamsapp.remote.snapshot_writer import SnapshotFencedError, SnapshotWriter
-from streamsapp.runtime.failures import ThreadFailure
 from streamsapp.runtime.remote_state.remote_store import RemoteStore
 from streamsapp.runtime.remote_state.restores import Restores
 from streamsapp.runtime.remote_state.snapshot_schedule import ScheduledSnapshot, SnapshotSchedule
 from streamsapp.runtime.remote_state.task_snapshots import SnapshotTaker, TaskSnapshots
+from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.stream_task import StreamTask
 
 log = logging.getLogger(__name__)
