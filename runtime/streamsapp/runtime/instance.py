@@ -42,7 +42,7 @@ from streamsapp.runtime.listeners import (
     UncaughtExceptionResponse,
 )
 from streamsapp.runtime.plugins import Plugins
-from streamsapp.runtime.queries import InstanceHost
+from streamsapp.runtime.query_host import InstanceHost
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
 from streamsapp.tasks.scheduler import MostBufferedFirst, TaskScheduler

@@ -12,7 +12,7 @@ import pytest
 from streamsapp import ClientState, Serdes, Stores, TaskId, TopicPartition
 from streamsapp.membership.api import Assignment, Peer
 from streamsapp.runtime.changelog_reader import ChangelogReader, Observation
-from streamsapp.runtime.queries import InstanceHost
+from streamsapp.runtime.query_host import InstanceHost
 from streamsapp.state.api import StoreBuilder
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
