@@ -17,7 +17,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import ManifestError, TopicError
 from streamsapp.kafka.admin import Admin
-from streamsapp.kafka.log import client_log
+from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.retry import repeated
 from streamsapp.manifest.history_end import BEGINNING, END, LATEST
 from streamsapp.record import TopicPartition

@@ -27,8 +27,8 @@ from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import offsets
+from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.handles import handle_of
-from streamsapp.kafka.log import client_log
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, TopicPartition

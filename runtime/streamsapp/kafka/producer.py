@@ -16,8 +16,8 @@ from streamsapp.clock import Clock
 from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
+from streamsapp.kafka.client_log import client_log
 from streamsapp.kafka.handles import handle_of
-from streamsapp.kafka.log import client_log
 from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated

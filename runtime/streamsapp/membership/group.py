@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
-from streamsapp.kafka.log import client_log
+from streamsapp.kafka.client_log import client_log
 from streamsapp.membership import wire
 from streamsapp.membership.connection import Connection, Node, RefusedError, UnreachableError
 from streamsapp.membership.coordinator import ELSEWHERE, GroupCoordinator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from streamsapp.kafka.log import REPEATED_EVERY, OncePerWhile
+from streamsapp.kafka.client_log import REPEATED_EVERY, OncePerWhile
 
 
 class Said:
