@@ -28,7 +28,7 @@ from streamsapp.deadline import Deadline
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka import offsets
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.handles import handle_of
+from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.requests import Requests
 from streamsapp.kafka.retry import repeated
 from streamsapp.record import InputRecord, TopicPartition

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, cimpl
 
-from streamsapp.kafka.handles import handle_of
+from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.record import TopicPartition
 
 #: Offset and metadata.

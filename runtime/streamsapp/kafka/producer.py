@@ -17,7 +17,7 @@ from streamsapp.config.client_properties import ClientProperties, client_error
 from streamsapp.deadline import Deadline
 from streamsapp.errors import CommitError, FencedError, ProductionError, StreamsError
 from streamsapp.kafka.client_log import client_log
-from streamsapp.kafka.handles import handle_of
+from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.offsets import send_to_transaction
 from streamsapp.kafka.requests import NoAnswerError, Requests
 from streamsapp.kafka.retry import repeated

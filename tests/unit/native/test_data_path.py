@@ -18,7 +18,7 @@ from streamsapp import TopicPartition, native
 from streamsapp.config.client_properties import ClientProperties
 from streamsapp.errors import StreamsError, TopicError
 from streamsapp.kafka.consumer import Fetched, PartitionConsumer
-from streamsapp.kafka.handles import handle_of
+from streamsapp.kafka.librdkafka_handle import handle_of
 from streamsapp.kafka.producer import RecordProducer
 from streamsapp.tasks.output import OutputRecord
 
