@@ -16,8 +16,8 @@ from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.deadline import Deadline
 from streamsapp.membership import protocol, wire
+from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.connection import Connection
-from streamsapp.membership.group import GroupMembership
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.protocol import Definition, Subscription
 from streamsapp.membership.settings import connection_settings, group_settings

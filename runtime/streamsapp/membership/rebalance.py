@@ -14,9 +14,9 @@ from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
 from streamsapp.membership import fencing, protocol
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
+from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.connection import Connection
 from streamsapp.membership.fencing import DepartedMembers
-from streamsapp.membership.group import GroupMembership
 from streamsapp.membership.group_leader import GroupLeader
 from streamsapp.membership.leader_decision import read_assignment
 from streamsapp.membership.mailbox import MembershipMailbox

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streamsapp.errors import ConfigError, FencedError, StreamsError
+from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.connection import RefusedError, UnreachableError
-from streamsapp.membership.group import GroupMembership
 from streamsapp.membership.member_id import MemberId
 from streamsapp.membership.wire import GroupSettings, Identity
 from streamsapp.testing import MockClock
