@@ -23,7 +23,7 @@ from streamsapp.membership import wire
 from streamsapp.membership.connection import Connection, Node, RefusedError, UnreachableError
 from streamsapp.membership.coordinator import ELSEWHERE, GroupCoordinator
 from streamsapp.membership.member_id import MemberId
-from streamsapp.membership.session import MemberSession
+from streamsapp.membership.session_timeout import MemberSession
 from streamsapp.membership.wire import GroupSettings, Identity
 
 log = client_log(__name__)
