@@ -30,8 +30,8 @@ from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError
 from streamsapp.processor.operator import Operator, OperatorSupplier
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.left_or_right import left_or_right_serde
 from streamsapp.serdes.lists import list_serde
-from streamsapp.serdes.sides import sides_serde
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.join_window import JoinWindowType
 from streamsapp.state.outer_join import OUTER_JOIN
@@ -179,7 +179,7 @@ class _Build:
             base = "KSTREAM-OUTERSHARED-" + this_generated.rpartition("-")[2]
         else:
             base = store_name + ("-outer-shared-join" if self._kind.right else "-left-shared-join")
-        return self._store(base, OUTER_JOIN, list_serde(sides_serde(self._left_serde, self._right_serde)))
+        return self._store(base, OUTER_JOIN, list_serde(left_or_right_serde(self._left_serde, self._right_serde)))
 
     def _store(self, base: str, kind: StoreType, value_serde: AnySerde | None) -> StoreBuilder:
         options = self._options

@@ -2,7 +2,7 @@
 
 Made with the task; called on the processing thread that holds it. Keys are Kafka Streams':
 ``timestamp (8 bytes) ‖ side (1 byte, 1 is left) ‖ key``, so that the oldest record comes first. A value is the list of
-all records of that side, key and time (:mod:`streamsapp.serdes.sides`).
+all records of that side, key and time (:mod:`streamsapp.serdes.left_or_right`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _LEFT, _RIGHT = b"\x01", b"\x00"
 
 
 @dataclass(frozen=True)
-class SidesSerde(Serde[tuple[bool, Any]]):
+class LeftOrRightSerde(Serde[tuple[bool, Any]]):
     """Serialises ``(is_left, value)``; a side whose serde is not known has the configured default's."""
 
     left: AnySerde | None = None
@@ -22,13 +22,13 @@ class SidesSerde(Serde[tuple[bool, Any]]):
 
     def bind(self, topic: str, is_key: bool) -> Serde[tuple[bool, Any]]:
         left, right = (None if side is None else side.bind(topic, is_key) for side in (self.left, self.right))
-        return sides_serde(left, right)
+        return left_or_right_serde(left, right)
 
     def or_default(self, default: AnySerde) -> Serde[tuple[bool, Any]]:
-        return sides_serde(self.left or default, self.right or default)
+        return left_or_right_serde(self.left or default, self.right or default)
 
 
-def sides_serde(left: AnySerde | None, right: AnySerde | None) -> SidesSerde:
+def left_or_right_serde(left: AnySerde | None, right: AnySerde | None) -> LeftOrRightSerde:
     """The serde for values of two streams."""
     if left is None or right is None:
         return replace(_UNKNOWN, left=left, right=right)
@@ -49,11 +49,11 @@ def sides_serde(left: AnySerde | None, right: AnySerde | None) -> SidesSerde:
             f"a value of a join begins with 00 (right side) or 01 (left side), got {side.hex() or 'nothing'}"
         )
 
-    return SidesSerde(serialize, deserialize, name="sides", left=left, right=right)
+    return LeftOrRightSerde(serialize, deserialize, name="sides", left=left, right=right)
 
 
 def _unknown(value: Any) -> Any:
     raise TypeError("the serdes of the join's values are not known yet")
 
 
-_UNKNOWN = SidesSerde(_unknown, _unknown, name="sides")
+_UNKNOWN = LeftOrRightSerde(_unknown, _unknown, name="sides")
