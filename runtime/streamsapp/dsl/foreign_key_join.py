@@ -30,8 +30,8 @@ from streamsapp.processor.api import StreamPartitioner
 from streamsapp.processor.operator import Operator
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.foreign_key_messages import SubscriptionResponse, response_serde, subscription_serde
 from streamsapp.serdes.serdes import Serdes
-from streamsapp.serdes.subscription import SubscriptionResponse, response_serde, subscription_serde
 from streamsapp.state.api import StoreBuilder
 from streamsapp.state.key_value import TIMESTAMPED_KEY_VALUE
 

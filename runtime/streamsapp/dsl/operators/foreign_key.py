@@ -17,8 +17,13 @@ from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
+from streamsapp.serdes.foreign_key_messages import (
+    ForeignKeySubscription,
+    Instruction,
+    SubscriptionResponse,
+    subscription_serde,
+)
 from streamsapp.serdes.murmur3 import murmur3_128
-from streamsapp.serdes.subscription import ForeignKeySubscription, Instruction, SubscriptionResponse, subscription_serde
 from streamsapp.state.key_value import KeyValueStoreImpl, prefix_end
 
 NULL_FOREIGN_KEY = "null foreign key"

@@ -7,14 +7,14 @@ from struct import unpack
 import pytest
 
 from streamsapp import Serdes
-from streamsapp.serdes.murmur3 import murmur3_128
-from streamsapp.serdes.subscription import (
+from streamsapp.serdes.foreign_key_messages import (
     ForeignKeySubscription,
     Instruction,
     SubscriptionResponse,
     response_serde,
     subscription_serde,
 )
+from streamsapp.serdes.murmur3 import murmur3_128
 
 _HASH = bytes(range(16))
 
