@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         SuspendReason as SuspendReason,
         UncaughtExceptionResponse as UncaughtExceptionResponse,
     )
-    from streamsapp.serdes.registry import SchemaRegistry as SchemaRegistry
+    from streamsapp.serdes.schema_registry import SchemaRegistry as SchemaRegistry
     from streamsapp.serdes.serdes import Serdes as Serdes
     from streamsapp.serdes.windowed import Windowed as Windowed
     from streamsapp.state.api import KeyValueStore as KeyValueStore, ValueAndTimestamp as ValueAndTimestamp
@@ -115,7 +115,7 @@ _HOMES = {
         "SuspendReason",
         "UncaughtExceptionResponse",
     ),
-    "streamsapp.serdes.registry": ("SchemaRegistry",),
+    "streamsapp.serdes.schema_registry": ("SchemaRegistry",),
     "streamsapp.serdes.serdes": ("Serdes",),
     "streamsapp.serdes.windowed": ("Windowed",),
     "streamsapp.state.api": ("KeyValueStore", "ValueAndTimestamp"),

@@ -18,7 +18,7 @@ from streamsapp.declared import functions
 from streamsapp.declared.faults import did_you_mean, shown
 from streamsapp.processor import timestamps
 from streamsapp.processor.handlers import BUILT_IN
-from streamsapp.serdes.registry import SchemaRegistry
+from streamsapp.serdes.schema_registry import SchemaRegistry
 from streamsapp.serdes.serdes import Serdes
 
 #: ``module:attribute``, both perhaps with dots.
