@@ -11,12 +11,13 @@ PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-bootstrap unit test test-long oracle check bench bench-rolling soak soak-cluster docs screenshots lock release clean \
+.PHONY: help demo demo-bootstrap demo-spark unit test test-long oracle check bench bench-rolling soak soak-cluster docs screenshots lock release clean \
 	python setup setup-docs setup-demo setup-services setup-all cluster-up cluster-down
 
 help:
 	@echo 'make demo           counts words on a real Kafka broker over real input, and verifies every count'
 	@echo 'make demo-bootstrap does the same beginning with history (Spark, Kafka, an object store), and audits it'
+	@echo 'make demo-spark     counts them as a Spark query (engine: spark), shows the address of its pages, and verifies'
 	@echo 'make unit           runs the tests to run on every save: under a minute, without a broker and without Java'
 	@echo 'make test           runs all checks, and tests every promise once on a real broker, object store and Kubernetes'
 	@echo 'make test-long      runs the tests that take long; PART=3/24 takes one part of them, SEED=7 other seeds, LOAD=2 busy loops'
@@ -39,6 +40,9 @@ demo: setup-demo
 
 demo-bootstrap: setup-services
 	@$(RUN)/python tools/bootstrap_demo.py
+
+demo-spark: setup-services
+	@$(RUN)/python tools/spark_demo.py
 
 unit: setup
 	@$(PYTEST) --quiet -n auto --maxprocesses 4 --dist loadscope tests/unit

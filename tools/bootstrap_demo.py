@@ -9,10 +9,8 @@ library, and audited. Exit code 0 when all are equal. Everything it started ends
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,8 +24,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 import versitygw
 from console import step
-from demo import PARTITIONS, ROOT, STREAMSAPP, client, create_topics, feed, read, standard_library
-from streamsapp.errors import StreamsAppError, StreamsError, UserInputError
+from demo import PARTITIONS, ROOT, STREAMSAPP, client, count, create_topics, feed, main
+from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker, free_port
 
 MANIFEST = ROOT / "examples" / "bootstrap-wordcount" / "streamsapp.yaml"
@@ -45,30 +43,16 @@ spark.stop()
 """
 
 
-def main() -> int:
-    try:
-        with tempfile.TemporaryDirectory(prefix="streamsapp-demo-") as folder:
-            return run(standard_library() if len(sys.argv) == 1 else Path(sys.argv[1]), Path(folder))
-    except StreamsAppError as error:
-        print(f"\nthe demo failed: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped", file=sys.stderr)
-        return 130
-
-
 def run(sources: Path, folder: Path) -> int:
     """From the first file to the verdict; what it writes goes into ``folder``."""
-    with step("reading and counting the sources"):
-        texts = read(sources)
-        expected = Counter(word for text in texts for word in re.findall(r"\w+", text.lower()))
+    texts, expected = count(sources)
     if len(texts) < 2:
         raise UserInputError(f"{sources} holds fewer than two Python files; name a folder that has some")
     with step("starting Kafka and an object store"):
         broker = EmbeddedBroker(folder / "kafka").start()
         bucket = ObjectStore(folder / "s3")
     try:
-        manifest = _manifest(folder, broker.bootstrap_servers, bucket.endpoint)
+        manifest = local_manifest(MANIFEST, folder, broker.bootstrap_servers, bucket.endpoint)
         return _show(manifest, broker.bootstrap_servers, texts, expected)
     finally:
         bucket.stop()
@@ -102,9 +86,9 @@ def _show(manifest: Path, servers: str, texts: list[str], expected: Counter[str]
     return 0
 
 
-def _manifest(folder: Path, servers: str, endpoint: str) -> Path:
-    """The example's with the addresses of here; its secret is mounted in pods only."""
-    text = MANIFEST.read_text(encoding="utf-8")
+def local_manifest(example: Path, folder: Path, servers: str, endpoint: str) -> Path:
+    """An example's with the addresses of here; its secret is mounted in pods only."""
+    text = example.read_text(encoding="utf-8")
     text = text.replace('"kafka:9092"', f'"{servers}"').replace("http://s3:9000", endpoint)
     text = text.replace("    secretRef: {name: s3-credentials}\n", "")
     path = folder / "streamsapp.yaml"
@@ -112,7 +96,8 @@ def _manifest(folder: Path, servers: str, endpoint: str) -> Path:
     return path
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """With the credentials of the object store, and this Python for Spark's workers."""
     return {
         **os.environ,
         "AWS_ACCESS_KEY_ID": _KEYS[0],
@@ -128,7 +113,7 @@ def _command(*arguments: str) -> str:
 
 
 def _output(command: list[str], name: str) -> str:
-    answer = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+    answer = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise StreamsError(f"{name} ended with {answer.returncode}:\n{answer.stdout[-2000:]}{answer.stderr[-4000:]}")
     return answer.stdout
@@ -138,7 +123,7 @@ def _run_to_the_end(manifest: Path, servers: str) -> None:
     state, log = manifest.parent / "state", manifest.parent / "app.log"
     command = [str(STREAMSAPP), "run", "-f", str(manifest), "--state-dir", str(state), "--http-port", "0"]
     with log.open("wb") as output:
-        app = subprocess.Popen(command, env=_environment(), stdout=output, stderr=output, start_new_session=True)
+        app = subprocess.Popen(command, env=environment(), stdout=output, stderr=output, start_new_session=True)
     try:
         group = Consumer({**client(servers), "group.id": _ID, "isolation.level": "read_committed"})
         for topic in ("lines", f"{_ID}-counts-repartition"):
@@ -206,4 +191,4 @@ class ObjectStore:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(run))

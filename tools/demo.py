@@ -8,6 +8,7 @@ Everything it started ends with it.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import sysconfig
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -39,7 +40,8 @@ STALLED_SECONDS = 60.0
 QUIET_SECONDS = 1.0
 
 
-def main() -> int:
+def main(run: Callable[[Path, Path], int]) -> int:
+    """Call ``run`` with the folder to read and one to write into; the exit code, also for a signal or an error."""
     signals: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -64,11 +66,7 @@ def main() -> int:
 
 def run(sources: Path, folder: Path) -> int:
     """The demo from the first file read to the verdict; what it writes goes into ``folder``."""
-    with step("reading and counting the sources"):
-        texts = read(sources)
-        expected = Counter(word for text in texts for word in re.findall(r"\w+", text.lower()))
-    if not expected:
-        raise UserInputError(f"{sources} holds no Python files with words to count; name a folder that does")
+    texts, expected = count(sources)
     with step(f"starting Apache Kafka {KAFKA_VERSION}"):
         broker = EmbeddedBroker(folder / "kafka").start()
     try:
@@ -83,6 +81,16 @@ def run(sources: Path, folder: Path) -> int:
             return report(expected, output.counts(), lines, seconds)
     finally:
         broker.stop()
+
+
+def count(sources: Path) -> tuple[list[str], Counter[str]]:
+    """The texts, and how often each word is in them."""
+    with step("reading and counting the sources"):
+        texts = read(sources)
+        expected = Counter(word for text in texts for word in re.findall(r"\w+", text.lower()))
+    if not expected:
+        raise UserInputError(f"{sources} holds no Python files with words to count; name a folder that does")
+    return texts, expected
 
 
 def standard_library() -> Path:
@@ -136,9 +144,11 @@ def send(producer: Producer, line: bytes) -> None:
 
 
 @contextmanager
-def application(servers: str, folder: Path) -> Iterator[Application]:
+def application(
+    servers: str, folder: Path, manifest: Path = MANIFEST, environment: Mapping[str, str] = os.environ
+) -> Iterator[Application]:
     """``streamsapp run`` as a process of its own, stopped in good order at the end."""
-    app = Application(servers, folder)
+    app = Application(servers, folder, manifest, environment)
     try:
         yield app
     finally:
@@ -148,18 +158,28 @@ def application(servers: str, folder: Path) -> Iterator[Application]:
 class Application:
     """The running word count."""
 
-    def __init__(self, servers: str, folder: Path) -> None:
+    def __init__(self, servers: str, folder: Path, manifest: Path, environment: Mapping[str, str]) -> None:
         self._log = folder / "app.log"
-        command = [str(STREAMSAPP), "--log-format", "text", "run", "-f", str(MANIFEST), "--bootstrap-servers", servers]
+        command = [str(STREAMSAPP), "--log-format", "text", "run", "-f", str(manifest), "--bootstrap-servers", servers]
         command += ["--state-dir", str(folder / "state"), "--http-port", "0"]
         with self._log.open("wb") as log:
             # A session of its own: Ctrl-C reaches the demo alone, which stops the application before the broker.
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
     def check(self) -> None:
         """Raises when the application has ended."""
         if self._process.poll() is not None:
             raise self.failed(f"ended with exit code {self._process.returncode}")
+
+    def wait_for(self, pattern: str) -> str:
+        """What the first group of ``pattern`` is in its log, as soon as it is there."""
+        deadline = time.monotonic() + STALLED_SECONDS
+        while (found := re.search(pattern, self._log.read_text("utf-8", errors="replace"))) is None:
+            self.check()
+            if time.monotonic() > deadline:
+                raise self.failed(f"did not start within {STALLED_SECONDS:g} s")
+            time.sleep(0.1)
+        return found[1]
 
     def failed(self, what: str) -> StreamsError:
         last = self._log.read_text("utf-8", errors="replace").splitlines()[-20:]
@@ -251,4 +271,4 @@ def report(expected: Counter[str], counted: dict[str, int], lines: int, seconds:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(run))

@@ -92,6 +92,8 @@ class SparkEngine:
             self._layout = topics.look_up()
             fence_all(self._config)
             with session(java) as spark:
+                if (pages := spark.sparkContext.uiWebUrl) is not None:
+                    log.info("Spark's pages are on %s", pages)
                 self._run(spark, admin, self._layout)
         except BaseException:
             self._state.to(ClientState.PENDING_ERROR)

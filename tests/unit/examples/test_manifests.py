@@ -10,7 +10,7 @@ from streamsapp.manifest import load
 from streamsapp.manifest.entrypoint import load_topology
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
-NAMES = ["wordcount", "wordcount-snapshots", "bootstrap-wordcount"]
+NAMES = ["wordcount", "wordcount-snapshots", "bootstrap-wordcount", "wordcount-spark"]
 WORD_COUNT = (EXAMPLES / "wordcount" / "wordcount.py").read_text(encoding="utf-8")
 
 

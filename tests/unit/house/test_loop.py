@@ -30,6 +30,7 @@ def collected(*options: str) -> list[str]:
         ("check", " development"),
         ("demo", " broker"),
         ("demo-bootstrap", " development broker object-store"),
+        ("demo-spark", " development broker object-store"),
         ("docs", " docs"),
     ],
 )
