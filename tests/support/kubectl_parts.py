@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from streamsapp_operator.plugin.documents import PodAnswer, read_report
 from streamsapp_operator.plugin.errors import PluginError
-from streamsapp_operator.plugin.session import CommandSession, Document, OperatorSeen
+from streamsapp_operator.plugin.session import CommandSession, Document, OperatorSeen, Streams
 from streamsapp_operator.plugin.style import Style
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -25,7 +28,7 @@ def ago(seconds: float) -> str:
 def app_document(status: Mapping[str, Any] | None = None, **spec: Any) -> Document:
     """The StreamsApp ``wordcount``."""
     document: Document = {
-        "metadata": {"name": "wordcount", "namespace": "default", "creationTimestamp": ago(273_600)},
+        "metadata": {"name": "wordcount", "namespace": "default", "uid": "u-1", "creationTimestamp": ago(273_600)},
         "spec": {"replicas": 3, **spec},
     }
     return document if status is None else document | {"status": dict(status)}
@@ -134,6 +137,17 @@ class FakeCluster:
     #: The lines of pods; those that are not there have no log.
     written: Mapping[str, Sequence[str]] = field(default_factory=dict)
     logs_asked: list[tuple[str, int, bool, bool]] = field(default_factory=list)
+    #: Of its StatefulSet.
+    template: Document = field(default_factory=dict)
+    created: list[Document] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    starts: list[Document | None] = field(default_factory=list)
+    warned: list[str] = field(default_factory=list)
+    executed: list[list[str]] = field(default_factory=list)
+    #: Whatever the programs in pods read.
+    given: bytes = b""
+    program: Callable[[], int] = lambda: 0
+    forwards: list[str] = field(default_factory=list)
 
     def app(self, name: str) -> Document:
         if name != "wordcount":
@@ -155,6 +169,42 @@ class FakeCluster:
             raise PluginError("container is creating")
         yield from self.written[pod]
 
+    def stateful_set(self, name: str) -> Document:
+        return {"spec": {"template": self.template}}
+
+    def create_pod(self, document: Document) -> None:
+        self.created.append(document)
+
+    def pod(self, name: str) -> Document | None:
+        """As it comes to be, one look after another."""
+        return self.starts.pop(0) if len(self.starts) > 1 else self.starts[0]
+
+    def warnings(self, pod: str) -> list[str]:
+        return self.warned
+
+    def delete_pod(self, name: str) -> None:
+        self.deleted.append(name)
+
+    def execute(self, pod: str, command: Sequence[str], streams: Streams) -> int:
+        assert pod not in self.deleted
+        self.executed.append(list(command))
+        if streams.input is not None:
+            self.given += streams.input.read()
+        return self.program()
+
+    def token(self, name: str) -> str | None:
+        return "to ken"
+
+    @contextmanager
+    def forwarded(self, pod: str) -> Iterator[socket.socket]:
+        """Whoever is connected hears himself."""
+        self.forwards.append(pod)
+        here, there = socket.socketpair()
+        echo = threading.Thread(target=_echo, args=(there,), daemon=True)
+        echo.start()
+        with here:
+            yield here
+
     def annotate(self, name: str, annotations: Mapping[str, str | None]) -> Document:
         self.annotated.append(annotations)
         return self.apps[0]
@@ -164,6 +214,12 @@ class FakeCluster:
 
     def operators(self) -> list[OperatorSeen] | None:
         return self.seen_operators
+
+
+def _echo(there: socket.socket) -> None:
+    with there:
+        while data := there.recv(1024):
+            there.sendall(data)
 
 
 class FakeTime:

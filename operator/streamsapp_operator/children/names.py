@@ -19,7 +19,9 @@ ROLE_LABEL = "streamsapp.dev/role"
 DRIVER, EXECUTOR = "driver", "executor"
 #: On the Job of a bootstrap and its pods, for the same reason.
 BOOTSTRAP_LABEL = "streamsapp.dev/bootstrap"
-#: On that Job: what it is made of.
+#: On a pod in which a command of a user runs, for the same reason.
+COMMAND_LABEL = "streamsapp.dev/command"
+#: On the Job of a bootstrap: what it is made of.
 ATTEMPT = "streamsapp.dev/attempt"
 #: On pods of others that may reach the port, to scrape metrics or to ask for state.
 CLIENT_LABEL = "streamsapp.dev/client"
@@ -67,7 +69,7 @@ class Owner:
 
 
 def own_labels(app: str) -> dict[str, str]:
-    """Returns the labels of every child but the check pod and the Job of a bootstrap."""
+    """Returns the labels of every child but those that end by themselves."""
     return {NAME_LABEL: app, **_recommended(app, "runtime")}
 
 
@@ -77,6 +79,10 @@ def check_labels(app: str, revision: str) -> dict[str, str]:
 
 def bootstrap_labels(app: str, revision: str) -> dict[str, str]:
     return {BOOTSTRAP_LABEL: app, REVISION_LABEL: revision, **_recommended(app, "bootstrap")}
+
+
+def command_labels(app: str) -> dict[str, str]:
+    return {COMMAND_LABEL: app, **_recommended(app, "command")}
 
 
 def selector(app: str) -> dict[str, str]:

@@ -1,5 +1,5 @@
 """Builds a pod that does one thing and ends, as like the application's pods as can be: in its image, secrets, security
-and place. Pure; ``check_pod`` and ``bootstrap_job`` build theirs of it."""
+and place. Pure; ``check_pod``, ``command_pod`` and ``bootstrap_job`` build theirs of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from streamsapp_operator.children.names import CONTAINER, OWN_PREFIXES, RESTARTE
 _NOT_FOR_ONE = ("topologySpreadConstraints", "resourceClaims")
 #: Of its container. With ``engine: spark`` it has a command, which is Spark's.
 _NOT_WATCHED = ("command", "startupProbe", "livenessProbe", "readinessProbe", "lifecycle", "ports")
+
+#: Of what loads a topology and little more: a full pod's share may not be free while all of them run.
+_SMALL = {"cpu": "50m", "memory": "128Mi"}
+#: Limits of what can be overcommitted; devices are left to the pods that use them.
+_LIMITS = ("cpu", "memory", "ephemeral-storage")
 
 
 def run_to_completion(
@@ -33,6 +38,13 @@ def runtime_container(template: dict[str, Any]) -> dict[str, Any]:
     may start before the Secret has it."""
     found: dict[str, Any] = next(each for each in template["spec"]["containers"] if each["name"] == CONTAINER)
     return found | {"env": [each for each in found["env"] if each["name"] != SPARK_WORD_VARIABLE]}
+
+
+def small_share(template: dict[str, Any]) -> dict[str, Any]:
+    """Returns the resources of a pod that takes no application's place, within the limits of the application's pods."""
+    given: dict[str, Any] = runtime_container(template).get("resources") or {}
+    limits = {name: quantity for name, quantity in (given.get("limits") or {}).items() if name in _LIMITS}
+    return {"requests": requests_within(_SMALL, limits)} | ({"limits": limits} if limits else {})
 
 
 def requests_within(requests: Mapping[str, str], limits: Mapping[str, Any]) -> dict[str, str]:

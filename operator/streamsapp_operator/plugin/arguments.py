@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from streamsapp_operator.plugin.session import CommandSession
 
@@ -33,3 +33,32 @@ def add_kubectl_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-n", "--namespace", metavar="NAMESPACE", help="default: that of the kubeconfig's context")
     group.add_argument("--context", metavar="NAME", help="of the kubeconfig")
     group.add_argument("--kubeconfig", metavar="FILE", help="default: $KUBECONFIG, or ~/.kube/config")
+
+
+def add_forwarded(
+    parser: argparse.ArgumentParser,
+    options: Mapping[str, str],
+    *,
+    flags: Collection[str] = (),
+    exclusive: Collection[str] = (),
+) -> None:
+    """Adds options that a command of ``streamsapp`` in a pod is given as they are, with what they mean; ``flags`` have
+    no value, and of ``exclusive`` one may be given."""
+    group = parser.add_argument_group("as with streamsapp")
+    only_one = group.add_mutually_exclusive_group()
+    for option, meaning in options.items():
+        into = only_one if option in exclusive else group
+        if option in flags:
+            into.add_argument(option, dest=_key(option), action="store_true", help=meaning)
+        else:
+            into.add_argument(option, dest=_key(option), metavar="VALUE", help=meaning)
+
+
+def forwarded_arguments(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """Returns those of the options that were given, as one word each."""
+    given = {name: getattr(options, _key(name)) for name in names}
+    return [name if value is True else f"{name}={value}" for name, value in given.items() if value not in (None, False)]
+
+
+def _key(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")

@@ -9,9 +9,10 @@ import base64
 import binascii
 import json
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from io import TextIOWrapper
@@ -22,12 +23,14 @@ from kubernetes import client, config
 
 from streamsapp_operator.children.names import CONTAINER, EXECUTOR, NAME_LABEL, PORT, http_secret_name
 from streamsapp_operator.kube.client import Client
-from streamsapp_operator.kube.errors import ApiError, Conflict, Forbidden, Gone, Rejected, error_of
-from streamsapp_operator.kube.kinds import POD, SECRET, STREAMS_APP, ResourceKind
+from streamsapp_operator.kube.errors import ApiError, Forbidden, Gone, error_of
+from streamsapp_operator.kube.kinds import EVENT, POD, SECRET, STATEFUL_SET, STREAMS_APP, ResourceKind
+from streamsapp_operator.plugin.api_errors import told
 from streamsapp_operator.plugin.documents import PodAnswer, is_ready, read_report, role_of
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
-from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask
-from streamsapp_operator.plugin.session import Document, OperatorSeen
+from streamsapp_operator.plugin.pod_exec import execute
+from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask, forwarded
+from streamsapp_operator.plugin.session import Document, OperatorSeen, Streams
 from streamsapp_operator.plugin.text import clean
 
 _MANAGER = "kubectl-streamsapp"
@@ -140,6 +143,42 @@ class KubeCluster:
     def scale(self, name: str, replicas: int) -> None:
         self._patch("patch streamsapps/scale", "_scale", name, {"spec": {"replicas": replicas}})
 
+    def stateful_set(self, name: str) -> Document:
+        with self._told("get statefulsets"):
+            found = self._client.get(STATEFUL_SET, self.namespace, name)
+        if found is None:
+            raise PluginError(f"{name}: no operator has made its pods yet; see: kubectl streamsapp status {name}")
+        return found
+
+    def create_pod(self, document: Document) -> None:
+        with self._told("create pods"):
+            self._client.create(document)
+
+    def pod(self, name: str) -> Document | None:
+        with self._told("get pods"):
+            return self._client.get(POD, self.namespace, name)
+
+    def warnings(self, pod: str) -> list[str]:
+        try:
+            events = self._client.list(EVENT, self.namespace)
+        except ApiError:
+            return []
+        found = [each for each in events if each.get("type") == "Warning" and each["involvedObject"].get("name") == pod]
+        return [str(each.get("message") or each.get("reason")) for each in found]
+
+    def delete_pod(self, name: str) -> None:
+        with self._told("delete pods"):
+            self._client.delete(POD, self.namespace, name)
+
+    def execute(self, pod: str, command: Sequence[str], streams: Streams) -> int:
+        return execute(self._configuration, self.namespace, pod, command, streams)
+
+    def token(self, name: str) -> str | None:
+        return next(iter(self._login(name).tokens), None)
+
+    def forwarded(self, pod: str) -> AbstractContextManager[socket.socket]:
+        return forwarded(self._configuration, self.namespace, pod, PORT)
+
     def operators(self) -> list[OperatorSeen] | None:
         try:
             found = self._client.list(_DEPLOYMENT, None, _OPERATORS)
@@ -194,26 +233,8 @@ class KubeCluster:
                 raise PodUnreachableError(f"answers with HTTP {reply.status}: {_said(reply.body)}")
         raise PodUnreachableError(login.fault)
 
-    @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
-        """Turns errors of the API server into words for the user who typed the command."""
-        verb, resource = doing.split()
-        where = f"in namespace {self.namespace}"
-        try:
-            yield
-        except Forbidden as error:
-            full = resource.replace("streamsapps", "streamsapps.streamsapp.dev")
-            check = f"kubectl auth can-i {verb} {full} -n {self.namespace}"
-            raise PluginError(f"you may not {doing} {where}; ask for it, and see with: {check}") from error
-        except Rejected as error:
-            raise PluginError(clean(str(error)), WRONG_INPUT) from error
-        except (Gone, Conflict) as error:
-            raise PluginError(f"{clean(str(error))}; try again") from error
-        except ApiError as error:
-            reason = clean(str(error)).rpartition(": ")[2]
-            raise PluginError(
-                f"{self._configuration.host}: {reason}; is the cluster up, and --context right?"
-            ) from error
+    def _told(self, doing: str) -> AbstractContextManager[None]:
+        return told(doing, self._configuration.host, self.namespace)
 
 
 def _runs(pod: Document) -> bool:

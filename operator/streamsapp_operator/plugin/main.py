@@ -12,7 +12,18 @@ import time
 from collections.abc import Sequence
 
 from streamsapp.clock import SystemClock
-from streamsapp_operator.plugin import holds, logs, restart, scale, snapshots, status, topology
+from streamsapp_operator.plugin import (
+    console,
+    holds,
+    logs,
+    records,
+    reset,
+    restart,
+    scale,
+    snapshots,
+    status,
+    topology,
+)
 from streamsapp_operator.plugin.errors import FAILED, PluginError
 from streamsapp_operator.plugin.session import CommandSession, warn
 from streamsapp_operator.plugin.style import Style
@@ -28,6 +39,9 @@ examples:
   kubectl streamsapp topology wordcount --format mermaid
   kubectl streamsapp snapshots wordcount -o json
   kubectl streamsapp logs wordcount --follow       the lines of all pods
+  kubectl streamsapp console wordcount             a page that shows what it does
+  kubectl streamsapp consume wordcount counts      records of a topic, as JSON; produce writes them
+  kubectl streamsapp reset wordcount --dry-run     what starting over would delete
 
 exit codes: 0 done, 1 failed, 2 the input is wrong
 """
@@ -61,7 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (status, restart, holds, scale, topology, snapshots, logs):
+    for command in (status, restart, holds, scale, topology, snapshots, logs, console, records, reset):
         command.add(commands)
     return parser
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -41,6 +42,16 @@ def ask(
     configuration: client.Configuration, namespace: str, pod: str, port: int, path: str, token: str | None
 ) -> PodResponse:
     """Sends GET for a path of a pod."""
+    with forwarded(configuration, namespace, pod, port) as sock:
+        connection = HTTPConnection(pod, timeout=_TIMEOUT)
+        connection.sock = sock
+        sock.settimeout(_TIMEOUT)
+        return _get(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
+
+
+@contextmanager
+def forwarded(configuration: client.Configuration, namespace: str, pod: str, port: int) -> Iterator[socket.socket]:
+    """Connects to a port of a pod; errors of the connection become ``PodUnreachableError``."""
     # Port-forwarding swaps a method of its client for the time of a call: every call needs a client of its own.
     api = client.CoreV1Api(client.ApiClient(configuration))
     try:
@@ -48,10 +59,7 @@ def ask(
     except client.ApiException as error:
         raise PodUnreachableError(_refusal(str(error.reason))) from error
     try:
-        connection = HTTPConnection(pod, timeout=_TIMEOUT)
-        connection.sock = forward.socket(port)
-        connection.sock.settimeout(_TIMEOUT)
-        return _get(connection, path, {} if token is None else {"Authorization": f"Bearer {token}"})
+        yield forward.socket(port)
     except (OSError, HTTPException) as error:
         raise PodUnreachableError(_failure(forward.error(port), error)) from error
     finally:

@@ -4,11 +4,13 @@ own."""
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol, TextIO
+from typing import Any, BinaryIO, Protocol, TextIO
 
 from streamsapp.clock import Clock
 from streamsapp_operator.plugin.documents import PodAnswer
@@ -27,6 +29,16 @@ class OperatorSeen:
     watched: tuple[str, ...] | None
     #: A pod of it is ready.
     running: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The files that a program in a pod reads and writes."""
+
+    out: TextIO
+    errors: TextIO
+    #: ``None``: it has no standard input.
+    input: BinaryIO | None = None
 
 
 class ClusterAccess(Protocol):
@@ -62,6 +74,38 @@ class ClusterAccess(Protocol):
 
     def scale(self, name: str, replicas: int) -> None:
         """Sets the number of pods through the scale subresource."""
+        ...
+
+    def stateful_set(self, name: str) -> Document:
+        """Returns the StatefulSet of its pods; raises an error that helps if there is none."""
+        ...
+
+    def create_pod(self, document: Document) -> None:
+        """Creates a pod."""
+        ...
+
+    def pod(self, name: str) -> Document | None:
+        """Returns a pod of this name, if there is one."""
+        ...
+
+    def warnings(self, pod: str) -> list[str]:
+        """Returns what the cluster warned of about a pod; nothing if the user may not see that."""
+        ...
+
+    def delete_pod(self, name: str) -> None:
+        """Deletes a pod, if it is there."""
+        ...
+
+    def execute(self, pod: str, command: Sequence[str], streams: Streams) -> int:
+        """Runs a program in a pod to its end; returns its exit code."""
+        ...
+
+    def token(self, name: str) -> str | None:
+        """Returns the token that the application's pods take, if the user may read it."""
+        ...
+
+    def forwarded(self, pod: str) -> AbstractContextManager[socket.socket]:
+        """Connects to the pod's HTTP port; raises ``PodUnreachableError``."""
         ...
 
     def operators(self) -> list[OperatorSeen] | None:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 from cluster_app import KubectlError
 from cluster_world import WORDCOUNT, Running
@@ -83,3 +90,55 @@ def test_logs_of_all_pods_are_read_by_one_command(wordcount: Running, capsys: py
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {line["pod"] for line in lines} == {f"{WORDCOUNT}-{number}" for number in range(len(wordcount.app.uids()))}
     assert all("message" in line["log"] for line in lines), "what the runtime writes is JSON"
+
+
+@pytest.mark.long
+def test_records_go_in_and_come_out_by_the_plugin_and_its_pods_are_gone_afterwards(
+    wordcount: Running, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    word, lines = f"word{os.getpid()}", tmp_path / "lines.jsonl"
+    options = ["-n", wordcount.app.namespace, "--kubeconfig", wordcount.world.kubectl.environment["KUBECONFIG"]]
+    lines.write_text("".join(json.dumps({"value": f"{word} {filler}"}) + "\n" for filler in ("a", "b", "c")))
+
+    assert plugin(["produce", WORDCOUNT, "lines", str(lines), "-o", "json", *options]) == 0
+    assert json.loads(capsys.readouterr().out)["written"] == 3
+
+    def counted() -> bool:
+        assert plugin(["consume", WORDCOUNT, "counts", "--from=-3000", *options]) == 0
+        found = map(json.loads, capsys.readouterr().out.splitlines())
+        return max((each["value"] for each in found if each["key"] == word), default=0) == 3
+
+    wordcount.app.wait(counted, "the counts")
+    lines.write_text('{"value": 5}\n')
+    assert plugin(["produce", WORDCOUNT, "lines", str(lines), *options]) == 2
+    assert "line 1: value" in capsys.readouterr().err
+    assert plugin(["reset", WORDCOUNT, "--yes", *options]) == 2
+    assert "is not stopped" in capsys.readouterr().err
+    wordcount.app.wait(lambda: not _command_pods(wordcount), "no pod of a command")
+
+
+@pytest.mark.long
+def test_the_page_of_a_pod_is_served_at_an_address_of_this_machine(wordcount: Running) -> None:
+    kubectl = wordcount.world.kubectl
+    command = [sys.executable, "-m", "streamsapp_operator.plugin.main", "console", WORDCOUNT, "-o", "json"]
+    with subprocess.Popen(
+        [*command, "-n", wordcount.app.namespace], env=kubectl.environment, stdout=subprocess.PIPE, text=True
+    ) as serving:
+        assert serving.stdout is not None
+        told = takewhile(lambda line: line not in ("", "}\n"), iter(serving.stdout.readline, None))
+        page, _, token = json.loads("".join(told) + "}")["url"].partition("#token=")
+        assert b"<title>" in urllib3.request("GET", page).data
+        figures = urllib3.request("GET", f"{page}figures", headers={"Authorization": f"Bearer {token}"})
+        (instance, *_) = figures.json()["instances"]
+        assert instance["applicationId"] == WORDCOUNT
+        assert urllib3.request("GET", f"{page}figures").status == 401
+        serving.send_signal(signal.SIGINT)
+    assert serving.returncode == 0
+
+
+def _command_pods(running: Running) -> list[Any]:
+    selector = f"--selector=streamsapp.dev/command={WORDCOUNT}"
+    found: list[Any] = running.world.kubectl.json("get", "pods", f"--namespace={running.app.namespace}", selector)[
+        "items"
+    ]
+    return found

@@ -116,9 +116,24 @@ def test_the_console_shows_what_happens_and_takes_records_for_what_they_are(
     writes_a_record(page, shots)
     browses_stores(page, shots)
     goes_by_keyboard_at_200_percent(page, shots)
+    takes_the_token_that_is_in_the_address(page, console.url)
 
     assert page.value("document.title") == "streamsapp"
     assert page.complaints == []
+
+
+def takes_the_token_that_is_in_the_address(page: Page, url: str) -> None:
+    """And shows it to the server, and nobody else: it is not in the address any more."""
+    page.open("about:blank")
+    page.open(f"{url}#token=se%20cret")
+    page.until("document.querySelector('#connection').innerText === 'live'")
+    assert page.value("location.href") == url
+    listening = (
+        "window.real = window.fetch, window.fetch = (path, o) => (window.shown = o.headers, window.real(path, o))"
+    )
+    page.value(f"({listening}, 1)")
+    page.value("import('./server.js').then((it) => it.ask('healthz')).then(() => 1)")
+    assert page.value("window.shown") == {"Authorization": "Bearer se cret"}
 
 
 def knows_values_and_events(page: Page) -> None:

@@ -6,13 +6,18 @@ No pod runs there, so that none answers; tests of the cluster see those.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from api_server import ApiServer
+from streamsapp.manifest import StreamsApp
+from streamsapp_operator.children import Owner, RenderSettings, revision_of
+from streamsapp_operator.children.stateful_set import stateful_set
 from streamsapp_operator.plugin.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -151,6 +156,59 @@ def test_one_who_may_only_look_may_not_restart(
     cluster.kubectl("create", "rolebinding", "viewer", "-n", namespace, "--role=viewer", "--user=vera")
     assert run(cluster, "restart", "wordcount", "-n", namespace, kubeconfig=cluster.kubeconfig_of("vera")) == 1
     assert "you may not patch streamsapps" in capsys.readouterr().err
+
+
+@pytest.fixture
+def stopped(cluster: ApiServer, namespace: str) -> str:
+    """The namespace, which enforces the restricted Pod Security Standard; the application in it has no pods."""
+    cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    assert run(cluster, "scale", "wordcount", "0", "-n", namespace) == 0
+    app = msgspec.yaml.decode(EXAMPLE.read_bytes(), type=StreamsApp)
+    revision = revision_of(app, RenderSettings("runtime:1", "operators"), app.spec.code.files)
+    owner = Owner("wordcount", namespace, cluster.kubectl("get", "sapp", "wordcount", "-n", namespace, *UID))
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(stateful_set(owner, revision, 0)))
+    return namespace
+
+
+UID = ("-o=jsonpath={.metadata.uid}",)
+
+
+def test_a_pod_for_a_command_is_made_as_the_cluster_wants_it_and_deleted(
+    cluster: ApiServer, stopped: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No node is there that would run it."""
+    cluster.kubectl("create", "serviceaccount", "wordcount-runtime", "-n", stopped)
+    monkeypatch.setattr("streamsapp_operator.plugin.command_pods._START_SECONDS", 0)
+    assert run(cluster, "reset", "wordcount", "--yes", "-n", stopped) == 1
+    assert re.match(r"wordcount-reset-\w{6} does not run: ", capsys.readouterr().err)
+    assert cluster.kubectl("get", "pods", "-n", stopped, "-o=name") == ""
+
+
+@pytest.mark.parametrize(
+    ("resources", "right"),
+    [
+        (["streamsapps.streamsapp.dev"], "get statefulsets"),
+        (["streamsapps.streamsapp.dev", "statefulsets.apps"], "create pods"),
+    ],
+)
+def test_a_right_that_a_command_in_a_pod_lacks_is_named(
+    cluster: ApiServer, stopped: str, resources: list[str], right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, each in enumerate(resources):
+        role = f"role-{number}"
+        cluster.kubectl("create", "role", role, "-n", stopped, "--verb=get,list", f"--resource={each}")
+        cluster.kubectl("create", "rolebinding", role, "-n", stopped, f"--role={role}", "--user=rita")
+    assert run(cluster, "consume", "wordcount", "counts", "-n", stopped, kubeconfig=cluster.kubeconfig_of("rita")) == 1
+    told = capsys.readouterr().err
+    assert f"you may not {right} in namespace {stopped}" in told
+    assert "kubectl auth can-i " + right.replace("statefulsets", "statefulsets.apps") in told
+
+
+def test_an_application_that_no_operator_has_made_has_no_pod_for_a_command(
+    cluster: ApiServer, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(cluster, "consume", "wordcount", "counts", "-n", namespace) == 1
+    assert "no operator has made its pods yet" in capsys.readouterr().err
 
 
 def test_the_namespace_of_the_context_is_the_default(cluster: ApiServer, namespace: str, tmp_path: Path) -> None:

@@ -1,13 +1,20 @@
-// Asks the server: with the token, once somebody gave one, which stays in this module's memory.
+// Asks the server: with the token, once somebody or the address gave one, which stays in this module's memory.
 
 import { byId } from "./dom.js";
 import { parsed } from "./values.js";
 
-let token = null;
+let token = tokenOfAddress();
 let asking = null;
 const LONGEST_PAUSE = 10_000;
 
 export class Refused extends Error {}
+
+// `kubectl streamsapp console` gives it behind the #, which is sent nowhere; it does not stay in the address.
+function tokenOfAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given !== null) history.replaceState(null, "", location.pathname);
+  return given;
+}
 
 // An answer, whatever its status; a token that is missing or wrong is asked for.
 export async function ask(path, options = {}) {
