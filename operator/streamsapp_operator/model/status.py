@@ -109,6 +109,28 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     shape: dict[str, Any] | None = None
 
 
+class RolloutStep(_Fields, frozen=True, kw_only=True):
+    """The restart of one pod: for how long its worst task was predicted to stand still, and did."""
+
+    pod: str
+    started_at: datetime | None = None
+    predicted_seconds: float | None = None
+    observed_seconds: float | None = None
+
+
+class RolloutRecord(_Fields, frozen=True, kw_only=True):
+    """A rollout that is remembered."""
+
+    revision: str
+    phase: Phase = "Checking"
+    started_at: datetime | None = None
+    #: ``None`` while it is under way, or if nobody saw its end.
+    ended_at: datetime | None = None
+    failure: str | None = None
+    #: The last of them, in their order.
+    steps: tuple[RolloutStep, ...] = ()
+
+
 class ScalingStatus(_Fields, frozen=True, kw_only=True):
     """The decision of the built-in autoscaler."""
 
@@ -181,6 +203,8 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     standby_lag: int | None = None
     restart: Restart = Restart()
     rollout: RolloutStatus | None = None
+    #: The last rollouts, the newest first: that under way is among them.
+    history: tuple[RolloutRecord, ...] = ()
     bootstrap: BootstrapStatus | None = None
     scaling: ScalingStatus | None = None
     conditions: tuple[Condition, ...] = ()

@@ -11,6 +11,7 @@ from streamsapp_operator.model.actions import PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus, SwitchStatus
+from streamsapp_operator.plan.rollout_history import restarted
 
 
 def events(
@@ -93,10 +94,10 @@ def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[PostE
 
 
 def _step(before: RolloutStatus, after: RolloutStatus, present: frozenset[str]) -> Iterator[PostEvent]:
-    ended = before.current_uid is not None and before.current_uid != after.current_uid
-    if ended and before.current_uid not in present and after.phase != "RollingBack":
+    pod = restarted(before, after, present)
+    if pod is not None:
         stood = "" if after.observed_seconds is None else f"; its tasks ran again after {after.observed_seconds:.1f} s"
-        yield PostEvent("Normal", "PodRestarted", f"{before.current} is done{stood}{_predicted(after)}")
+        yield PostEvent("Normal", "PodRestarted", f"{pod} is done{stood}{_predicted(after)}")
     if after.current_uid is not None and after.current_uid != before.current_uid:
         yield PostEvent("Normal", "PodRestarting", f"{after.current} is restarted{_predicted(after)}")
 

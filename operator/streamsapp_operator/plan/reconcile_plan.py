@@ -27,6 +27,7 @@ from streamsapp_operator.plan.events import events
 from streamsapp_operator.plan.phase_text import phrase
 from streamsapp_operator.plan.plan_input import PlanInput, moment, settings_of
 from streamsapp_operator.plan.rollout import RolloutDecision, decide
+from streamsapp_operator.plan.rollout_history import remembered
 from streamsapp_operator.plan.scaling import is_shrinking, next_replicas, wanted_replicas
 
 
@@ -97,6 +98,7 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
         standby_lag=summary.standby_lag(inputs),
         restart=inputs.restart,
         rollout=course.rollout,
+        history=remembered(before, course.rollout, {pod.uid for pod in inputs.pods}, inputs.time),
         bootstrap=course.bootstrap,
         scaling=scaling,
         last_good_revision=course.last_good,
