@@ -17,7 +17,7 @@ from typing import Any
 from streamsapp.record import Headers, InputRecord
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
-from streamsapp.state.buffered import Buffered, BufferedFormat, origin
+from streamsapp.state.buffered_record import Buffered, BufferedFormat, origin
 from streamsapp.state.engine import Reads, Restored
 from streamsapp.state.entries import NO_TIMESTAMP, EntryFormat
 from streamsapp.state.facade import Facade

@@ -10,7 +10,7 @@ from streamsapp import Serdes, TaskId
 from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers, RawRecord
 from streamsapp.state.api import Engine, StoreBuilder
-from streamsapp.state.buffered import Buffered, decode
+from streamsapp.state.buffered_record import Buffered, decode
 from streamsapp.state.managed import ChangelogRecord
 from streamsapp.state.resources import StateResources
 from streamsapp.state.suppression import SUPPRESSION, SuppressionBuffer

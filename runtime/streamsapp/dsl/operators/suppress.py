@@ -14,7 +14,7 @@ from streamsapp.dsl.suppressed import BufferConfig
 from streamsapp.errors import BufferFullError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
-from streamsapp.state.buffered import Buffered, origin
+from streamsapp.state.buffered_record import Buffered, origin
 from streamsapp.state.suppression import SuppressionBuffer
 
 
