@@ -15,7 +15,7 @@ from streamsapp.errors import BufferFullError
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.state.buffered_record import Buffered, origin
-from streamsapp.state.suppression import SuppressionBuffer
+from streamsapp.state.suppress_buffer import SuppressionBuffer
 
 
 class Suppress(Operator):

@@ -13,7 +13,7 @@ from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.buffered_record import Buffered, decode
 from streamsapp.state.managed import ChangelogRecord
 from streamsapp.state.resources import StateResources
-from streamsapp.state.suppression import SUPPRESSION, SuppressionBuffer
+from streamsapp.state.suppress_buffer import SUPPRESSION, SuppressionBuffer
 from streamsapp.state.task_stores import TaskStores
 
 _VERSION: Headers = [("v", b"\x03")]
