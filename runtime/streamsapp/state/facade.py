@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsapp.errors import StateStoreError
 from streamsapp.state.entries import storing
-from streamsapp.state.recent import Recent
+from streamsapp.state.recent_entries import Recent
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layers, StoreParts
 

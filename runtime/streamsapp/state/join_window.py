@@ -13,7 +13,7 @@ from typing import Any
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde
 from streamsapp.state.entries import EntryFormat, HeadersLoggedFormat, LoggedEntry
-from streamsapp.state.recent import Item
+from streamsapp.state.recent_entries import Item
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import StoreParts
 from streamsapp.state.window import WindowStoreImpl, WindowType, windowed_changelog_settings

@@ -24,7 +24,7 @@ from streamsapp.state.entries import Entry, EntryFormat, PlainFormat
 from streamsapp.state.epoch import Epoch
 from streamsapp.state.facade import SegmentedFacade, directed
 from streamsapp.state.iterators import KeyValueIterator
-from streamsapp.state.recent import Item
+from streamsapp.state.recent_entries import Item
 from streamsapp.state.segments import Segments
 from streamsapp.state.store_type import Layout, StoreParts
 from streamsapp.state.views import Readers, StoreView

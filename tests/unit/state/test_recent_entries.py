@@ -23,7 +23,7 @@ from streamsapp import (
     StreamsBuilder,
     TimeWindows,
 )
-from streamsapp.state.recent import Recent
+from streamsapp.state.recent_entries import Recent
 from streamsapp.state.rocksdb import RocksDBStore
 from streamsapp.state.segments import Segments
 from streamsapp.testing import TopologyTestDriver
