@@ -17,7 +17,7 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.errors import CommitError
 from streamsapp.kafka.producer import ExactlyOnceProducer, production_error
 from streamsapp.record import TopicPartition
-from streamsapp.state.managed import FrozenEpoch
+from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
 

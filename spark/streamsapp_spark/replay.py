@@ -15,7 +15,7 @@ from streamsapp.clock import SystemClock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.key_value import KeyValueStoreImpl
-from streamsapp.state.managed import FrozenEpoch
+from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamsapp.state.managed import FrozenEpoch
+from streamsapp.state.managed_store import FrozenEpoch
 
 
 def changelog_records(frozen: FrozenEpoch) -> Iterator[tuple[str, bytes | None, bytes | None, int]]:

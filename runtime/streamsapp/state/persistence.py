@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streamsapp.state.backlog import SLICE_SIZE, BackloggedStore
 from streamsapp.state.engine import Restored, StoreEngine
-from streamsapp.state.managed import ManagedStore
+from streamsapp.state.managed_store import ManagedStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import DatabaseBatch, RocksDBStore, TaskDatabase, offset_key
 

@@ -16,7 +16,7 @@ from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import Operator
 from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.serdes.offset_metadata import OffsetMetadata
-from streamsapp.state.managed import FrozenEpoch
+from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.state.task_stores import TaskStores
 from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.dead_letters import DeadLetters

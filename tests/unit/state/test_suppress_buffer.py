@@ -11,7 +11,7 @@ from streamsapp.errors import StateStoreError
 from streamsapp.record import Headers, RawRecord
 from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.buffered_record import Buffered, decode
-from streamsapp.state.managed import ChangelogRecord
+from streamsapp.state.managed_store import ChangelogRecord
 from streamsapp.state.resources import StateResources
 from streamsapp.state.suppress_buffer import SUPPRESSION, SuppressionBuffer
 from streamsapp.state.task_stores import TaskStores
