@@ -24,7 +24,7 @@ from streamsapp.state.api import StoreBuilder
 from streamsapp.state.backlog import SLICE_SIZE
 from streamsapp.state.commit_point import CommitPoint, Inputs, Standing
 from streamsapp.state.managed_store import FrozenEpoch, ManagedStore, StoreChanges
-from streamsapp.state.memory import MemoryStore
+from streamsapp.state.memory_engine import MemoryStore
 from streamsapp.state.persistence import Persistence
 from streamsapp.state.resources import StateResources
 from streamsapp.state.rocksdb import remove

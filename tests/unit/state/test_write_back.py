@@ -13,7 +13,7 @@ from streamsapp.errors import StateStoreError
 from streamsapp.serdes.api import Serde
 from streamsapp.state.entries import ABSENT, Entry, PlainFormat, TimestampedFormat
 from streamsapp.state.epoch import Epoch
-from streamsapp.state.memory import MemoryStore
+from streamsapp.state.memory_engine import MemoryStore
 from streamsapp.state.resources import StateResources
 from streamsapp.state.write_back import WriteBack
 
