@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from streamsapp.processor.operator import Push
 
 #: The modules whose objects hold push functions: nothing else is looked into, above all no store and no user code.
-_ROOMS = ("streamsapp.dsl.operators.", "streamsapp.tasks.binding", "streamsapp.tasks.wiring")
+_ROOMS = ("streamsapp.dsl.operators.", "streamsapp.tasks.processor_context", "streamsapp.tasks.wiring")
 
 #: A container that holds more has records.
 _MOST_CHILDREN = 1000
