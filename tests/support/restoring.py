@@ -26,9 +26,9 @@ from streamsapp.state.api import Engine, StoreBuilder
 from streamsapp.state.key_value import KEY_VALUE
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.states import TaskRole
 from streamsapp.tasks.stream_task import StreamTask
+from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 from task_parts import config, raw, task_of, through
 

@@ -16,9 +16,9 @@ from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.state.resources import StateResources
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.context import EMIT_INTERVAL_MS, TaskContext
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import ConsumedOffset, StreamTask, TaskPlan
+from streamsapp.tasks.task_context import EMIT_INTERVAL_MS, TaskContext
 
 _EMPTY: Mapping[str, Sequence[InputRecord]] = MappingProxyType({})
 

@@ -26,9 +26,9 @@ from streamsapp.errors import (
 )
 from streamsapp.processor.handlers import ErrorContext, ExceptionHandler, Response
 from streamsapp.record import Headers, InputRecord
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.output import OutputRecord
+from streamsapp.tasks.task_context import TaskContext
 
 log = logging.getLogger(__name__)
 

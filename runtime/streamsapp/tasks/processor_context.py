@@ -15,9 +15,9 @@ from streamsapp.processor.api import Cancellable, Duration, ProcessorContext, Pu
 from streamsapp.processor.operator import Push, Tally, nowhere
 from streamsapp.record import Headers, InputRecord, Record, RecordMetadata, TaskId
 from streamsapp.state.kinds import of_kind
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.punctuation import Schedule
+from streamsapp.tasks.task_context import TaskContext
 
 log = logging.getLogger(__name__)
 

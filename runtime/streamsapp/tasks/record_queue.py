@@ -13,8 +13,8 @@ from typing import Any
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import TimestampExtractor, fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
+from streamsapp.tasks.task_context import TaskContext
 
 #: Memory of a record beside its value: the message object and the broker's copy of key and headers.
 _RECORD_OVERHEAD_BYTES = 400

@@ -18,7 +18,6 @@ from streamsapp.record import InputRecord, TaskId, TopicPartition
 from streamsapp.serdes.offset_metadata import OffsetMetadata
 from streamsapp.state.managed_store import FrozenEpoch
 from streamsapp.state.task_stores import TaskStores
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
@@ -26,6 +25,7 @@ from streamsapp.tasks.partition_group import PartitionGroup
 from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.states import TaskRole, TaskState
+from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.wiring import WiredTopology, Wires, wire
 from streamsapp.topology.nodes import SourceNode, SubTopology
 

@@ -14,11 +14,11 @@ from streamsapp.processor.api import Processor, StreamPartitioner, TopicNameExtr
 from streamsapp.processor.operator import Operator, Push
 from streamsapp.record import Headers, Record, check_header_names
 from streamsapp.serdes.api import AnySerde
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.processor_context import NodeBinding, UserContext
+from streamsapp.tasks.task_context import TaskContext
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTopology
 
 

@@ -10,10 +10,10 @@ from hypothesis import example, given, strategies as st
 
 from streamsapp import Serdes, TaskId, TopicPartition
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.partition_group import NO_IDLING, PartitionGroup
 from streamsapp.tasks.priority_queue import PriorityQueue
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 from task_parts import config, handling, raw
 

@@ -18,9 +18,9 @@ from streamsapp.processor.timestamps import (
     use_partition_time_on_invalid_timestamp,
 )
 from streamsapp.record import InputRecord
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
+from streamsapp.tasks.task_context import TaskContext
 from streamsapp.testing import MockClock
 from task_parts import Recorder, config, handling, raw
 

@@ -22,12 +22,12 @@ from streamsapp.processor.timestamps import fail_on_invalid_timestamp
 from streamsapp.record import InputRecord, TopicPartition
 from streamsapp.runtime.global_stores.stores import GLOBAL_TASK, GlobalStores
 from streamsapp.state.resources import StateResources
-from streamsapp.tasks.context import TaskContext
 from streamsapp.tasks.dead_letters import DeadLetters
 from streamsapp.tasks.failures import FailureHandling
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.punctuation import PunctuationQueue, Schedule
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl, RecordQueue
+from streamsapp.tasks.task_context import TaskContext
 from streamsapp.tasks.wiring import WiredTopology, Wires, wire
 from streamsapp.topology.nodes import GlobalStore, SubTopology
 
