@@ -9,9 +9,9 @@ import re
 from functools import partial
 from typing import Any
 
-from streamsapp.declared.flow import Flow
 from streamsapp.declared.operations import DefaultBranch, Step
 from streamsapp.declared.resolve import Code, built, resolve
+from streamsapp.declared.steps import DeclaredSteps
 from streamsapp.dsl.builder import StreamsBuilder
 from streamsapp.dsl.options import Branched
 from streamsapp.dsl.windows import EmitStrategy
@@ -21,7 +21,7 @@ from streamsapp.topology.builder import Topology
 
 def build_steps(steps: list[Any], path: str, code: Code, *, optimize: bool = False) -> Topology:
     """The topology; a ``ManifestError`` lists the faults."""
-    flow = Flow(steps, path)
+    flow = DeclaredSteps(steps, path)
     if flow.faults:
         raise ManifestError(flow.faults)
     program = _Program()

@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 from streamsapp.config.client_keys import check_client_keys
 from streamsapp.config.streams_config import bootstrap_servers_fault
 from streamsapp.declared.faults import MAX_FAULTS, faults_of
-from streamsapp.declared.flow import Flow
 from streamsapp.declared.graph import graph_faults
 from streamsapp.declared.roles import CODE_NAME
+from streamsapp.declared.steps import DeclaredSteps
 from streamsapp.errors import ConfigError, ManifestError
 from streamsapp.manifest.document_checks import MAX_BYTES, document_faults
 from streamsapp.manifest.model import (
@@ -90,7 +90,7 @@ def _topology_faults(topology: TopologySource) -> Iterator[str]:
     if topology.graph is not None:
         yield from graph_faults(topology.graph, "spec.topology.graph")
     if topology.steps is not None:
-        yield from Flow(topology.steps, "spec.topology.steps").faults
+        yield from DeclaredSteps(topology.steps, "spec.topology.steps").faults
 
 
 def _kafka_faults(kafka: KafkaSpec) -> Iterator[str]:

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
-from streamsapp.declared.flow import Flow
 from streamsapp.declared.operations import OPERATIONS
+from streamsapp.declared.steps import DeclaredSteps
 
 LINES = {"stream": "lines"}
 
 
 def faults(steps: list[Any]) -> list[str]:
-    return Flow(steps, "steps").faults
+    return DeclaredSteps(steps, "steps").faults
 
 
 def in_yaml(text: str) -> list[str]:
@@ -283,6 +283,6 @@ _STEPS = st.lists(
 
 @given(_STEPS)
 def test_whatever_is_written_is_right_or_has_faults(steps: list[Any]) -> None:
-    flow = Flow([LINES, *steps], "steps")
+    flow = DeclaredSteps([LINES, *steps], "steps")
     assert len(flow.steps) == len(steps) + 1 or flow.faults
     assert all(line.startswith("steps[") for line in flow.faults)

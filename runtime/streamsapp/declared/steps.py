@@ -36,7 +36,7 @@ class _Source:
     kind: Kind | None
 
 
-class Flow:
+class DeclaredSteps:
     """The steps that are right, and the faults of the others."""
 
     def __init__(self, steps: list[Any], path: str) -> None:
