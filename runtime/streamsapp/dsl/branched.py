@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from streamsapp.dsl.arity import require_arity
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import Branch, PassThrough
 from streamsapp.dsl.options import Branched
+from streamsapp.dsl.place import Place
 
 if TYPE_CHECKING:
     from streamsapp.dsl.kstream import KStream

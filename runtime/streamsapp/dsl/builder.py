@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from streamsapp.dsl.arity import require
 from streamsapp.dsl.global_table import GlobalKTable
 from streamsapp.dsl.graph import LogicalGraph
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.kstream import KStream
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.nodes import GlobalStoreNode, StoreNode, StreamSourceNode, TableSourceNode
@@ -26,6 +25,7 @@ from streamsapp.dsl.optimizer import (
     reuse_table_source_topics,
 )
 from streamsapp.dsl.options import Consumed, Materialized
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.stores import table_store
 from streamsapp.dsl.tables import TableSource
 from streamsapp.errors import TopologyError

@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.grouping import Grouping
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.aggregate import Aggregate
@@ -19,6 +18,7 @@ from streamsapp.dsl.operators.session_aggregate import SessionAggregate
 from streamsapp.dsl.operators.table_views import SessionView, StoredView, WindowedView
 from streamsapp.dsl.operators.windowed import Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.session_windowed import session_key_serde
 from streamsapp.dsl.stores import TableStore, session_store, table_store, window_store
 from streamsapp.dsl.tables import AggregatedTable, MakeStored, MakeStoredView, MergedTable

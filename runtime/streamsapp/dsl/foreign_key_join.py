@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.graph import GraphNode
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.names import NameGenerator
 from streamsapp.dsl.nodes import ProcessorGraphNode, SinkGraphNode, StreamSourceNode
 from streamsapp.dsl.operators.foreign_key import (
@@ -22,6 +21,7 @@ from streamsapp.dsl.operators.foreign_key import (
     SubscriptionFormat,
 )
 from streamsapp.dsl.options import Consumed, Materialized, Produced, TableJoined
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.stores import table_store
 from streamsapp.dsl.table_join import TableJoinType, TableSide, join_by_key
 from streamsapp.dsl.tables import TableSource

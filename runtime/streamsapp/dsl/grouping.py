@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.names import NameGenerator, repartition_names
 from streamsapp.dsl.nodes import ProcessorGraphNode, RepartitionNode
 from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.stores import TableStore
 from streamsapp.dsl.tables import TableSupplier
 from streamsapp.errors import TopologyError

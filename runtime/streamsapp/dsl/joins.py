@@ -5,9 +5,9 @@ Used on the thread that builds the program.
 
 from __future__ import annotations
 
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.names import repartition_names
 from streamsapp.dsl.nodes import RepartitionNode
+from streamsapp.dsl.place import Place
 from streamsapp.serdes.api import AnySerde
 
 

@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar, overload
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.cogrouped import CogroupedKStream, cogrouped
 from streamsapp.dsl.grouping import Grouping
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.operators.aggregate import Aggregate, Count, Reduce
 from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.session_windowed import SessionWindowedKStream
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.tables import AggregatedTable, MakeStored

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from streamsapp.dsl.arity import require_arity
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.names import REPARTITION_SUFFIX
 from streamsapp.dsl.nodes import ProcessorGraphNode, TableRepartitionNode
 from streamsapp.dsl.operators.table_groups import AggregateTable
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.tables import AggregatedTable, MakeStored
 from streamsapp.errors import TopologyError

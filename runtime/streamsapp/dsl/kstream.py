@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar, overload
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.branched import BranchedKStream
 from streamsapp.dsl.global_table import GlobalKTable
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.joins import JoinSide
 from streamsapp.dsl.kgroupedstream import KGroupedStream
 from streamsapp.dsl.ktable import KTable
@@ -50,6 +49,7 @@ from streamsapp.dsl.options import (
     name_of,
     table_options,
 )
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.stores import table_store
 from streamsapp.dsl.stream_joins import JOIN_KINDS, join_streams
 from streamsapp.dsl.stream_table_join import JoinType, join_with_global_table, join_with_table

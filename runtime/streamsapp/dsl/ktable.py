@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.foreign_key_join import join_tables
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stateless import ToStream
 from streamsapp.dsl.operators.table_groups import RegroupTable
@@ -25,6 +24,7 @@ from streamsapp.dsl.operators.tables import (
     ValueTransformer,
 )
 from streamsapp.dsl.options import Grouped, Materialized, Named, TableJoined, name_of, table_options
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.suppressed import Suppressed
 from streamsapp.dsl.suppression import SuppressedTable

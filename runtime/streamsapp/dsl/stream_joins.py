@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from streamsapp.dsl.arity import require, takes_key
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.join_nodes import StreamJoinNode
 from streamsapp.dsl.joins import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
@@ -26,6 +25,7 @@ from streamsapp.dsl.operators.stream_join import (
 )
 from streamsapp.dsl.operators.unjoined import Outer
 from streamsapp.dsl.options import StreamJoined
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError
 from streamsapp.processor.operator import Operator, OperatorSupplier

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.joins import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stream_table_join import JoinAfterGrace, JoinWithTable
 from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.options import Joined, Named, name_of
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.tables import TableSupplier
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration, duration_ms

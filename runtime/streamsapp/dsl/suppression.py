@@ -6,10 +6,10 @@ Called by ``KTable`` while a program is built, on the user's thread.
 from __future__ import annotations
 
 from streamsapp.dsl.graph import GraphNode
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.suppress import Suppress, SuppressedView
 from streamsapp.dsl.operators.table_views import TableView
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.suppressed import Suppressed
 from streamsapp.dsl.tables import TableSupplier
 from streamsapp.errors import TopologyError

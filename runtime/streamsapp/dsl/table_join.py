@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from streamsapp.dsl.arity import require_arity
 from streamsapp.dsl.graph import GraphNode
-from streamsapp.dsl.handle import Place
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_join import JoinTables, StoreJoined
 from streamsapp.dsl.operators.table_views import JoinedView, StoredView, TableView
 from streamsapp.dsl.options import Materialized, Named, table_options
+from streamsapp.dsl.place import Place
 from streamsapp.dsl.stores import TableStore, table_store
 from streamsapp.dsl.tables import TableSupplier
 from streamsapp.processor.operator import Operator
