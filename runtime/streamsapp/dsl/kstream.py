@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 from streamsapp.dsl.arity import require, require_arity, takes_key
 from streamsapp.dsl.branched import BranchedKStream
 from streamsapp.dsl.global_table import GlobalKTable
-from streamsapp.dsl.joins import JoinSide
+from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.kgroupedstream import KGroupedStream
 from streamsapp.dsl.ktable import KTable
 from streamsapp.dsl.names import repartition_names

@@ -12,7 +12,7 @@ from typing import Any
 
 from streamsapp.dsl.arity import require, takes_key
 from streamsapp.dsl.join_nodes import StreamJoinNode
-from streamsapp.dsl.joins import JoinSide
+from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stream_join import (
     InnerJoinSide,

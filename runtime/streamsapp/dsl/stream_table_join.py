@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from streamsapp.dsl.arity import require, require_arity, takes_key
-from streamsapp.dsl.joins import JoinSide
+from streamsapp.dsl.join_side import JoinSide
 from streamsapp.dsl.nodes import ProcessorGraphNode
 from streamsapp.dsl.operators.stream_table_join import JoinAfterGrace, JoinWithTable
 from streamsapp.dsl.operators.table_views import StoredView, TableView
