@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from streamsapp.dsl.stores import TableStore
+from streamsapp.dsl.table_store import TableStore
 
 K = TypeVar("K")
 V = TypeVar("V")

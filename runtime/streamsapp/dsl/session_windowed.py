@@ -15,7 +15,7 @@ from streamsapp.dsl.operators.session_aggregate import SessionAggregate
 from streamsapp.dsl.operators.table_views import SessionView
 from streamsapp.dsl.operators.windowed import Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
-from streamsapp.dsl.stores import TableStore, session_store
+from streamsapp.dsl.table_store import TableStore, session_store
 from streamsapp.dsl.tables import MakeStored
 from streamsapp.dsl.windowed import AGGREGATE, WindowedKStream
 from streamsapp.dsl.windows import EmitStrategy, SessionWindows

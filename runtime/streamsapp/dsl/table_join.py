@@ -15,7 +15,7 @@ from streamsapp.dsl.operators.table_join import JoinTables, StoreJoined
 from streamsapp.dsl.operators.table_views import JoinedView, StoredView, TableView
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.place import Place
-from streamsapp.dsl.stores import TableStore, table_store
+from streamsapp.dsl.table_store import TableStore, table_store
 from streamsapp.dsl.tables import TableSupplier
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import StoreBuilder

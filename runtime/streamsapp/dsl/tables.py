@@ -15,7 +15,7 @@ from typing import TypeAlias
 from streamsapp.dsl.operators.stateless import PassThrough
 from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.operators.tables import StoredTableSource, UnstoredTableSource
-from streamsapp.dsl.stores import TableStore
+from streamsapp.dsl.table_store import TableStore
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import StoreBuilder
 
