@@ -27,7 +27,7 @@ from streamsapp.dsl.optimizer import (
 from streamsapp.dsl.options import Consumed, Materialized
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import table_store
-from streamsapp.dsl.tables import TableSource
+from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor
 from streamsapp.state.api import StoreBuilder

@@ -21,7 +21,7 @@ from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.session_windowed import session_key_serde
 from streamsapp.dsl.table_store import TableStore, session_store, table_store, window_store
-from streamsapp.dsl.tables import AggregatedTable, MakeStored, MakeStoredView, MergedTable
+from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored, MakeStoredView, MergedTable
 from streamsapp.dsl.time_windowed import time_aggregate, time_key_serde
 from streamsapp.dsl.windows import (
     EmitStrategy,

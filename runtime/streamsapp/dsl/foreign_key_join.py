@@ -24,7 +24,7 @@ from streamsapp.dsl.options import Consumed, Materialized, Produced, TableJoined
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_join import TableJoinType, TableSide, join_by_key
 from streamsapp.dsl.table_store import table_store
-from streamsapp.dsl.tables import TableSource
+from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import StreamPartitioner
 from streamsapp.processor.operator import Operator

@@ -14,7 +14,7 @@ from streamsapp.dsl.operators.combine import Merge
 from streamsapp.dsl.options import Grouped
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import TableStore
-from streamsapp.dsl.tables import TableSupplier
+from streamsapp.dsl.table_supplier import TableSupplier
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes

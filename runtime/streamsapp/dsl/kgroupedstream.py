@@ -20,7 +20,7 @@ from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.session_windowed import SessionWindowedKStream
 from streamsapp.dsl.table_store import TableStore, table_store
-from streamsapp.dsl.tables import AggregatedTable, MakeStored
+from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.dsl.time_windowed import TimeWindowedKStream
 from streamsapp.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, require_windows
 from streamsapp.errors import TopologyError

@@ -17,7 +17,7 @@ from streamsapp.dsl.operators.table_groups import AggregateTable
 from streamsapp.dsl.options import Grouped, Materialized, Named, table_options
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import TableStore, table_store
-from streamsapp.dsl.tables import AggregatedTable, MakeStored
+from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.serdes import Serdes

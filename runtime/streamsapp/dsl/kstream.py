@@ -53,7 +53,7 @@ from streamsapp.dsl.place import Place
 from streamsapp.dsl.stream_joins import JOIN_KINDS, join_streams
 from streamsapp.dsl.stream_table_join import JoinType, join_with_global_table, join_with_table
 from streamsapp.dsl.table_store import table_store
-from streamsapp.dsl.tables import TableSource
+from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.dsl.windows import JoinWindows
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Processor, TopicNameExtractor

@@ -29,7 +29,7 @@ from streamsapp.dsl.suppressed import Suppressed
 from streamsapp.dsl.suppression import SuppressedTable
 from streamsapp.dsl.table_join import TableJoinType, TableSide
 from streamsapp.dsl.table_store import TableStore, table_store
-from streamsapp.dsl.tables import DerivedTable, FilteredTable, TableSupplier
+from streamsapp.dsl.table_supplier import DerivedTable, FilteredTable, TableSupplier
 from streamsapp.errors import TopologyError
 from streamsapp.topology.java_names import JavaNames
 

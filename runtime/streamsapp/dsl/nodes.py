@@ -13,7 +13,7 @@ from streamsapp.dsl.names import RepartitionNames
 from streamsapp.dsl.operators.combine import Combine, Merge
 from streamsapp.dsl.operators.stateless import DropNullKeys, PassThrough
 from streamsapp.dsl.options import Consumed, Produced
-from streamsapp.dsl.tables import TableSource
+from streamsapp.dsl.table_supplier import TableSource
 from streamsapp.processor.api import StreamPartitioner, TopicNameExtractor
 from streamsapp.processor.operator import OperatorSupplier
 from streamsapp.processor.timestamps import fail_on_invalid_timestamp

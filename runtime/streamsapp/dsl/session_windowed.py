@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.table_views import SessionView
 from streamsapp.dsl.operators.windowed import Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.table_store import TableStore, session_store
-from streamsapp.dsl.tables import MakeStored
+from streamsapp.dsl.table_supplier import MakeStored
 from streamsapp.dsl.windowed import AGGREGATE, WindowedKStream
 from streamsapp.dsl.windows import EmitStrategy, SessionWindows
 from streamsapp.serdes.api import AnySerde

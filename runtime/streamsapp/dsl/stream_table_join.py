@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.stream_table_join import JoinAfterGrace, JoinWithT
 from streamsapp.dsl.operators.table_views import StoredView, TableView
 from streamsapp.dsl.options import Joined, Named, name_of
 from streamsapp.dsl.place import Place
-from streamsapp.dsl.tables import TableSupplier
+from streamsapp.dsl.table_supplier import TableSupplier
 from streamsapp.errors import TopologyError
 from streamsapp.processor.api import Duration, duration_ms
 from streamsapp.processor.operator import Operator

@@ -11,7 +11,7 @@ from streamsapp.dsl.operators.suppress import Suppress, SuppressedView
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.suppressed import Suppressed
-from streamsapp.dsl.tables import TableSupplier
+from streamsapp.dsl.table_supplier import TableSupplier
 from streamsapp.errors import TopologyError
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import Engine, StoreBuilder

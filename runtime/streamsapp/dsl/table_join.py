@@ -16,7 +16,7 @@ from streamsapp.dsl.operators.table_views import JoinedView, StoredView, TableVi
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.place import Place
 from streamsapp.dsl.table_store import TableStore, table_store
-from streamsapp.dsl.tables import TableSupplier
+from streamsapp.dsl.table_supplier import TableSupplier
 from streamsapp.processor.operator import Operator
 from streamsapp.state.api import StoreBuilder
 

@@ -18,7 +18,7 @@ from streamsapp.dsl.operators.window_count import WindowCount
 from streamsapp.dsl.operators.windowed import COUNTING, Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.table_store import TableStore, window_store
-from streamsapp.dsl.tables import MakeStored
+from streamsapp.dsl.table_supplier import MakeStored
 from streamsapp.dsl.windowed import AGGREGATE, WindowedKStream
 from streamsapp.dsl.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows
 from streamsapp.errors import TopologyError

@@ -17,7 +17,7 @@ from streamsapp.dsl.operators.table_views import SessionView, WindowedView
 from streamsapp.dsl.operators.windowed import COUNTING, Aggregation
 from streamsapp.dsl.options import Materialized, Named, table_options
 from streamsapp.dsl.table_store import TableStore
-from streamsapp.dsl.tables import AggregatedTable, MakeStored
+from streamsapp.dsl.table_supplier import AggregatedTable, MakeStored
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.errors import TopologyError
 from streamsapp.serdes.api import AnySerde
