@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from streamsapp.dsl.operators.output import HeldKeys, HeldUpdates, Update, VersionedTable, forward_updates
+from streamsapp.dsl.operators.forward_updates import HeldKeys, HeldUpdates, Update, VersionedTable, forward_updates
 from streamsapp.processor.operator import NodeContext, Operator, Push, nowhere
 from streamsapp.record import Headers
 from streamsapp.state.entries import Cell

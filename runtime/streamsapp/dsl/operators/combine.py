@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from streamsapp.dsl.operators.output import drain
+from streamsapp.dsl.operators.forward_updates import drain
 from streamsapp.processor.operator import NodeContext, Operator, Push
 from streamsapp.record import Headers
 from streamsapp.serdes.api import AnySerde

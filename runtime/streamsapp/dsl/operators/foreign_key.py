@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamsapp.dsl.operators.output import LateChange
+from streamsapp.dsl.operators.forward_updates import LateChange
 from streamsapp.dsl.operators.table_views import TableView
 from streamsapp.dsl.operators.tables import NULL_KEY, OUT_OF_ORDER
 from streamsapp.processor.operator import NodeContext, Operator, Push

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY, WindowedAggregate
 from streamsapp.dsl.windows import SessionWindows
 from streamsapp.processor.operator import NodeContext, Push

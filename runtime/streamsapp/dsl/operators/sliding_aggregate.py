@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from streamsapp.dsl.operators.aggregate import NULL_KEY_OR_VALUE
-from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, WindowedAggregate
 from streamsapp.dsl.windows import SlidingWindows
 from streamsapp.processor.operator import NodeContext, Push

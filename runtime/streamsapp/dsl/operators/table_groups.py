@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.output import LateChange, Update
+from streamsapp.dsl.operators.forward_updates import LateChange, Update
 from streamsapp.dsl.operators.stateless import no_pair, pair_of
 from streamsapp.errors import StreamsError
 from streamsapp.processor.operator import NodeContext, Operator, Push

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
-from streamsapp.dsl.operators.output import LateChange, Update
+from streamsapp.dsl.operators.forward_updates import LateChange, Update
 from streamsapp.dsl.operators.table_views import ComputedView, Get, TableView
 from streamsapp.processor.api import ProcessorContext
 from streamsapp.processor.operator import NodeContext, Operator, Push

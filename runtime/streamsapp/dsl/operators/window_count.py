@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
-from streamsapp.dsl.operators.output import HeldKeys, Update
+from streamsapp.dsl.operators.forward_updates import HeldKeys, Update
 from streamsapp.dsl.operators.window_aggregate import WindowAggregate
 from streamsapp.dsl.operators.windowed import EXPIRED_WINDOW, NULL_KEY
 from streamsapp.dsl.windows import EmitStrategy

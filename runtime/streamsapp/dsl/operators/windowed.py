@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from streamsapp.dsl.operators.aggregate import StoredTableOperator
 from streamsapp.dsl.operators.emit_final import EmitFinal, later
-from streamsapp.dsl.operators.output import Update
+from streamsapp.dsl.operators.forward_updates import Update
 from streamsapp.dsl.windows import EmitStrategy
 from streamsapp.processor.operator import NodeContext, Push
 
