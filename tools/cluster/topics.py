@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from streamsapp.cli.topics import topics_of
+from streamsapp.cli.topology_topics import topics_of
 from streamsapp.manifest.entrypoint import read_app
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from streamsapp.cli.topics import topics_of
+from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.processor.api import StreamPartitioner
 from streamsapp.serdes.api import AnySerde

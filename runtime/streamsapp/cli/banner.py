@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from streamsapp.cli.app_topics import TopicRecords
-from streamsapp.cli.topics import TopologyTopics
+from streamsapp.cli.topology_topics import TopologyTopics
 
 #: Values to begin with, by the names of serdes.
 _KEYS = {"string": "jane", "bytes": "amFuZQ=="}

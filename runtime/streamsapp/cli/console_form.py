@@ -14,7 +14,7 @@ from streamsapp.cli.banner import sample
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.produce import RecordWriter
 from streamsapp.cli.target import partitions_of
-from streamsapp.cli.topics import topics_of
+from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.topology.builder import Topology

@@ -13,7 +13,7 @@ from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.reset_plan import InputOffsets
 from streamsapp.cli.target import Target, add_cluster_options, target_of
-from streamsapp.cli.topics import topics_of
+from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.record import TopicPartition

@@ -30,7 +30,7 @@ from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
 from streamsapp.cli.run import run_instance
 from streamsapp.cli.source_files import SourceFiles
-from streamsapp.cli.topics import TopologyTopics, topics_of
+from streamsapp.cli.topology_topics import TopologyTopics, topics_of
 from streamsapp.cli.watch import WatchedApplication, look_at, run_watched
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError, UserInputError

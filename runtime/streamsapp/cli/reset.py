@@ -13,7 +13,7 @@ from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.record_lines import milliseconds
 from streamsapp.cli.reset_plan import ResetPlan, ResetTarget, SnapshotsToDelete, internal_topics, new_offset
-from streamsapp.cli.topics import topics_of
+from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.groups import GroupAdmin

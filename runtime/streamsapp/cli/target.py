@@ -10,7 +10,7 @@ from typing import Any
 from streamsapp.cli.app_topics import TopicRecords, records_of
 from streamsapp.cli.arguments import add_data_dir, add_manifest
 from streamsapp.cli.local_folder import LocalFolder
-from streamsapp.cli.topics import topics_of
+from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.declared.faults import did_you_mean
 from streamsapp.declared.resolve import serde_of
