@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from streamsapp.cli.app_topics import TopicRecords
+from streamsapp.cli.topic_serdes import TopicRecords
 from streamsapp.cli.topology_topics import TopologyTopics
 
 #: Values to begin with, by the names of serdes.

@@ -9,11 +9,11 @@ from contextlib import closing
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from streamsapp.cli.app_topics import TopicRecords, records_of
 from streamsapp.cli.banner import sample
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.produce import RecordWriter
 from streamsapp.cli.target import partitions_of
+from streamsapp.cli.topic_serdes import TopicRecords, records_of
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import StreamsError, UserInputError

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 
-from streamsapp.cli.app_topics import records_of
 from streamsapp.cli.arguments import new_command
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.reset_plan import InputOffsets
 from streamsapp.cli.target import Target, add_cluster_options, target_of
+from streamsapp.cli.topic_serdes import records_of
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.kafka.consumer import PartitionConsumer

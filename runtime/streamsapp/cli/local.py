@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from streamsapp.cli.app_topics import records_of
 from streamsapp.cli.arguments import (
     add_data_dir,
     add_instance_options,
@@ -30,6 +29,7 @@ from streamsapp.cli.local_folder import LocalFolder
 from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
 from streamsapp.cli.run import run_instance
 from streamsapp.cli.source_files import SourceFiles
+from streamsapp.cli.topic_serdes import records_of
 from streamsapp.cli.topology_topics import TopologyTopics, topics_of
 from streamsapp.cli.watch import WatchedApplication, look_at, run_watched
 from streamsapp.config import StreamsConfig

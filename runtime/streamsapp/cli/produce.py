@@ -20,12 +20,12 @@ from typing import BinaryIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from streamsapp.cli.app_topics import TopicRecords
 from streamsapp.cli.arguments import new_command
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.output import add_output
 from streamsapp.cli.record_lines import LineRecord, read_record
 from streamsapp.cli.target import Target, add_cluster_options, add_serde_options, partitions_of, target_of
+from streamsapp.cli.topic_serdes import TopicRecords
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import StreamsError, UserInputError

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from streamsapp.cli.app_topics import TopicRecords, records_of
 from streamsapp.cli.arguments import add_data_dir, add_manifest
 from streamsapp.cli.local_folder import LocalFolder
+from streamsapp.cli.topic_serdes import TopicRecords, records_of
 from streamsapp.cli.topology_topics import topics_of
 from streamsapp.config import StreamsConfig
 from streamsapp.declared.faults import did_you_mean
