@@ -19,8 +19,8 @@ from streamsapp.errors import ManifestError, StreamsAppError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import cpu_limit, instances_of
+from streamsapp.topology.application_shape import shape_of
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.edition import shape_of
 
 #: The bytes that Kubernetes keeps of a termination message.
 MAX_BYTES = 4096

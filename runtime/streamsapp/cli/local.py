@@ -41,8 +41,8 @@ from streamsapp.manifest.mounts import HTTP_TOKEN_FILE
 from streamsapp.manifest.to_config import to_config
 from streamsapp.supervisor.instance_count import instances_of
 from streamsapp.supervisor.pod_supervisor import time_of_instances
+from streamsapp.topology.application_shape import application_shape
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.edition import edition_of
 from streamsapp.web import HttpServer
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def run_locally(options: argparse.Namespace) -> int:
             print(_banner(options, topology, config, folder), flush=True)
             if not options.watch:
                 return _run(options, app, topology, config, folder)
-            edition = edition_of(app.application_id, app.spec.kafka.bootstrap_servers, topology)
+            edition = application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)
             look = partial(look_at, options.file)
             watched = WatchedApplication(_again(options), files, look, edition, options.shutdown_timeout)
             return run_watched(watched, options.shutdown_timeout)

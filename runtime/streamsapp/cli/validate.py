@@ -12,7 +12,7 @@ from streamsapp.cli.output import add_output, print_json
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.entrypoint import read_app, user_code
 from streamsapp.manifest.to_config import to_config
-from streamsapp.topology.edition import Edition, edition_of
+from streamsapp.topology.application_shape import ApplicationShape, application_shape
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,9 +43,9 @@ def validate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _edition(path: Path) -> Edition:
+def _edition(path: Path) -> ApplicationShape:
     app, topology = read_app(path)
     # A file without a broker is right too: `local` brings one. Secrets are mounted where the application runs.
     servers = app.spec.kafka.bootstrap_servers or "localhost:9092"
     to_config(app, code=user_code(app, path.parent), secret_dir=None, bootstrap_servers=servers)
-    return edition_of(app.application_id, app.spec.kafka.bootstrap_servers, topology)
+    return application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)

@@ -22,7 +22,7 @@ from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.cli.source_files import SourceFiles
 from streamsapp.structs import decoded
 from streamsapp.supervisor.instance_process import InstanceProcess
-from streamsapp.topology.edition import Edition, differences, misfits
+from streamsapp.topology.application_shape import ApplicationShape, differences, misfits
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ LOADING = 120.0
 _ANEW = "stop this `local` and start it again with --fresh"
 
 #: Returns what is saved; ``None`` if it is wrong, which it has told, or if nobody waits for the answer any more.
-Look = Callable[[threading.Event], Edition | None]
+Look = Callable[[threading.Event], ApplicationShape | None]
 
 
 def run_watched(watched: WatchedApplication, shutdown_timeout: float) -> int:
@@ -48,7 +48,7 @@ class WatchedApplication:
     """An application that starts again when its files are saved."""
 
     def __init__(
-        self, command: Sequence[str], files: SourceFiles, look: Look, edition: Edition, shutdown_timeout: float
+        self, command: Sequence[str], files: SourceFiles, look: Look, edition: ApplicationShape, shutdown_timeout: float
     ) -> None:
         """``command`` runs it, ``look`` tells what is saved, and ``edition`` is what was saved when it began."""
         self._command = command
@@ -108,7 +108,7 @@ class WatchedApplication:
         log.error("the application starts again at the next change")
 
 
-def look_at(manifest: Path, stopped: threading.Event) -> Edition | None:
+def look_at(manifest: Path, stopped: threading.Event) -> ApplicationShape | None:
     """Has ``streamsapp validate`` look at what is saved, in a process of its own; it tells faults itself."""
     command = [sys.executable, "-m", "streamsapp.cli.main", "validate", "-f", str(manifest), "-o", "json"]
     with (
@@ -132,7 +132,7 @@ def look_at(manifest: Path, stopped: threading.Event) -> Edition | None:
     if process.returncode != 0:
         return None
     try:
-        return decoded(text[text.rfind(b"\n{") + 1 :], Edition)  # before it, what the user's modules print
+        return decoded(text[text.rfind(b"\n{") + 1 :], ApplicationShape)  # before it, what the user's modules print
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         log.error("%s: nobody can tell what was saved, as its code writes to stdout at its end: %s", manifest, error)
         return None

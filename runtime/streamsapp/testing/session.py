@@ -26,8 +26,8 @@ from streamsapp.state.window import WindowStoreImpl
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.testing.driver import TopologyTestDriver
 from streamsapp.testing.topics import TestOutputTopic
+from streamsapp.topology.application_shape import application_shape, differences, misfits
 from streamsapp.topology.builder import Topology
-from streamsapp.topology.edition import differences, edition_of, misfits
 from streamsapp.topology.nodes import Node, ProcessorNode, SinkNode, SubTopology
 
 #: The records that are remembered of each node.
@@ -106,7 +106,7 @@ class Session:
         store of the same name in another form. Stream time begins anew."""
         new = _built(topology)
         name = self._config.application_id
-        old_edition, new_edition = (edition_of(name, None, each) for each in (self._topology, new))
+        old_edition, new_edition = (application_shape(name, None, each) for each in (self._topology, new))
         if faults := list(misfits(old_edition, new_edition, _ANEW)):
             raise TopologyError("; ".join(faults))
         driver = _Driver(new, self._config, self._driver.now_ms(), self._driver)

@@ -15,7 +15,7 @@ from streamsapp.cli import watch
 from streamsapp.cli.source_files import SourceFiles
 from streamsapp.cli.watch import WatchedApplication, look_at
 from streamsapp.supervisor.instance_process import InstanceProcess
-from streamsapp.topology.edition import Edition, SubTopologyShape, differences, misfits
+from streamsapp.topology.application_shape import ApplicationShape, SubTopologyShape, differences, misfits
 
 COUNTS = {"counts": "timestamped_key_value"}
 MANIFEST = """
@@ -35,8 +35,8 @@ topology.stream("words").group_by_key().count(Materialized("counts"))
 
 def edition(
     stores: dict[str, str], reads: tuple[str, ...] = ("words",), name: str = "app", broker: str | None = None
-) -> Edition:
-    return Edition(name, broker, {"0": SubTopologyShape(reads, stores)})
+) -> ApplicationShape:
+    return ApplicationShape(name, broker, {"0": SubTopologyShape(reads, stores)})
 
 
 @pytest.mark.parametrize("kind", ["timestamped_window-60000", "session-60000", "versioned-60000"])
@@ -118,7 +118,7 @@ class Running:
         self.code, self.runs = folder / "code.py", folder / "runs"
         (folder / "app.yaml").touch()
         self.code.write_text("one ")
-        self.saved: Edition | None = edition(COUNTS)
+        self.saved: ApplicationShape | None = edition(COUNTS)
         program = INSTANCE.format(runs=str(self.runs), code=str(self.code))
         self.watched = WatchedApplication(
             [sys.executable, "-S", "-c", program], SourceFiles(folder / "app.yaml"), self._look, edition(COUNTS), 30
@@ -128,11 +128,11 @@ class Running:
         self._thread.start()
         self.has_run("one ")
 
-    def _look(self, stopped: threading.Event) -> Edition | None:
+    def _look(self, stopped: threading.Event) -> ApplicationShape | None:
         self.looks += 1
         return self.saved
 
-    def save(self, text: str, found: Edition | None) -> None:
+    def save(self, text: str, found: ApplicationShape | None) -> None:
         self.saved = found
         whole = self.code.with_suffix(".new")
         whole.write_text(text)

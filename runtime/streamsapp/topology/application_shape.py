@@ -22,7 +22,7 @@ class SubTopologyShape(msgspec.Struct, rename="camel", frozen=True):
     stores: dict[str, str]
 
 
-class Edition(msgspec.Struct, rename="camel", frozen=True):
+class ApplicationShape(msgspec.Struct, rename="camel", frozen=True):
     """An application as ``streamsapp validate -o json`` tells it."""
 
     application_id: str
@@ -38,7 +38,7 @@ class Edition(msgspec.Struct, rename="camel", frozen=True):
             for name, kind in part.stores.items()
         }
 
-    def without(self, stores: Collection[str]) -> Edition:
+    def without(self, stores: Collection[str]) -> ApplicationShape:
         """Returns the same as if there were no such stores."""
         parts = {
             number: SubTopologyShape(
@@ -46,7 +46,7 @@ class Edition(msgspec.Struct, rename="camel", frozen=True):
             )
             for number, part in self.sub_topologies.items()
         }
-        return Edition(self.application_id, self.bootstrap_servers, parts)
+        return ApplicationShape(self.application_id, self.bootstrap_servers, parts)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StoreShape:
         return self.type.removeprefix("timestamped_").partition("-")[0].removesuffix("_by_time")
 
 
-def misfits(old: Edition, new: Edition, anew: str) -> Iterator[str]:
+def misfits(old: ApplicationShape, new: ApplicationShape, anew: str) -> Iterator[str]:
     """Yields why the new topology cannot go on with what the old one has left, each with its remedy; ``anew`` says how
     it begins with nothing."""
     if new.application_id != old.application_id:
@@ -84,7 +84,7 @@ def misfits(old: Edition, new: Edition, anew: str) -> Iterator[str]:
             )
 
 
-def differences(old: Edition, new: Edition) -> Iterator[str]:
+def differences(old: ApplicationShape, new: ApplicationShape) -> Iterator[str]:
     """Yields what happens to the state of a topology that fits."""
     before, after = old.stores, new.stores
     if kept := sorted(before.keys() & after.keys()):
@@ -99,13 +99,13 @@ def differences(old: Edition, new: Edition) -> Iterator[str]:
             yield f"store {name} is filled from {are}, and keeps what it has from {were}"
 
 
-def edition_of(application_id: str, bootstrap_servers: str | None, topology: Topology) -> Edition:
+def application_shape(application_id: str, bootstrap_servers: str | None, topology: Topology) -> ApplicationShape:
     """Returns the edition of an application; ``bootstrap_servers`` are those that its manifest names."""
     shape = shape_of(topology)
     parts = {
         number: SubTopologyShape(tuple(reads), shape["stores"][number]) for number, reads in shape["sources"].items()
     }
-    return Edition(application_id, bootstrap_servers, parts)
+    return ApplicationShape(application_id, bootstrap_servers, parts)
 
 
 def shape_of(topology: Topology) -> dict[str, Any]:
