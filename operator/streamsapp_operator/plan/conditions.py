@@ -15,8 +15,8 @@ from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import PodSeen, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, RolloutStatus
 from streamsapp_operator.plan import summary
+from streamsapp_operator.plan.external_faults import strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
-from streamsapp_operator.plan.surroundings import strangers, unreachable
 from streamsapp_operator.takeover import leading_word
 
 State = Literal["True", "False", "Unknown"]
