@@ -29,7 +29,6 @@ from streamsapp_operator.kube import (
 )
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.model.observed_state import Trouble
-from streamsapp_operator.pace import PERIOD, Pace, motion
 from streamsapp_operator.reconcile import (
     AppReconciler,
     OperatorContext,
@@ -38,6 +37,7 @@ from streamsapp_operator.reconcile import (
     subject,
     write_trouble,
 )
+from streamsapp_operator.reconcile_interval import PERIOD, Pace, motion
 from streamsapp_operator.status_comparison import masked
 
 log = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from streamsapp_operator.model.observed_state import CheckSeen, CheckState, Obse
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
 from streamsapp_operator.observe import AppObservation, Observer, PodAsker
 from streamsapp_operator.observe.observer import ObjectReader
-from streamsapp_operator.pace import WriteLimit
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.plan.conditions import with_trouble
 from streamsapp_operator.pod_tokens import spark_word, tokens
+from streamsapp_operator.reconcile_interval import WriteLimit
 from streamsapp_operator.spec_reader import ReadSpec, read_spec
 from streamsapp_operator.status_comparison import without_figures
 from streamsapp_operator.steady_clock import SteadyClock

@@ -18,8 +18,8 @@ from streamsapp_operator.kube.kinds import CONFIG_MAP, POD, STATEFUL_SET
 from streamsapp_operator.loop import Key
 from streamsapp_operator.model.actions import ApplyChildren, Evict, SetBudget
 from streamsapp_operator.model.status import AppStatus, RolloutStatus, Tasks
-from streamsapp_operator.pace import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, WriteLimit, motion
 from streamsapp_operator.reconcile import takes_pods
+from streamsapp_operator.reconcile_interval import IDLE_SECONDS, LONGEST_QUIET, PERIOD, Pace, WriteLimit, motion
 from streamsapp_operator.shared_informers import make_cache, waking
 from streamsapp_operator.steady_clock import SteadyClock
 

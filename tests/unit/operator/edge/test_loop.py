@@ -23,9 +23,9 @@ from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus
 from streamsapp_operator.observe import PodAsker
-from streamsapp_operator.pace import IDLE_SECONDS, PERIOD, Pace
 from streamsapp_operator.plan import ReconcilePlan
 from streamsapp_operator.reconcile import FIGURES_SECONDS, OperatorContext
+from streamsapp_operator.reconcile_interval import IDLE_SECONDS, PERIOD, Pace
 from streamsapp_operator.shared_informers import make_cache
 from streamsapp_operator.steady_clock import SteadyClock
 
