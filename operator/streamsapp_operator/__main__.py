@@ -27,7 +27,7 @@ from streamsapp_operator.logs import set_up_logging
 from streamsapp_operator.loop import Key, Loops
 from streamsapp_operator.metrics import OperatorMetrics
 from streamsapp_operator.observe import PodAsker
-from streamsapp_operator.packaged import chart_folder
+from streamsapp_operator.packaged_files import chart_folder
 from streamsapp_operator.plan import plan
 from streamsapp_operator.probes import OperatorHealth, probe_routes
 from streamsapp_operator.reconcile import OperatorContext
