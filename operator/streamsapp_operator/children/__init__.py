@@ -5,11 +5,11 @@ Called by ``apply`` and by the handlers, on kopf's threads. ``revision_of`` turn
 the children of either.
 """
 
-from streamsapp_operator.children.code import code_files
 from streamsapp_operator.children.names import Owner
 from streamsapp_operator.children.render import Children, render
 from streamsapp_operator.children.revision import Revision, recorded_revision, revision_of
 from streamsapp_operator.children.settings import RenderSettings
+from streamsapp_operator.children.user_code import code_files
 
 __all__ = [
     "Children",

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from streamsapp.manifest.model import Spec, StreamsApp
-from streamsapp_operator.children.code import CodeFiles, key_of
+from streamsapp_operator.children.user_code import CodeFiles, key_of
 
 MANIFEST_KEY = "streamsapp.yaml"
 TEMPLATE_KEY = "pod-template.json"

@@ -13,7 +13,6 @@ from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
 from streamsapp.manifest.mounts import CODE_DIR, HTTP_TOKEN_FILE, KAFKA_FOLDER, REMOTE_STATE_FOLDER, SECRETS_DIR
 from streamsapp.structs import converted
-from streamsapp_operator.children.code import key_of
 from streamsapp_operator.children.config_map import MANIFEST_KEY
 from streamsapp_operator.children.merge import merged
 from streamsapp_operator.children.names import (
@@ -31,6 +30,7 @@ from streamsapp_operator.children.overrides import override_faults
 from streamsapp_operator.children.pod_spec import PodSpec, PodTemplate
 from streamsapp_operator.children.restricted import CONTAINER_SECURITY, POD_SECURITY, armor_faults, restricted_faults
 from streamsapp_operator.children.settings import RenderSettings
+from streamsapp_operator.children.user_code import key_of
 
 MANIFEST_DIR = "/etc/streamsapp/app"
 MANIFEST_PATH = f"{MANIFEST_DIR}/{MANIFEST_KEY}"

@@ -14,7 +14,6 @@ from typing import Any
 
 from streamsapp.errors import ManifestError
 from streamsapp.manifest.model import StreamsApp
-from streamsapp_operator.children.code import CodeFiles
 from streamsapp_operator.children.config_map import (
     DRIVER_KEY,
     MANIFEST_KEY,
@@ -28,6 +27,7 @@ from streamsapp_operator.children.names import REVISION_LABEL, Owner, config_map
 from streamsapp_operator.children.pod_template import pod_template
 from streamsapp_operator.children.settings import RenderSettings
 from streamsapp_operator.children.spark_pods import cores_of, driver_template, executor_template
+from streamsapp_operator.children.user_code import CodeFiles
 
 _DIGITS = 10
 

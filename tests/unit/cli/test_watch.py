@@ -115,7 +115,7 @@ class Running:
     """A watched application of small processes."""
 
     def __init__(self, folder: Path) -> None:
-        self.code, self.runs = folder / "code.py", folder / "runs"
+        self.code, self.runs = folder / "user_code.py", folder / "runs"
         (folder / "app.yaml").touch()
         self.code.write_text("one ")
         self.saved: ApplicationShape | None = edition(COUNTS)

@@ -18,7 +18,7 @@ from streamsapp_operator.children import (
     recorded_revision,
     revision_of,
 )
-from streamsapp_operator.children.code import key_of
+from streamsapp_operator.children.user_code import key_of
 
 SETTINGS = RenderSettings(runtime_image="streamsapp-runtime:1", operator_namespace="operators")
 OWNER = Owner("wordcount", "prod", "u-1")
