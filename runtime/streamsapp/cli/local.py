@@ -127,9 +127,9 @@ def run_locally(options: argparse.Namespace) -> int:
             print(_banner(options, topology, config, folder), flush=True)
             if not options.watch:
                 return _run(options, app, topology, config, folder)
-            edition = application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)
+            shape = application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)
             look = partial(look_at, options.file)
-            watched = WatchedApplication(_again(options), files, look, edition, options.shutdown_timeout)
+            watched = WatchedApplication(_again(options), files, look, shape, options.shutdown_timeout)
             return run_watched(watched, options.shutdown_timeout)
 
 

@@ -30,20 +30,20 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def validate(options: argparse.Namespace) -> int:
     try:
-        edition = _edition(options.file)
+        shape = _shape(options.file)
     except ManifestError as error:
         if options.output == "json":
             print_json({"valid": False, "faults": list(error.faults)})
         raise
     if options.output == "json":
-        print_json({"valid": True, "faults": [], **msgspec.to_builtins(edition)})
+        print_json({"valid": True, "faults": [], **msgspec.to_builtins(shape)})
     else:
-        count = len(edition.sub_topologies)
-        print(f"{options.file}: OK: {edition.application_id}, {count} sub-topolog{'y' if count == 1 else 'ies'}")
+        count = len(shape.sub_topologies)
+        print(f"{options.file}: OK: {shape.application_id}, {count} sub-topolog{'y' if count == 1 else 'ies'}")
     return 0
 
 
-def _edition(path: Path) -> ApplicationShape:
+def _shape(path: Path) -> ApplicationShape:
     app, topology = read_app(path)
     # A file without a broker is right too: `local` brings one. Secrets are mounted where the application runs.
     servers = app.spec.kafka.bootstrap_servers or "localhost:9092"

@@ -48,13 +48,13 @@ class WatchedApplication:
     """An application that starts again when its files are saved."""
 
     def __init__(
-        self, command: Sequence[str], files: SourceFiles, look: Look, edition: ApplicationShape, shutdown_timeout: float
+        self, command: Sequence[str], files: SourceFiles, look: Look, shape: ApplicationShape, shutdown_timeout: float
     ) -> None:
-        """``command`` runs it, ``look`` tells what is saved, and ``edition`` is what was saved when it began."""
+        """``command`` runs it, ``look`` tells what is saved, and ``shape`` is what was saved when it began."""
         self._command = command
         self._files = files
         self._look = look
-        self._edition = edition
+        self._shape = shape
         self._shutdown_timeout = shutdown_timeout
         self._process = self._new_process()
         #: Ends :meth:`run`.
@@ -72,11 +72,11 @@ class WatchedApplication:
 
     def _consider(self, saved: Sequence[str]) -> None:
         log.info("saved: %s", ", ".join(saved))
-        edition = self._look(self.stopped)
+        shape = self._look(self.stopped)
         if self.stopped.is_set():
             return
-        faults = [] if edition is None else list(misfits(self._edition, edition, _ANEW))
-        if edition is None or faults:
+        faults = [] if shape is None else list(misfits(self._shape, shape, _ANEW))
+        if shape is None or faults:
             for fault in faults:
                 log.error("%s", fault)
             goes_on = self._process.pid is not None
@@ -84,10 +84,10 @@ class WatchedApplication:
                 self._process.stay_down()  # started again by itself, it would run what does not fit
             log.warning("the application %s", "goes on as it was" if goes_on else "starts again at the next change")
             return
-        for difference in differences(self._edition, edition):
+        for difference in differences(self._shape, shape):
             log.info("%s", difference)
         self._end()
-        self._edition, self._process = edition, self._new_process()
+        self._shape, self._process = shape, self._new_process()
         self._process.start()
 
     def _end(self) -> None:

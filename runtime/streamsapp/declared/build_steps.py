@@ -21,12 +21,12 @@ from streamsapp.topology.builder import Topology
 
 def build_steps(steps: list[Any], path: str, code: Code, *, optimize: bool = False) -> Topology:
     """The topology; a ``ManifestError`` lists the faults."""
-    flow = DeclaredSteps(steps, path)
-    if flow.faults:
-        raise ManifestError(flow.faults)
+    declared = DeclaredSteps(steps, path)
+    if declared.faults:
+        raise ManifestError(declared.faults)
     program = _Program()
-    options = resolve({step.path: step.options for step in flow.steps}, code)
-    for step, resolved in zip(flow.steps, options, strict=True):
+    options = resolve({step.path: step.options for step in declared.steps}, code)
+    for step, resolved in zip(declared.steps, options, strict=True):
         built(partial(program.add, step, resolved), step.path, code)
     return built(partial(program.builder.build, optimize=optimize), path, code)
 

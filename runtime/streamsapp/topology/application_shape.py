@@ -100,7 +100,7 @@ def differences(old: ApplicationShape, new: ApplicationShape) -> Iterator[str]:
 
 
 def application_shape(application_id: str, bootstrap_servers: str | None, topology: Topology) -> ApplicationShape:
-    """Returns the edition of an application; ``bootstrap_servers`` are those that its manifest names."""
+    """Returns the shape of an application; ``bootstrap_servers`` are those that its manifest names."""
     shape = shape_of(topology)
     parts = {
         number: SubTopologyShape(tuple(reads), shape["stores"][number]) for number, reads in shape["sources"].items()

@@ -33,7 +33,7 @@ topology.stream("words").group_by_key().count(Materialized("counts"))
 """
 
 
-def edition(
+def shape(
     stores: dict[str, str], reads: tuple[str, ...] = ("words",), name: str = "app", broker: str | None = None
 ) -> ApplicationShape:
     return ApplicationShape(name, broker, {"0": SubTopologyShape(reads, stores)})
@@ -41,7 +41,7 @@ def edition(
 
 @pytest.mark.parametrize("kind", ["timestamped_window-60000", "session-60000", "versioned-60000"])
 def test_a_store_of_another_type_does_not_fit(kind: str) -> None:
-    (fault,) = misfits(edition(COUNTS), edition({"counts": kind}), "begin --fresh")
+    (fault,) = misfits(shape(COUNTS), shape({"counts": kind}), "begin --fresh")
     assert fault.startswith(f"store counts was of type timestamped_key_value and is of type {kind}, ")
     assert "another name" in fault
     assert "--fresh" in fault
@@ -56,18 +56,18 @@ def test_a_store_of_another_type_does_not_fit(kind: str) -> None:
     ],
 )
 def test_a_store_whose_changelog_stays_alike_fits(old: str, new: str) -> None:
-    assert list(misfits(edition({"s": old}), edition({"s": new}), "anew")) == []
+    assert list(misfits(shape({"s": old}), shape({"s": new}), "anew")) == []
 
 
 def test_another_application_or_broker_does_not_fit() -> None:
-    assert [fault.split(":")[0] for fault in misfits(edition({}), edition({}, name="b", broker="k:9092"), "anew")] == [
+    assert [fault.split(":")[0] for fault in misfits(shape({}), shape({}, name="b", broker="k:9092"), "anew")] == [
         "the application id was app and is b",
         "spec.kafka.bootstrapServers was None and is k",
     ]
 
 
 def test_what_becomes_of_state_is_told() -> None:
-    old, new = edition({**COUNTS, "old": "key_value"}), edition({**COUNTS, "new": "key_value"}, ("lines",))
+    old, new = shape({**COUNTS, "old": "key_value"}), shape({**COUNTS, "new": "key_value"}, ("lines",))
     assert list(misfits(old, new, "anew")) == []
     assert list(differences(old, new)) == [
         "state is kept: counts",
@@ -118,10 +118,10 @@ class Running:
         self.code, self.runs = folder / "user_code.py", folder / "runs"
         (folder / "app.yaml").touch()
         self.code.write_text("one ")
-        self.saved: ApplicationShape | None = edition(COUNTS)
+        self.saved: ApplicationShape | None = shape(COUNTS)
         program = INSTANCE.format(runs=str(self.runs), code=str(self.code))
         self.watched = WatchedApplication(
-            [sys.executable, "-S", "-c", program], SourceFiles(folder / "app.yaml"), self._look, edition(COUNTS), 30
+            [sys.executable, "-S", "-c", program], SourceFiles(folder / "app.yaml"), self._look, shape(COUNTS), 30
         )
         self.looks = 0
         self._thread = threading.Thread(target=self.watched.run)
@@ -155,31 +155,31 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 
 
 def test_it_starts_again_with_what_was_saved(running: Running) -> None:
-    running.save("two ", edition(COUNTS))
+    running.save("two ", shape(COUNTS))
     running.has_run("one two ")
 
 
 def test_what_is_wrong_or_does_not_fit_leaves_it_alone(running: Running, caplog: pytest.LogCaptureFixture) -> None:
     running.save("broken, ", None)
     eventually(lambda: running.looks == 1, "a look at the broken edit", 60)
-    running.save("unfit: ", edition({"counts": "session-60000"}))
+    running.save("unfit: ", shape({"counts": "session-60000"}))
     eventually(lambda: caplog.text.count("goes on as it was") == 2, "both refused", 60)
     assert "another name" in caplog.text
-    running.save("two ", edition(COUNTS))
+    running.save("two ", shape(COUNTS))
     running.has_run("one two ")
 
 
 def test_what_does_not_fit_is_not_started_when_the_application_ends_by_itself(
     running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    running.save("unfit: ", edition({"counts": "session-60000"}))
+    running.save("unfit: ", shape({"counts": "session-60000"}))
     eventually(lambda: "goes on as it was" in caplog.text, "the refusal", 60)
     members = (each for each in threading.enumerate() if isinstance(each, InstanceProcess))
     member = next(each for each in members if each.instance == "the application" and each.is_alive())
     member.kill()
     eventually(lambda: not member.is_alive(), "that nobody starts it again", 60)
     assert running.runs.read_text() == "one "
-    running.save("two ", edition(COUNTS))
+    running.save("two ", shape(COUNTS))
     running.has_run("one two ")
 
 
@@ -198,7 +198,7 @@ def test_a_look_tells_what_is_saved_or_that_it_is_wrong(tmp_path: Path, capfd: p
     manifest, code = tmp_path / "app.yaml", tmp_path / "watched_topology.py"
     manifest.write_text(MANIFEST)
     code.write_text(TOPOLOGY)
-    assert look_at(manifest, threading.Event()) == edition(COUNTS, name="watched")
+    assert look_at(manifest, threading.Event()) == shape(COUNTS, name="watched")
 
     code.write_text("topology = (\n")
     assert look_at(manifest, threading.Event()) is None
