@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from streamsapp.declared.graph import Graph, Store, graph_faults, parents_first, read_graph
+from streamsapp.declared.graph import DeclaredStore, Graph, graph_faults, parents_first, read_graph
 from streamsapp.declared.options import store_builder
 from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.errors import ManifestError
@@ -70,7 +70,7 @@ def _add_global_stores(topology: Topology, graph: Graph) -> None:
         )
 
 
-def _builder(store: Store) -> StoreBuilder:
+def _builder(store: DeclaredStore) -> StoreBuilder:
     return store_builder(
         store.name,
         store.type,

@@ -31,7 +31,7 @@ class _Fields(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
     """Strict: a misspelt field is a fault, never ignored."""
 
 
-class Store(_Fields, frozen=True, kw_only=True):
+class DeclaredStore(_Fields, frozen=True, kw_only=True):
     """A store for the processors that name it."""
 
     name: Name
@@ -46,7 +46,7 @@ class Store(_Fields, frozen=True, kw_only=True):
     log_config: dict[str, str] = {}
 
 
-class GlobalStore(Store, frozen=True, kw_only=True):
+class DeclaredGlobalStore(DeclaredStore, frozen=True, kw_only=True):
     """A store that every instance fills from all of a topic, through a processor; any processor can read it.
 
     Its serdes are also those of the topic. The nodes are named after the store unless given names.
@@ -66,7 +66,7 @@ class GlobalStore(Store, frozen=True, kw_only=True):
         return self.processor or f"{self.name}-processor"
 
 
-class Source(_Fields, frozen=True, kw_only=True):
+class DeclaredSource(_Fields, frozen=True, kw_only=True):
     """Reads topics, or those that match a pattern."""
 
     name: Name
@@ -78,7 +78,7 @@ class Source(_Fields, frozen=True, kw_only=True):
     offset_reset: OffsetReset | None = None
 
 
-class Processor(_Fields, frozen=True, kw_only=True):
+class DeclaredProcessor(_Fields, frozen=True, kw_only=True):
     """Runs what the supplier makes on the records of its parents."""
 
     name: Name
@@ -87,7 +87,7 @@ class Processor(_Fields, frozen=True, kw_only=True):
     stores: list[Name] = []
 
 
-class Sink(_Fields, frozen=True, kw_only=True):
+class DeclaredSink(_Fields, frozen=True, kw_only=True):
     """Writes the records of its parents to a topic, or to the topic that a function names for each."""
 
     name: Name
@@ -102,11 +102,11 @@ class Sink(_Fields, frozen=True, kw_only=True):
 class Graph(_Fields, frozen=True, kw_only=True):
     """A topology, node by node."""
 
-    sources: list[Source] = []
-    processors: list[Processor] = []
-    sinks: list[Sink] = []
-    stores: list[Store] = []
-    global_stores: list[GlobalStore] = []
+    sources: list[DeclaredSource] = []
+    processors: list[DeclaredProcessor] = []
+    sinks: list[DeclaredSink] = []
+    stores: list[DeclaredStore] = []
+    global_stores: list[DeclaredGlobalStore] = []
 
 
 def graph_faults(document: object, path: str) -> list[str]:
@@ -120,11 +120,11 @@ def read_graph(document: object) -> Graph:
     return converted(document, Graph)
 
 
-def parents_first(processors: list[Processor]) -> list[Processor]:
+def parents_first(processors: list[DeclaredProcessor]) -> list[DeclaredProcessor]:
     """Returns the processors as they are listed, but each after its parents among them; those left out at the end wait
     for themselves."""
     waiting = {processor.name: processor for processor in processors}
-    ordered: list[Processor] = []
+    ordered: list[DeclaredProcessor] = []
     while True:
         ready = next((each for each in waiting.values() if waiting.keys().isdisjoint(each.parents)), None)
         if ready is None:

@@ -106,13 +106,13 @@ class Session:
         store of the same name in another form. Stream time begins anew."""
         new = _built(topology)
         name = self._config.application_id
-        old_edition, new_edition = (application_shape(name, None, each) for each in (self._topology, new))
-        if faults := list(misfits(old_edition, new_edition, _ANEW)):
+        old_shape, new_shape = (application_shape(name, None, each) for each in (self._topology, new))
+        if faults := list(misfits(old_shape, new_shape, _ANEW)):
             raise TopologyError("; ".join(faults))
         driver = _Driver(new, self._config, self._driver.now_ms(), self._driver)
         self._driver.close()
         self._topology, self._driver = new, driver
-        told = differences(*(each.without(driver.emptied) for each in (old_edition, new_edition)))
+        told = differences(*(each.without(driver.emptied) for each in (old_shape, new_shape)))
         return [*told, *driver.emptied.values()]
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from streamsapp.declared.graph import Processor, graph_faults, parents_first
+from streamsapp.declared.graph import DeclaredProcessor, graph_faults, parents_first
 
 SOURCE = {"name": "in", "topics": ["a"]}
 
@@ -39,7 +39,7 @@ def test_faults_of_structure_are_told_at_once() -> None:
         "graph.sources[1].name: expected a name of ASCII letters, digits, '.', '_' and '-', got 'a b'",
         "graph.sources[1].pattern: '[' is not a regular expression: unterminated character set at position 0",
         (
-            "graph.processors[0].supplier: expected a class of Processor, or a function that makes one, "
+            "graph.processors[0].supplier: expected a class of DeclaredProcessor, or a function that makes one, "
             "as module:attribute, got 'P'"
         ),
         "graph.processors[0].parent: unknown field; did you mean 'parents'?",
@@ -104,7 +104,9 @@ def test_parents_come_first_and_what_is_in_order_stays_in_order(order: list[int]
         for number in range(6)
     }
     listed = [
-        Processor(name=f"p{number}", supplier="a:b", parents=["in", *(f"p{parent}" for parent in parents[number])])
+        DeclaredProcessor(
+            name=f"p{number}", supplier="a:b", parents=["in", *(f"p{parent}" for parent in parents[number])]
+        )
         for number in order
     ]
     ordered = [each.name for each in parents_first(listed)]
