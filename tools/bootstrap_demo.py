@@ -50,7 +50,7 @@ def run(sources: Path, folder: Path) -> int:
         raise UserInputError(f"{sources} holds fewer than two Python files; name a folder that has some")
     with step("starting Kafka and an object store"):
         broker = EmbeddedBroker(folder / "kafka").start()
-        bucket = ObjectStore(folder / "s3")
+        bucket = S3Server(folder / "s3")
     try:
         manifest = local_manifest(MANIFEST, folder, broker.bootstrap_servers, bucket.endpoint)
         return _show(manifest, broker.bootstrap_servers, texts, expected)
@@ -158,7 +158,7 @@ def _table(manifest: Path) -> dict[str, int]:
     return {row["key"]: row["value"] for row in rows}
 
 
-class ObjectStore:
+class S3Server:
     """A real S3 server with a bucket."""
 
     def __init__(self, folder: Path) -> None:

@@ -146,16 +146,16 @@ def send(producer: Producer, line: bytes) -> None:
 @contextmanager
 def application(
     servers: str, folder: Path, manifest: Path = MANIFEST, environment: Mapping[str, str] = os.environ
-) -> Iterator[Application]:
+) -> Iterator[WordCount]:
     """``streamsapp run`` as a process of its own, stopped in good order at the end."""
-    app = Application(servers, folder, manifest, environment)
+    app = WordCount(servers, folder, manifest, environment)
     try:
         yield app
     finally:
         app.stop()
 
 
-class Application:
+class WordCount:
     """The running word count."""
 
     def __init__(self, servers: str, folder: Path, manifest: Path, environment: Mapping[str, str]) -> None:
@@ -229,7 +229,7 @@ class OutputTopic:
         return {word.decode(): int.from_bytes(count, "big", signed=True) for word, count in self._last.items()}
 
 
-def follow(output: OutputTopic, app: Application, words: int) -> float:
+def follow(output: OutputTopic, app: WordCount, words: int) -> float:
     """Show progress until every word is counted; returns the seconds from the first update to the last."""
     progress = Progress(words)
     started = first = last = time.monotonic()

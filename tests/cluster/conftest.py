@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.host_services import KAFKA, HostServices
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster_app import Kubectl
 from kafka_cluster import Kafka
 from kube_cluster import NoClusterError, NoNodeHereError, cluster_for_tests
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cluster(request: pytest.FixtureRequest) -> Iterator[Layout]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterLayout]:
     """Up before the first test; what is being done for that is shown, since it may take minutes."""
     captured = request.config.pluginmanager.getplugin("capturemanager")
     with captured.global_and_fixture_disabled():
@@ -45,19 +45,19 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Layout]:
 
 
 @pytest.fixture(scope="session")
-def kubectl(cluster: Layout) -> Kubectl:
+def kubectl(cluster: ClusterLayout) -> Kubectl:
     """Logged in as somebody who may do everything."""
     return Kubectl(cluster.kubeconfig, cluster.programs)
 
 
 @pytest.fixture(scope="session")
-def kafka(cluster: Layout) -> Kafka:
+def kafka(cluster: ClusterLayout) -> Kafka:
     """Topics and records on the broker that pods know as ``kafka:9092``."""
     return Kafka(KAFKA)
 
 
 @pytest.fixture
-def namespace(cluster: Layout, kubectl: Kubectl) -> Iterator[str]:
+def namespace(cluster: ClusterLayout, kubectl: Kubectl) -> Iterator[str]:
     """A new one, which enforces the restricted Pod Security Standard and has the secret of the S3 server."""
     name = f"test-{os.getpid()}-{next(_numbers)}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cluster.host_services import BUCKET, KAFKA, PARTITIONS, S3, HostServices
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster.node import Node
 from cluster.processes import end
 from cluster_app import App, Kubectl, KubectlError
@@ -37,7 +37,7 @@ WORDCOUNT, SNAPSHOTS = "wordcount", "wordcount-snapshots"
 class World:
     """One namespace of the cluster. Entering it makes it anew, leaving it removes it with all that is in it."""
 
-    def __init__(self, layout: Layout, namespace: str, *, commit_interval_ms: int = 0) -> None:
+    def __init__(self, layout: ClusterLayout, namespace: str, *, commit_interval_ms: int = 0) -> None:
         """Applications commit at this interval; 0: as they do without a setting, which keeps brokers busy."""
         self.namespace = namespace
         self._processing = {"commitIntervalMs": commit_interval_ms} if commit_interval_ms else {}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cluster import binaries
 from cluster.__main__ import CANNOT
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster.node import Node
 from isolated_home import users_environment
 
@@ -33,12 +33,12 @@ class NoNodeHereError(Exception):
 
 
 @contextmanager
-def cluster_for_tests() -> Iterator[Layout]:
+def cluster_for_tests() -> Iterator[ClusterLayout]:
     """The node with the images of this tree, which stays up if it was; or the cluster that the user gives for this.
 
     One process of tests at a time uses it, others wait: tests stop its API server, drain the node and kill pods.
     """
-    layout = Layout.of_this_machine()
+    layout = ClusterLayout.of_this_machine()
     if os.environ.get("USE_KUBECONFIG"):
         yield _given(layout)
         return
@@ -72,7 +72,7 @@ def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60.0) -
         time.sleep(0.1)
 
 
-def _given(layout: Layout) -> Layout:
+def _given(layout: ClusterLayout) -> ClusterLayout:
     named = os.environ.get("KUBECONFIG")
     if not named:
         raise NoClusterError("USE_KUBECONFIG asks for the cluster that KUBECONFIG names, and KUBECONFIG is not set")

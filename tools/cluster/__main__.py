@@ -19,7 +19,7 @@ from bootstrap import SetupError
 from cluster import binaries, network, packages
 from cluster.host_services import KAFKA, S3, HostServices
 from cluster.images import SPARK, Images
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster.node import Node
 from console import step
 from streamsapp.errors import StreamsAppError, UserInputError
@@ -39,7 +39,7 @@ def main() -> int:
     try:
         with redirect_stdout(sys.stderr):
             packages.ensure()
-            layout = Layout.of_this_machine()
+            layout = ClusterLayout.of_this_machine()
             with _alone(layout):
                 {"up": bring_up, "spark": bring_in_spark, "down": bring_down}[action](layout)
     except (StreamsAppError, SetupError) as error:
@@ -54,7 +54,7 @@ def main() -> int:
     return 0
 
 
-def bring_up(layout: Layout) -> None:
+def bring_up(layout: ClusterLayout) -> None:
     """Everything; what runs already stays as it is, but for images that the tree has newer."""
     machine, services = Node(layout), HostServices(layout)
     if machine.is_down():
@@ -77,14 +77,14 @@ def bring_up(layout: Layout) -> None:
     print(f"  pods say kafka:9092 and http://s3:9000; this machine says {KAFKA} and {S3}", flush=True)
 
 
-def bring_in_spark(layout: Layout) -> None:
+def bring_in_spark(layout: ClusterLayout) -> None:
     """The image that bootstraps run in, into the node that runs."""
     images = Images(layout)
     images.build([SPARK])
     images.bring_in([SPARK])
 
 
-def bring_down(layout: Layout) -> None:
+def bring_down(layout: ClusterLayout) -> None:
     """Stops the cluster and deletes everything in it; images, certificates and programs stay for the next one."""
     with step("stopping what runs of the cluster"):
         HostServices(layout).stop()
@@ -92,13 +92,13 @@ def bring_down(layout: Layout) -> None:
         layout.wipe()
 
 
-def _apply(layout: Layout, manifest: str) -> None:
+def _apply(layout: ClusterLayout, manifest: str) -> None:
     command = [str(binaries.path("kubectl")), f"--kubeconfig={layout.kubeconfig}", "apply", "--filename=-"]
     subprocess.run(command, input=manifest, text=True, capture_output=True, check=True)
 
 
 @contextmanager
-def _alone(layout: Layout) -> Iterator[None]:
+def _alone(layout: ClusterLayout) -> Iterator[None]:
     """One command at a time; another one waits."""
     with (layout.root / "lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

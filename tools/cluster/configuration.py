@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from cluster import dns, network
-from cluster.layout import API_SERVICE_ADDRESS, API_URL, CLUSTER_DOMAIN, NODE_ADDRESS, NODE_NAME, POD_RANGE, Layout
+from cluster.layout import (
+    API_SERVICE_ADDRESS,
+    API_URL,
+    CLUSTER_DOMAIN,
+    NODE_ADDRESS,
+    NODE_NAME,
+    POD_RANGE,
+    ClusterLayout,
+)
 from cluster.pki import ADMINISTRATORS, Authority
 
 #: Program → the user it logs in as, and the user's group. Kubernetes has a role for each of these users.
@@ -21,7 +29,7 @@ _LOGINS = {
 PAUSE_IMAGE = "localhost/streamsapp-pause:1"
 
 
-def write(layout: Layout, authority: Authority) -> None:
+def write(layout: ClusterLayout, authority: Authority) -> None:
     """All of them, anew each time: they follow the code."""
     admin = authority.issue("admin", user="admin", group=ADMINISTRATORS)
     authority.kubeconfig(layout.kubeconfig, API_URL, admin)
@@ -40,11 +48,11 @@ def write(layout: Layout, authority: Authority) -> None:
     (layout.configuration / "Corefile").write_text(dns.corefile(login_of(layout, "coredns")), encoding="utf-8")
 
 
-def login_of(layout: Layout, program: str) -> Path:
+def login_of(layout: ClusterLayout, program: str) -> Path:
     return layout.configuration / f"{program}.kubeconfig"
 
 
-def _kubelet(layout: Layout, authority: Authority) -> dict[str, Any]:
+def _kubelet(layout: ClusterLayout, authority: Authority) -> dict[str, Any]:
     own = authority.issued("kubelet-server")
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -78,7 +86,7 @@ def _kubelet(layout: Layout, authority: Authority) -> dict[str, Any]:
     }
 
 
-def _proxy(layout: Layout) -> dict[str, Any]:
+def _proxy(layout: ClusterLayout) -> dict[str, Any]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -95,7 +103,7 @@ def _proxy(layout: Layout) -> dict[str, Any]:
     }
 
 
-def _containerd(layout: Layout) -> str:
+def _containerd(layout: ClusterLayout) -> str:
     """Without CAP_SYS_RESOURCE runc may not lower oom_score_adj and no pod would start, hence the restriction."""
     snapshotter = "native" if is_overlay(layout.containers) else "overlayfs"
     unused = ", ".join(f'"io.containerd.snapshotter.v1.{name}"' for name in ("aufs", "btrfs", "devmapper", "zfs"))

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import versitygw
-from cluster.layout import NODE_ADDRESS, Layout
+from cluster.layout import NODE_ADDRESS, ClusterLayout
 from cluster.processes import Daemon, end, note, noted
 from streamsapp.errors import StreamsError
 from streamsapp.local.broker import EmbeddedBroker
@@ -46,7 +46,7 @@ _BROKER_SETTINGS = {
 class HostServices:
     """The broker and the object store of one cluster."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ClusterLayout) -> None:
         self._layout = layout
         self._broker = layout.run / "kafka.pid"
         self._keys = layout.state / "s3-keys.json"

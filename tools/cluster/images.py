@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from cluster import binaries
 from cluster.configuration import PAUSE_IMAGE, is_overlay
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster.node import ctr
 from console import step
 from streamsapp.errors import StreamsError
@@ -67,7 +67,7 @@ SPARK = Image(SPARK_IMAGE, "images/spark.Dockerfile", ("images/spark.lock", *_WH
 class Images:
     """The images of one cluster: buildah's store, and what of it the node has."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ClusterLayout) -> None:
         self._layout = layout
         self._built = _Record(layout.images / "built.json")
         self._imported = _Record(layout.containers / "imported.json")

@@ -29,7 +29,7 @@ ETCD_PEER_URL = "http://127.0.0.1:12380"
 
 
 @dataclass(frozen=True)
-class Layout:
+class ClusterLayout:
     """The folders below one root. ``run`` and ``state`` are emptied with the cluster, the others outlive it."""
 
     root: Path
@@ -37,10 +37,10 @@ class Layout:
     given: Path | None = None
 
     @classmethod
-    def of_this_machine(cls) -> Layout:
+    def of_this_machine(cls) -> ClusterLayout:
         return cls(cache_dir() / "cluster").make()
 
-    def make(self) -> Layout:
+    def make(self) -> ClusterLayout:
         for folder in (self.run, self.state, self.configuration, self.logs, self.programs, self.images, self.network):
             folder.mkdir(parents=True, exist_ok=True)
         return self

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.layout import NODE_ADDRESS, NODE_BRIDGE, POD_BRIDGE, POD_RANGE, SERVICE_RANGE, Layout
+from cluster.layout import NODE_ADDRESS, NODE_BRIDGE, POD_BRIDGE, POD_RANGE, SERVICE_RANGE, ClusterLayout
 from streamsapp.errors import UserInputError
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
@@ -51,7 +51,7 @@ def is_used() -> bool:
     return any(is_taken(address, port) for address, port in _LISTENERS if address == NODE_ADDRESS)
 
 
-def set_up(layout: Layout) -> None:
+def set_up(layout: ClusterLayout) -> None:
     """The bridge that carries the node's address, and forwarding between pods and the rest."""
     try:
         _set_up(layout)
@@ -62,7 +62,7 @@ def set_up(layout: Layout) -> None:
         ) from error
 
 
-def _set_up(layout: Layout) -> None:
+def _set_up(layout: ClusterLayout) -> None:
     if not _links(NODE_BRIDGE):
         _ip("link", "add", NODE_BRIDGE, "type", "bridge")
     _ip("addr", "replace", f"{NODE_ADDRESS}/32", "dev", NODE_BRIDGE)
@@ -75,7 +75,7 @@ def _set_up(layout: Layout) -> None:
         _BRIDGE_FILTER.write_text("1", encoding="utf-8")
 
 
-def tear_down(layout: Layout) -> None:
+def tear_down(layout: ClusterLayout) -> None:
     """Everything :func:`set_up`, kube-proxy, the kubelet and the network plugins made."""
     for table in ("nat", "filter", "mangle"):
         _remove_chains(table)
@@ -88,7 +88,7 @@ def tear_down(layout: Layout) -> None:
         before.unlink()
 
 
-def plugin_configuration(layout: Layout) -> dict[str, Any]:
+def plugin_configuration(layout: ClusterLayout) -> dict[str, Any]:
     """Returns containerd's configuration to connect a pod: a bridge with addresses of the pod range, and host ports."""
     addresses = {
         "type": "host-local",
@@ -150,5 +150,5 @@ def _ip(*arguments: str) -> str:
     return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def _forwarding_before(layout: Layout) -> Path:
+def _forwarding_before(layout: ClusterLayout) -> Path:
     return layout.run / "ip_forward.before"

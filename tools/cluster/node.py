@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import binaries, configuration, network
-from cluster.layout import API_URL, ETCD_PEER_URL, ETCD_URL, NODE_ADDRESS, NODE_NAME, SERVICE_RANGE, Layout
+from cluster.layout import API_URL, ETCD_PEER_URL, ETCD_URL, NODE_ADDRESS, NODE_NAME, SERVICE_RANGE, ClusterLayout
 from cluster.pki import Authority
 from cluster.processes import Daemon
 
@@ -28,7 +28,7 @@ _ISSUER = "https://kubernetes.default.svc.cluster.local"
 class Node:
     """One node on this machine."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ClusterLayout) -> None:
         self._layout = layout
         self._authority = Authority(layout.certificates)
         self.containerd = self._daemon("containerd", "--config", str(layout.configuration / "containerd.toml"))
@@ -132,13 +132,13 @@ class Node:
         return answer.stdout if answer.returncode == 0 else None
 
 
-def ctr(layout: Layout, *arguments: str) -> subprocess.CompletedProcess[str]:
+def ctr(layout: ClusterLayout, *arguments: str) -> subprocess.CompletedProcess[str]:
     """containerd's own client, in the namespace in which Kubernetes keeps its containers and images."""
     command = ["ctr", "--address", str(layout.socket), "--namespace", "k8s.io", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def _etcd_options(layout: Layout) -> list[str]:
+def _etcd_options(layout: ClusterLayout) -> list[str]:
     return [
         f"--data-dir={layout.state / 'etcd'}",
         f"--listen-client-urls={ETCD_URL}",
@@ -176,7 +176,7 @@ def _api_server_options(authority: Authority) -> list[str]:
     ]
 
 
-def _controller_options(layout: Layout, authority: Authority) -> list[str]:
+def _controller_options(layout: ClusterLayout, authority: Authority) -> list[str]:
     return [
         *_logins(layout, "kube-controller-manager"),
         "--bind-address=127.0.0.1",
@@ -191,7 +191,7 @@ def _controller_options(layout: Layout, authority: Authority) -> list[str]:
     ]
 
 
-def _kubelet_options(layout: Layout) -> list[str]:
+def _kubelet_options(layout: ClusterLayout) -> list[str]:
     return [
         f"--config={layout.configuration / 'kubelet.json'}",
         f"--kubeconfig={configuration.login_of(layout, 'kubelet')}",
@@ -201,7 +201,7 @@ def _kubelet_options(layout: Layout) -> list[str]:
     ]
 
 
-def _logins(layout: Layout, program: str) -> list[str]:
+def _logins(layout: ClusterLayout, program: str) -> list[str]:
     login = configuration.login_of(layout, program)
     return [f"--{name}={login}" for name in ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")]
 
@@ -246,7 +246,7 @@ def _remove_cgroups() -> None:
             top.rmdir()
 
 
-def _remove_log_links(layout: Layout) -> None:
+def _remove_log_links(layout: ClusterLayout) -> None:
     """The kubelet links the logs of containers at a fixed place, for log collectors."""
     for link in Path("/var/log/containers").glob("*.log"):
         if link.is_symlink() and layout.root in link.readlink().parents:

@@ -35,9 +35,9 @@ from streamsapp.declared.options import (
     TABLE_JOINED,
     WINDOWS,
     Duration,
-    Group,
     Name,
     Names,
+    OptionGroup,
     Pattern,
 )
 from streamsapp.declared.roles import (
@@ -84,7 +84,7 @@ class Operation:
 
     gives: Kind | None
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    options: tuple[Group, ...] = ()
+    options: tuple[OptionGroup, ...] = ()
     #: Of these arguments exactly one is given; the method has one parameter for all, named here.
     one_of: tuple[str, ...] = ()
     one_of_as: str = ""

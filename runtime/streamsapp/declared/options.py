@@ -81,7 +81,7 @@ Pattern: TypeAlias = Annotated[str, Meta(extra={"check": _pattern_fault})]
 
 
 @dataclass(frozen=True)
-class Group:
+class OptionGroup:
     """Options that the DSL takes as one object, under the name ``keyword``."""
 
     keyword: str
@@ -187,8 +187,8 @@ def suppressed_of(
 
 _SERDES = {"key_serde": reference(SERDE), "value_serde": reference(SERDE)}
 
-NAMED = Group("named", lambda name: name, {"name": Name})
-CONSUMED = Group(
+NAMED = OptionGroup("named", lambda name: name, {"name": Name})
+CONSUMED = OptionGroup(
     "consumed",
     Consumed,
     {
@@ -198,9 +198,9 @@ CONSUMED = Group(
         "name": Name,
     },
 )
-PRODUCED = Group("produced", Produced, {**_SERDES, "partitioner": reference(PARTITIONER), "name": Name})
-GROUPED = Group("grouped", Grouped, {**_SERDES, "name": Name, "combine": bool})
-REPARTITIONED = Group(
+PRODUCED = OptionGroup("produced", Produced, {**_SERDES, "partitioner": reference(PARTITIONER), "name": Name})
+GROUPED = OptionGroup("grouped", Grouped, {**_SERDES, "name": Name, "combine": bool})
+REPARTITIONED = OptionGroup(
     "repartitioned",
     Repartitioned,
     {**_SERDES, "name": Name, "partitions": Positive, "partitioner": reference(PARTITIONER)},
@@ -214,24 +214,24 @@ _KEPT = {
     "emit": Literal["update", "commit"],
     "log_config": dict[str, str],
 }
-MATERIALIZED = Group(
+MATERIALIZED = OptionGroup(
     "materialized",
     Materialized,
     {**_KEPT, "versioned_ms": Duration},
     renamed={"store": "store_name", "engine": "store", "versioned_ms": "versioned"},
 )
-MATERIALIZED_WINDOWS = Group(
+MATERIALIZED_WINDOWS = OptionGroup(
     "materialized",
     Materialized,
     {**_KEPT, "retention_ms": Duration},
     renamed={"store": "store_name", "engine": "store", "retention_ms": "retention"},
 )
-WINDOWS = Group(
+WINDOWS = OptionGroup(
     "windows",
     windows_of,
     dict.fromkeys(("size_ms", "advance_ms", "difference_ms", "gap_ms", "start_ms", "grace_ms"), Duration),
 )
-SUPPRESSED = Group(
+SUPPRESSED = OptionGroup(
     "suppressed",
     suppressed_of,
     {
@@ -246,25 +246,25 @@ SUPPRESSED = Group(
     },
 )
 _JOINED = {**_SERDES, "other_value_serde": reference(SERDE), "name": Name}
-JOINED = Group("joined", Joined, {**_JOINED, "grace_ms": Duration}, renamed={"grace_ms": "grace"})
-JOIN_WINDOWS = Group(
+JOINED = OptionGroup("joined", Joined, {**_JOINED, "grace_ms": Duration}, renamed={"grace_ms": "grace"})
+JOIN_WINDOWS = OptionGroup(
     "windows",
     join_windows_of,
     {"within_ms": Duration, "before_ms": Offset, "after_ms": Offset, "grace_ms": Duration},
 )
-STREAM_JOINED = Group(
+STREAM_JOINED = OptionGroup(
     "stream_joined",
     StreamJoined,
     {**_JOINED, "store": Name, "engine": EngineName, "logging": bool, "log_config": dict[str, str]},
     renamed={"store": "store_name", "engine": "store"},
 )
-TABLE_JOINED = Group(
+TABLE_JOINED = OptionGroup(
     "table_joined",
     TableJoined,
     {"partitioner": reference(PARTITIONER), "other_partitioner": reference(PARTITIONER), "name": Name},
 )
-PRINTED = Group("printed", Printed, {"label": str, "mapper": reference(MAPPER), "path": str, "name": Name})
-STORE = Group(
+PRINTED = OptionGroup("printed", Printed, {"label": str, "mapper": reference(MAPPER), "path": str, "name": Name})
+STORE = OptionGroup(
     "store",
     store_builder,
     {

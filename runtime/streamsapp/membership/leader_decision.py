@@ -41,7 +41,7 @@ class MemberSubscription:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownTasks:
     """The tasks that a member knows."""
 
     tasks: Mapping[TaskId, TaskInfo]
@@ -52,7 +52,7 @@ class SubscriptionReader:
     """Reads what the members of one generation said. Most of them know the same tasks: these are unpacked once."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, _Known] = {}
+        self._known: dict[bytes, _KnownTasks] = {}
 
     def read(self, member: str, metadata: bytes) -> MemberSubscription | None:
         """``None`` for what cannot be read."""
@@ -82,11 +82,11 @@ class SubscriptionReader:
             subscription.nonce,
         )
 
-    def _unpacked(self, definitions: list[Definition]) -> _Known:
+    def _unpacked(self, definitions: list[Definition]) -> _KnownTasks:
         key = msgspec.msgpack.encode(definitions)
         if key not in self._known:
             tasks = protocol.unpack_definitions(definitions)
-            self._known[key] = _Known(tasks, frozenset(task for task, info in tasks.items() if info.stateful))
+            self._known[key] = _KnownTasks(tasks, frozenset(task for task, info in tasks.items() if info.stateful))
         return self._known[key]
 
 

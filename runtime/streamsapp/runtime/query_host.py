@@ -20,7 +20,7 @@ from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.stream_task import StreamTask
 
 
-class _Known(NamedTuple):
+class _Queryable(NamedTuple):
     layout: ApplicationLayout
     stores: Mapping[str, StoreInfo]
 
@@ -31,7 +31,7 @@ class InstanceHost:
     def __init__(self, config: StreamsConfig, components: Callable[[], Components | None]) -> None:
         self._config = config
         self._components = components
-        self._known: _Known | None = None
+        self._known: _Queryable | None = None
 
     def tasks(self) -> Mapping[TaskId, TaskView]:
         components = self._components()
@@ -46,7 +46,7 @@ class InstanceHost:
             return {}
         known = self._known
         if known is None or known.layout is not layout:
-            self._known = known = _Known(layout, stores_of(layout.plans.values(), self._config))
+            self._known = known = _Queryable(layout, stores_of(layout.plans.values(), self._config))
         return known.stores
 
     def peers(self) -> Mapping[str, Peer]:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster_world import SNAPSHOTS, WORDCOUNT, Running, World
 
 
 @pytest.fixture(scope="session")
-def world(cluster: Layout) -> Iterator[World]:
+def world(cluster: ClusterLayout) -> Iterator[World]:
     """A namespace that enforces the restricted Pod Security Standard, with the operator in it."""
     with World(cluster, "scenarios", commit_interval_ms=500) as made:
         made.install()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster_app import App
 from cluster_world import World
 from kafka_cluster import Kafka
@@ -24,7 +24,7 @@ TIMEOUT = 200.0
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark_image(cluster: Layout) -> None:
+def spark_image(cluster: ClusterLayout) -> None:
     bring_in_spark()
 
 

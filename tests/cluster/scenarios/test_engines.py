@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.layout import Layout
+from cluster.layout import ClusterLayout
 from cluster_app import App, kill
 from cluster_load import ExactLoad
 from cluster_world import WORDCOUNT, World
@@ -19,7 +19,7 @@ TIMEOUT = 420.0
 
 
 @pytest.fixture(scope="module")
-def spark_image(cluster: Layout) -> None:
+def spark_image(cluster: ClusterLayout) -> None:
     bring_in_spark()
 
 

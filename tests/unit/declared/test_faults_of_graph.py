@@ -39,7 +39,7 @@ def test_faults_of_structure_are_told_at_once() -> None:
         "graph.sources[1].name: expected a name of ASCII letters, digits, '.', '_' and '-', got 'a b'",
         "graph.sources[1].pattern: '[' is not a regular expression: unterminated character set at position 0",
         (
-            "graph.processors[0].supplier: expected a class of DeclaredProcessor, or a function that makes one, "
+            "graph.processors[0].supplier: expected a class of Processor, or a function that makes one, "
             "as module:attribute, got 'P'"
         ),
         "graph.processors[0].parent: unknown field; did you mean 'parents'?",

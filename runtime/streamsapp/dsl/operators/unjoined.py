@@ -39,7 +39,7 @@ class Outer:
 
 
 @dataclass
-class Progress:
+class JoinProgress:
     """The state that both sides of a join share in a task."""
 
     #: The highest timestamp of either side.
@@ -142,13 +142,13 @@ class Unjoined:
         return closed
 
 
-def _shared(store: OuterJoinStore, stream_time: int) -> Progress:
+def _shared(store: OuterJoinStore, stream_time: int) -> JoinProgress:
     """Returns the progress that both sides share. After a restart it is derived from the records that wait and the
     stores' stream time."""
     if store.shared.progress is None:
         first = next(store.waiting(0), None)
         oldest = _NEVER if first is None else first[0]
-        store.shared.progress = Progress(NO_TIME, oldest, oldest)
-    progress: Progress = store.shared.progress
+        store.shared.progress = JoinProgress(NO_TIME, oldest, oldest)
+    progress: JoinProgress = store.shared.progress
     progress.stream_time = max(progress.stream_time, stream_time)
     return progress
