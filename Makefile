@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 RUN := .venv/bin
 
 # What a target needs beside the environment is set up before it; what is there already costs nothing.
-SETUP = "$(PYTHON)" tools/bootstrap.py
+SETUP = "$(PYTHON)" tools/set_up.py
 PYTEST = $(RUN)/python -m pytest
 # Tests start hundreds of Python processes: one that finds no bytecode compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE

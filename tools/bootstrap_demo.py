@@ -23,10 +23,10 @@ from botocore.exceptions import BotoCoreError
 from confluent_kafka import Consumer, TopicPartition
 
 import versitygw
-from console import step
 from demo import PARTITIONS, ROOT, STREAMSAPP, client, count, create_topics, feed, main
 from streamsapp.errors import StreamsError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker, free_port
+from terminal import step
 
 MANIFEST = ROOT / "examples" / "bootstrap-wordcount" / "streamsapp.yaml"
 _ID = "bootstrap-wordcount"

@@ -26,10 +26,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from console import Progress, step
 from streamsapp.errors import StreamsAppError, StreamsError, UserInputError
 from streamsapp.local.broker import EmbeddedBroker
 from streamsapp.local.jars import KAFKA_VERSION
+from terminal import Progress, step
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFEST = ROOT / "examples" / "wordcount" / "streamsapp.yaml"

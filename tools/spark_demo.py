@@ -16,10 +16,10 @@ from urllib.request import urlopen
 
 import orjson
 
-from bootstrap_demo import ObjectStore, environment, local_manifest
-from console import step
+from bootstrap_demo import S3Server, environment, local_manifest
 from demo import ROOT, OutputTopic, application, count, create_topics, feed, follow, main, report
 from streamsapp.local.broker import EmbeddedBroker
+from terminal import step
 
 MANIFEST = ROOT / "examples" / "wordcount-spark" / "streamsapp.yaml"
 
@@ -29,7 +29,7 @@ def run(sources: Path, folder: Path) -> int:
     texts, expected = count(sources)
     with step("starting Kafka and an object store"):
         broker = EmbeddedBroker(folder / "kafka").start()
-        bucket = ObjectStore(folder / "s3")
+        bucket = S3Server(folder / "s3")
     servers = broker.bootstrap_servers
     try:
         with step("writing every line to the topic lines"):

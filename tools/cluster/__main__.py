@@ -15,14 +15,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
-from bootstrap import SetupError
 from cluster import binaries, network, packages
 from cluster.host_services import KAFKA, S3, HostServices
 from cluster.images import SPARK, Images
 from cluster.layout import ClusterLayout
 from cluster.node import Node
-from console import step
+from set_up import SetupError
 from streamsapp.errors import StreamsAppError, UserInputError
+from terminal import step
 
 #: The exit code where this machine cannot run a node.
 CANNOT = 2

@@ -22,8 +22,8 @@ from cluster import binaries
 from cluster.configuration import PAUSE_IMAGE, is_overlay
 from cluster.layout import ClusterLayout
 from cluster.node import ctr
-from console import step
 from streamsapp.errors import StreamsError
+from terminal import step
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RUNTIME_IMAGE = "localhost/streamsapp-runtime:dev"

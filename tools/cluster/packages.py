@@ -11,9 +11,9 @@ import platform
 import shutil
 from pathlib import Path
 
-import bootstrap
-from console import step
+import set_up
 from streamsapp.errors import UserInputError
+from terminal import step
 
 #: A program or file, and the Debian package that has it.
 _NEEDED = {
@@ -50,8 +50,8 @@ def _install(packages: list[str]) -> None:
     if shutil.which("apt-get") is None:
         raise UserInputError(f"what Debian calls {', '.join(packages)} is needed: install it; {_ELSEWHERE}")
     with step(f"packages: {' '.join(packages)}"):
-        bootstrap.refresh_package_lists(instead=f"apt-get install -y {' '.join(packages)}")
-        bootstrap.install_packages(*packages)
+        set_up.refresh_package_lists(instead=f"apt-get install -y {' '.join(packages)}")
+        set_up.install_packages(*packages)
 
 
 def _exists(program: str) -> bool:

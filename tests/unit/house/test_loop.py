@@ -36,8 +36,8 @@ def collected(*options: str) -> list[str]:
 )
 def test_nothing_is_set_up_that_a_target_does_not_need(target: str, parts: str) -> None:
     answer = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True)
-    [setup] = [line for line in answer.stdout.splitlines() if "tools/bootstrap.py" in line]
-    assert setup.rpartition("tools/bootstrap.py")[2] == parts
+    [setup] = [line for line in answer.stdout.splitlines() if "tools/set_up.py" in line]
+    assert setup.rpartition("tools/set_up.py")[2] == parts
 
 
 def test_no_process_of_a_target_compiles_what_another_has_compiled() -> None:

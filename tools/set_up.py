@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from console import step
+from terminal import step
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
