@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from streamsapp.manifest.mounts import CODE_DIR
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 #: Tests of their own run the blocks of the first three, and look at what they define. Those of the last one need a
@@ -37,7 +40,7 @@ def test_every_block_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_blocks_say_what_they_are_in(page: Path) -> None:
     named = set(re.findall(r"^```(.*)$", page.read_text("utf-8"), re.MULTILINE))
-    assert named <= {"", "python", "py", "java", "yaml", "sh", "mermaid", "promql"}
+    assert named <= {"", "python", "py", "java", "yaml", "sh", "dockerfile", "mermaid", "promql"}
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("migration/*.md")), ids=lambda page: page.stem)
@@ -50,3 +53,13 @@ def test_a_guide_for_migration_shows_both_sides(page: Path) -> None:
 def test_the_tutorial_shows_the_topology_that_a_new_project_has() -> None:
     template = DOCS.parent / "runtime" / "streamsapp" / "cli" / "templates" / "word-count" / "topology.py"
     assert blocks(DOCS / "tutorial.md")[0][1] == template.read_text("utf-8")
+
+
+def test_the_image_of_ones_own_is_one_of_this_version_with_code_where_pods_look_for_it() -> None:
+    (block,) = re.findall(r"^```dockerfile\n(.*?)^```$", (DOCS / "index.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    base, root, _, code, user = block.splitlines()
+    runtime = (DOCS.parent / "images" / "runtime.Dockerfile").read_text("utf-8").splitlines()
+
+    assert base.endswith(f"/streamsapp-runtime:{version('streamsapp')}")
+    assert (root, user) == ("USER 0", runtime[-1])
+    assert code == f"COPY *.py {CODE_DIR}/"
