@@ -56,7 +56,9 @@ def test_the_tutorial_shows_the_topology_that_a_new_project_has() -> None:
 
 
 def test_the_image_of_ones_own_is_one_of_this_version_with_code_where_pods_look_for_it() -> None:
-    (block,) = re.findall(r"^```dockerfile\n(.*?)^```$", (DOCS / "index.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    (block,) = re.findall(
+        r"^```dockerfile\n(.*?)^```$", (DOCS / "index.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
     base, root, _, code, user = block.splitlines()
     runtime = (DOCS.parent / "images" / "runtime.Dockerfile").read_text("utf-8").splitlines()
 
