@@ -33,7 +33,7 @@ class Figures:
     #: Processes that cannot write snapshots: since when, and why.
     outages: dict[str, tuple[int, str]] = field(default_factory=dict)
     #: As Spark tells it, of the last batch.
-    progress: Any = None
+    progress: Mapping[str, Any] | None = None
     lane_seconds: Histogram = field(default_factory=Histogram)
     commit_seconds: Histogram = field(default_factory=Histogram)
     restore_seconds: Histogram = field(default_factory=Histogram)
@@ -126,19 +126,14 @@ def _iso(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _progress(progress: Any) -> dict[str, Any] | None:
+def _progress(progress: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The last batch, as Spark's user interface shows it."""
     if progress is None:
         return None
-    seen = progress.observedMetrics.get("streamsapp")
-    return {
-        "batchId": progress.batchId,
-        "numInputRows": progress.numInputRows,
-        "inputRowsPerSecond": progress.inputRowsPerSecond,
-        "processedRowsPerSecond": progress.processedRowsPerSecond,
-        "durationMs": progress.durationMs,
-        "observedMetrics": None if seen is None else seen.asDict(),
-    }
+    shown = ("batchId", "numInputRows", "inputRowsPerSecond", "processedRowsPerSecond", "durationMs")
+    observed = progress.get("observedMetrics", {}).get("streamsapp")
+    # Rates that Spark cannot tell are left out there.
+    return {name: progress.get(name) for name in shown} | {"observedMetrics": observed}
 
 
 def _task(
