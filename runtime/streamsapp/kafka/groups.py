@@ -94,8 +94,9 @@ class GroupAdmin:
 
     def _members(self) -> list[str]:
         def request() -> list[str]:
-            described = self._admin.describe_consumer_groups([self._group])[self._group]
-            return [member.client_id for member in described.result(timeout=_TIMEOUT_SECONDS).members]
+            asked = self._admin.describe_consumer_groups([self._group], request_timeout=_TIMEOUT_SECONDS)
+            # The client's own end comes first, as one of its errors.
+            return [member.client_id for member in asked[self._group].result(2 * _TIMEOUT_SECONDS).members]
 
         try:  # a broker that has just started is still loading its groups
             return repeated(request, f"looking up the members of group {self._group}")
