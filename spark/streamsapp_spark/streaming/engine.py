@@ -212,7 +212,7 @@ class SparkEngine:
 
 
 def _last_progress(query: StreamingQuery) -> dict[str, Any] | None:
-    """What Spark tells of the last batch. In one call to Java: ``lastProgress`` makes some two hundred."""
+    """The last batch as Spark tells it. In one call to Java: ``lastProgress`` makes some two hundred."""
     told = query._jsq.lastProgress()
     return None if told is None else json.loads(told.json())
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
+from zipimport import zipimporter
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -104,6 +108,21 @@ def test_a_worker_that_cannot_reach_kafka_tells_the_driver_who_and_which_address
     assert "Kafka at 127.0.0.1:1 cannot be used from there: Local: Timed out" in told
 
 
+def test_a_worker_that_has_done_its_part_keeps_no_finder_that_reads_an_archive_anew_and_finds_modules_there(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "some.zip"
+    with ZipFile(archive, "w") as zipped:
+        zipped.writestr("archived_before.py", "")
+        zipped.writestr("archived_after.py", "")
+    monkeypatch.syspath_prepend(str(archive))
+    importlib.import_module("archived_before")
+    assert any(isinstance(finder, zipimporter) for finder in sys.path_importer_cache.values())
+    list(pull(driver.job(tmp_path), 0))
+    assert not any(isinstance(finder, zipimporter) for finder in sys.path_importer_cache.values())
+    importlib.import_module("archived_after")
+
+
 class Service:
     """The driver's knowledge of its workers."""
 
@@ -134,3 +153,12 @@ def test_a_worker_that_cannot_reach_the_object_store_is_in_the_drivers_status_an
     assert "one cannot write snapshots: connection refused" in caplog.text
     figures.report("one", replace(away, outage=None), 3_000)
     assert outages() == []
+
+
+def test_a_batch_without_rates_is_shown_all_the_same(tmp_path: Path) -> None:
+    config = StreamsConfig(application_id="app", bootstrap_servers="none:9092")
+    told = {"batchId": 7, "numInputRows": 0, "durationMs": {"addBatch": 5}, "sources": []}
+    figures = view.Figures(progress=told)
+    shown = view.document(config, ClientState.RUNNING, None, figures, Service(), SystemClock())["progress"]
+    rates = {"inputRowsPerSecond": None, "processedRowsPerSecond": None, "observedMetrics": None}
+    assert shown == {"batchId": 7, "numInputRows": 0, "durationMs": {"addBatch": 5}, **rates}
