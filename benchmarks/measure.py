@@ -151,6 +151,11 @@ def _mark(session: int, count: int) -> Mark:
     return Mark(count, at, cpu_seconds, peak_rss_mb, _machine_cpu_seconds())
 
 
+def session_cpu_seconds(session: int) -> float:
+    """User and system time that the processes of a session have taken so far."""
+    return _mark(session, 0).cpu_seconds
+
+
 def _processes(session: int) -> list[Path]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):

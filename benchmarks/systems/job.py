@@ -27,6 +27,8 @@ class Job:
     remoteState: dict[str, str]  # noqa: N815
     #: The second input topic; empty without.
     right: str = ""
+    #: Time between two commits in milliseconds; 0 for the default of the guarantee.
+    commitIntervalMs: int = 0  # noqa: N815
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

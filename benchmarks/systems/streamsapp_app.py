@@ -305,7 +305,7 @@ def config(job: Job) -> StreamsConfig:
         application_id=job.applicationId,
         bootstrap_servers=job.bootstrapServers,
         processing_guarantee="exactly_once" if exactly_once else "at_least_once",
-        commit_interval_ms=100 if exactly_once else 30_000,
+        commit_interval_ms=job.commitIntervalMs or (100 if exactly_once else 30_000),
         threads=1,
         memory_bytes=MEMORY_BYTES,
         state_dir=Path(job.stateDir),

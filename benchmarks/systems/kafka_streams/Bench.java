@@ -72,7 +72,7 @@ public final class Bench {
     properties.put(
         StreamsConfig.PROCESSING_GUARANTEE_CONFIG,
         job.exactlyOnce() ? StreamsConfig.EXACTLY_ONCE_V2 : StreamsConfig.AT_LEAST_ONCE);
-    properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, job.exactlyOnce() ? 100 : 30_000);
+    properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, job.commitInterval());
     properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, job.cacheBytes());
     properties.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
     return properties;

@@ -11,7 +11,8 @@ public record Job(
     long records,
     String stateDir,
     Map<String, String> remoteState,
-    String right) {
+    String right,
+    int commitIntervalMs) {
 
   private static final long MIB = 1024 * 1024;
 
@@ -28,7 +29,12 @@ public record Job(
     return variant.startsWith("threads-2-") ? 2 : 1;
   }
 
-  /** Whether the variant asks for exactly once, with a commit every 100 ms as is Kafka Streams' default for it. */
+  /** Milliseconds between two commits; Kafka Streams' default for the guarantee where the job names none. */
+  int commitInterval() {
+    return commitIntervalMs > 0 ? commitIntervalMs : exactlyOnce() ? 100 : 30_000;
+  }
+
+  /** Whether the variant asks for exactly once. */
   boolean exactlyOnce() {
     return variant.startsWith("eos-");
   }
