@@ -1,9 +1,9 @@
 """Sets up this tree from nothing but Python 3.11+: an environment with the runtime, and the parts it is asked for:
 ``development`` (all locked packages), ``broker``, ``object-store``, ``kubernetes``, ``shells``, ``browser``, ``docs``.
 
-Run by every target of the Makefile with the parts that it needs. A step that is already done costs nothing and prints
-nothing. First started by the system's Python (standard library only); the steps that need the library run in the
-environment it made.
+Run by every target of the Makefile with the parts that it needs, by the system's Python: nothing but the standard
+library is needed. Each part has a thread of its own, as one of them downloads while another compiles; packages of the
+distribution are installed by one at a time. A step that is already done costs nothing and prints nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from terminal import step
 
@@ -36,18 +39,22 @@ DOCS_LOCK = ROOT / "requirements-docs.lock"
 JDK_PACKAGES = ("openjdk-21-jdk-headless", "openjdk-17-jdk-headless")
 
 
+#: Held while it is looked for what the distribution has to bring, and while that is installed.
+_packages = Lock()
+
+
 class SetupError(Exception):
     """A step failed; the message says what the user can do."""
 
 
 def main() -> int:
+    sys.path.insert(0, str(ROOT / "runtime"))  # what parts need of it imports nothing else
+    environment = partial(set_up_environment, (LOCK,) if "development" in sys.argv else RUNTIME_LOCKS)
+    wanted: list[Callable[[], None]] = [environment, *(PARTS[name] for name in PARTS if name in sys.argv)]
     try:
-        if Path(sys.prefix).resolve() != VENV.resolve():
-            set_up_environment((LOCK,) if "development" in sys.argv else RUNTIME_LOCKS)
-            return subprocess.run([str(VENV_PYTHON), __file__, *sys.argv[1:]], check=False).returncode
-        for name, set_up in PARTS.items():
-            if name in sys.argv:
-                set_up()
+        with ThreadPoolExecutor(len(wanted)) as threads:
+            for done in [threads.submit(set_up) for set_up in wanted]:
+                done.result()
     except SetupError as error:
         print(f"set-up failed: {error}", file=sys.stderr)
         return 1
@@ -82,10 +89,11 @@ def _fingerprint(locks: Sequence[Path]) -> str:
 
 def _make_environment(folder: Path) -> None:
     with step(f"environment in {folder.name}, Python {sys.version.split()[0]}"):
-        if importlib.util.find_spec("ensurepip") is None:  # Debian splits it off
-            package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
-            refresh_package_lists(instead=f"sudo apt-get install -y {package}")
-            install_packages(package)
+        with _packages:
+            if importlib.util.find_spec("ensurepip") is None:  # Debian splits it off
+                package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+                refresh_package_lists(instead=f"sudo apt-get install -y {package}")
+                install_packages(package)
         shutil.rmtree(folder, ignore_errors=True)
         run([sys.executable, "-m", "venv", str(folder)])
 
@@ -105,7 +113,6 @@ def _normal(name: str) -> str:
 
 def set_up_broker() -> None:
     """Java, Maven and the broker's jars."""
-    # Only importable in the environment that the other half of this script makes.
     from streamsapp.errors import StreamsError
     from streamsapp.local import jars, java
 
@@ -114,11 +121,12 @@ def set_up_broker() -> None:
         java.find_maven()
 
     try:
-        if _fails(find_tools, StreamsError):
-            with step("Java and Maven"):
-                refresh_package_lists(instead=java.install_command())
-                install_packages(_jdk_package(), "maven")
-                find_tools()
+        with _packages:
+            if _fails(find_tools, StreamsError):
+                with step("Java and Maven"):
+                    refresh_package_lists(instead=java.install_command())
+                    install_packages(_jdk_package(), "maven")
+                    find_tools()
         if not jars.is_fetched():
             with step(f"downloading Apache Kafka {jars.KAFKA_VERSION}"):
                 jars.kafka_jars()
@@ -128,17 +136,13 @@ def set_up_broker() -> None:
 
 def set_up_object_store() -> None:
     """The S3 server of the tests, and Go to build it."""
-    # Only importable in the environment that the other half of this script makes.
     import versitygw
     from streamsapp.errors import StreamsError
 
     try:
         if versitygw.is_built():
             return
-        if not versitygw.is_buildable():
-            with step("Go"):
-                refresh_package_lists(instead="sudo apt-get install -y golang-go")
-                install_packages("golang-go")
+        _set_up_go()
         with step(f"building the S3 server of the tests, {versitygw.VERSION}"):
             versitygw.executable()
     except StreamsError as error:
@@ -147,14 +151,26 @@ def set_up_object_store() -> None:
 
 def set_up_kubernetes() -> None:
     """The programs of a node, or those of an API server alone for who is not root. Minutes, the first time."""
-    # Only importable in the environment that the other half of this script makes.
     from cluster import binaries
     from streamsapp.errors import StreamsError
 
+    programs = binaries.NODE if os.geteuid() == 0 else binaries.WITHOUT_NODE
     try:
-        binaries.build(binaries.NODE if os.geteuid() == 0 else binaries.WITHOUT_NODE)
+        if binaries.missing(programs):
+            _set_up_go()
+            binaries.build(programs)
     except StreamsError as error:
         raise SetupError(str(error)) from error
+
+
+def _set_up_go() -> None:
+    import versitygw
+
+    with _packages:
+        if not versitygw.is_buildable():
+            with step("Go"):
+                refresh_package_lists(instead="sudo apt-get install -y golang-go")
+                install_packages("golang-go")
 
 
 def set_up_shells() -> None:
@@ -172,7 +188,7 @@ def _install_where_possible(*programs: str) -> None:
     run."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing and shutil.which("apt-get") is not None and os.geteuid() == 0:
-        with step(" and ".join(missing)):
+        with _packages, step(" and ".join(missing)):
             run(["apt-get", "update", "-qq"])
             install_packages(*missing)
 

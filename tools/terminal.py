@@ -9,19 +9,38 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
+
+_line = Lock()
+#: The step whose line has no end yet, if there is one.
+_open: list[str] = []
 
 
 @contextmanager
 def step(title: str) -> Iterator[None]:
-    """One line per step: what it is while it runs, how long it took when it is done."""
-    print(f"  {title:<44}", end="", flush=True)
+    """One line per step: what it is while it runs, how long it took when it is done. A step that another thread has
+    begun meanwhile ends that line, and then it has one of its own again."""
+    _begin(title)
     start = time.monotonic()
     try:
         yield
     except BaseException:
-        print("failed", flush=True)
+        _end(title, "failed")
         raise
-    print(f"{time.monotonic() - start:6.1f} s", flush=True)
+    _end(title, f"{time.monotonic() - start:6.1f} s")
+
+
+def _begin(title: str) -> None:
+    with _line:
+        print("\n" * len(_open) + f"  {title:<44}", end="", flush=True)
+        _open[:] = [title]
+
+
+def _end(title: str, how: str) -> None:
+    with _line:
+        again = "" if _open == [title] else "\n" * len(_open) + f"  {title:<44}"
+        print(again + how, flush=True)
+        _open.clear()
 
 
 class Progress:
