@@ -25,6 +25,7 @@ def test_an_image_that_cannot_be_pulled_is_told_of_and_no_pod_is_touched(wordcou
     wordcount.load.check()
 
 
+@pytest.mark.long
 def test_a_revision_whose_first_pod_does_not_become_ready_is_rolled_back(wordcount: Running) -> None:
     before = wordcount.app.uids()
 

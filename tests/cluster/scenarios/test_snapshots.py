@@ -34,6 +34,7 @@ def test_counting_goes_on_while_the_object_store_is_away_and_the_snapshots_are_t
     snapshots.load.check()
 
 
+@pytest.mark.long
 def test_a_rolling_restart_by_snapshots_alone_is_exact(snapshots: Running) -> None:
     snapshots.app.scale(2)
     snapshots.app.wait_settled()

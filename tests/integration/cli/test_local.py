@@ -158,18 +158,21 @@ def test_several_replicas_are_seen_through_one_port(start: Start) -> None:
     assert local.ends(signal.SIGTERM) == 0
 
 
-def test_what_the_banner_says_works_and_is_kept_until_it_is_to_be_forgotten(start: Start) -> None:
+def test_what_the_banner_says_works_and_outlives_a_kill_which_no_broker_does_until_it_is_to_be_forgotten(
+    start: Start, tmp_path: Path
+) -> None:
     first = start().runs()
     assert first.told(r"folder +(\S+)") == str(data_of(first))
     first.write()
     assert first.totals(1) == [1]
-    assert first.ends(signal.SIGINT) == 0
+    assert first.ends(signal.SIGKILL) == -signal.SIGKILL
 
-    again = start().runs()
+    again = start().runs()  # at once: it waits for the broker of the one before
     assert again.told(r"broker +(\S+)") == first.told(r"broker +(\S+)"), "the port is the same one every time"
     again.write()
     assert again.totals(2) == [1, 2]
     assert again.ends(signal.SIGINT) == 0
+    assert processes_that_name(tmp_path) == []
 
     fresh = start("--fresh").runs()
     fresh.write()
@@ -232,17 +235,6 @@ def test_a_terminal_that_is_closed_ends_everything_in_good_order(start: Start, t
 
     assert local.process.wait(60) == 0
     assert "SIGHUP: committing and closing" in local.log()
-    assert processes_that_name(tmp_path) == []
-
-
-def test_no_broker_outlives_a_command_that_is_killed_and_the_next_one_goes_on(start: Start, tmp_path: Path) -> None:
-    killed = start().runs()
-    killed.write()
-    assert killed.ends(signal.SIGKILL) == -signal.SIGKILL
-
-    again = start().runs()  # at once: it waits for the broker of the one before
-    assert again.totals(1) == [1]
-    assert again.ends(signal.SIGTERM) == 0
     assert processes_that_name(tmp_path) == []
 
 

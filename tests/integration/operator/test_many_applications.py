@@ -35,6 +35,7 @@ def test_applications_at_rest_ask_the_api_server_for_next_to_nothing(busy_world:
     assert cost.resident_mb < 300, cost
 
 
+@pytest.mark.long
 def test_what_is_changed_of_an_application_at_rest_is_mended_at_once(busy_world: World) -> None:
     world = busy_world
     create(world, ONE_OF)

@@ -32,6 +32,7 @@ def test_a_rollout_ends_right_however_often_the_operator_is_killed(world: World)
     assert told == []
 
 
+@pytest.mark.long
 def test_a_deletion_goes_on_after_the_operator_was_killed(world: World) -> None:
     world.apply()
     world.until_ready()
