@@ -80,19 +80,19 @@ class Record(Generic[K, V]):
         self.headers = [] if headers is None else headers
 
     def with_key(self, key: T) -> Record[T, V]:
-        """A copy with another key."""
+        """Returns a copy with another key."""
         return Record(key, self.value, self.timestamp, self.headers)
 
     def with_value(self, value: T) -> Record[K, T]:
-        """A copy with another value."""
+        """Returns a copy with another value."""
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
-        """A copy with another timestamp, in milliseconds."""
+        """Returns a copy with another timestamp, in milliseconds since 1970."""
         return Record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:
-        """A copy with other headers."""
+        """Returns a copy with other headers, a list of pairs of name and bytes or ``None``."""
         return Record(self.key, self.value, self.timestamp, headers)
 
 

@@ -52,9 +52,15 @@ class ProcessorContext(Protocol):
     inside a call of the processor."""
 
     @property
-    def application_id(self) -> str: ...
+    def application_id(self) -> str:
+        """The id of the application, which is also that of its consumer group."""
+        ...
+
     @property
-    def task_id(self) -> TaskId: ...
+    def task_id(self) -> TaskId:
+        """The task that this processor belongs to."""
+        ...
+
     @property
     def record_metadata(self) -> RecordMetadata | None:
         """The topic, partition and offset of the record being processed; ``None`` in punctuators."""
@@ -66,7 +72,9 @@ class ProcessorContext(Protocol):
         ...
 
     @property
-    def current_system_time_ms(self) -> int: ...
+    def current_system_time_ms(self) -> int:
+        """The wall-clock time in milliseconds since 1970; in a test, that of the driver (KIP-622)."""
+        ...
 
     def forward(self, record: Record, child: str | None = None) -> None:
         """Hands a record to all children, or to the named one. Raises ``TopologyError`` for an unknown name."""
@@ -78,7 +86,7 @@ class ProcessorContext(Protocol):
         ...
 
     def commit(self) -> None:
-        """Asks for a commit as soon as possible."""
+        """Asks for a commit as soon as possible; the call returns before it is done."""
         ...
 
     @overload
@@ -95,14 +103,16 @@ class Processor(ABC):
     """One step of a topology, written by a user. The supplier makes one per task, so no two threads are ever in one."""
 
     def init(self, context: ProcessorContext) -> None:  # noqa: B027 - overriding is optional
-        """Called once before the first record."""
+        """Called once before the first record, and in a new processor when the task starts again. Keep ``context``, get
+        the stores from it, and schedule callbacks."""
 
     @abstractmethod
     def process(self, record: Record) -> None:
-        """Called for every record."""
+        """Called for every record, in the order of the task's input. An error that it raises goes to the processing
+        exception handler (KIP-1033)."""
 
     def close(self) -> None:  # noqa: B027 - overriding is optional
-        """Called once after the last record."""
+        """Called once after the last record, when the task is closed."""
 
 
 #: ``(topic, key, value, number_of_partitions) -> partition``, or ``None`` for the default (murmur2 of the key's bytes).

@@ -89,28 +89,30 @@ class StreamsRuntime:
     # ---- settings, before start --------------------------------------------------------------------------------
 
     def set_state_listener(self, listener: StateListener) -> None:
-        """Hear of state changes; called on the polling thread."""
+        """Sets the function ``listener(new, old)`` that is called at every change of state, on the polling thread."""
         self._state.listener = listener
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
-        """Decide what an exception ends that nothing else handled; the default ends the instance."""
+        """Sets the function that decides about an exception which nothing else handled (KIP-671), on the polling
+        thread. By default such an exception ends the instance."""
         self._plugins.uncaught_exception_handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
-        """Follow restoring; called on the restoration thread."""
+        """Sets the listener that follows how active tasks are restored (KIP-167), on the restoration thread."""
         self._plugins.restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener) -> None:
-        """Follow standby and warm-up tasks (KIP-988); called on the restoration thread."""
+        """Sets the listener that follows standby and warm-up tasks (KIP-988), on the restoration thread."""
         self._plugins.standby_listener = listener
 
     # ---- life --------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the threads and return; ``ConfigError`` when a client refuses its properties, or another instance uses
-        the state directory.
+        """Starts the threads, and returns at once.
 
-        What goes wrong afterwards (no broker, no topic) goes to the uncaught exception handler; see ``wait``.
+        Raises ``ConfigError`` if a client refuses its properties or another instance uses the state directory, and
+        ``StreamsError`` if the instance was started before. Whatever fails afterwards (no broker, no topic) goes to the
+        uncaught exception handler; see ``wait``.
         """
         with self._lock:
             if self._state.state is not ClientState.CREATED or self._components is not None:
@@ -122,13 +124,15 @@ class StreamsRuntime:
         components.start()
 
     def run(self, http_port: int = 8080, *, http_host: str = "127.0.0.1", shutdown_timeout: float = 25.0) -> None:
-        """Start with the HTTP port (``/status``, ``/metrics``, ``/state``, ...; 0 takes any free one) and return when
-        SIGTERM, SIGINT or SIGHUP has closed it; a program's main thread may do nothing else.
+        """Starts the instance with its HTTP port, and returns when SIGTERM, SIGINT or SIGHUP has closed it. A program
+        may do this on its main thread and nothing else.
+
+        The port serves ``/status``, ``/metrics``, ``/state`` and the rest; 0 takes any free one. Other instances reach
+        it if ``http_host`` is ``"0.0.0.0"`` and ``application_server`` is set.
 
         The first signal hands the work over and commits, within ``shutdown_timeout`` seconds; a second one ends the
-        process at once, as a crash would. Raises what ended the instance otherwise, and ``ValueError`` on any thread
-        but the main one. Other instances reach the port if ``http_host`` is ``"0.0.0.0"`` and ``application_server``
-        is set.
+        process at once, as a crash would. Raises the error that ended the instance otherwise, and ``ValueError`` on any
+        thread but the main one.
         """
         # Upwards and late: the program that runs an instance is a thin one, and the same for the command line.
         from streamsapp.cli.foreground import run_with_port
@@ -136,12 +140,14 @@ class StreamsRuntime:
         run_with_port(self, http_host, http_port, self._config.application_server, shutdown_timeout)
 
     def close(self, timeout: float | timedelta = 60.0, leave_group: bool = True) -> bool:
-        """Commit what was processed and end; whether that was done within ``timeout`` (seconds).
+        """Commits the records that were processed, and ends the instance. Returns whether that was done within
+        ``timeout`` seconds.
 
         ``leave_group`` gives the tasks to the other instances at once, instead of when the session times out. ``drain``
         does so before it ends, and waits until they have them.
 
-        Called by user code on one of the instance's own threads, it returns at once, and the end comes after it.
+        If user code calls it on one of the instance's own threads, it returns ``False`` at once, and the instance ends
+        when that code has returned.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         with self._lock:
@@ -156,12 +162,12 @@ class StreamsRuntime:
         return self._state.wait_for(lambda state: state.ended, seconds)
 
     def drain(self, timeout: float | timedelta = 60.0) -> bool:
-        """Let the other instances take over every task, each as soon as somebody has caught up with it, and end; all
-        of it within ``timeout`` (seconds), of which the last part is kept for the last commit and for closing.
+        """Hands every task over to another instance, each as soon as one has caught up with it, and ends the instance.
 
-        Returns whether all were taken over; what was not is committed and left to whoever gets it.
-
+        All of it takes at most ``timeout`` seconds, of which the last part is kept for the last commit and for closing.
         Tasks are processed until the moment they are handed over. The only instance of an application ends at once.
+
+        Returns whether all tasks were taken over; the others are committed. Raises ``StreamsError`` before the start.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         components = self._started()
@@ -170,9 +176,10 @@ class StreamsRuntime:
         return components.requests.drained
 
     def snapshot(self, timeout: float | timedelta = 60.0) -> bool:
-        """Take a snapshot of every active task now; whether remote state has them within ``timeout`` (seconds).
+        """Takes a snapshot of every active task now. Returns whether remote state had all of them within ``timeout``
+        seconds.
 
-        Processing goes on meanwhile. Raises ``StreamsError`` without remote state.
+        Processing goes on meanwhile. Raises ``StreamsError`` without remote state, and before the start.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         remote = self._started().stores.remote
@@ -181,16 +188,18 @@ class StreamsRuntime:
         return remote.snapshots.take_all(seconds)
 
     def wait(self, timeout: float | None = None) -> BaseException | None:
-        """Block until the instance has ended; what ended it, or ``None`` when it was closed."""
+        """Blocks until the instance has ended, or for ``timeout`` seconds. Returns the error that ended it,
+        ``None`` if it was closed or still runs."""
         self._state.wait_for(lambda state: state.ended, timeout)
         return None if self._components is None else self._components.life.error
 
     def pause(self) -> None:
-        """Stop processing; membership, restoring and commits go on (KIP-834)."""
+        """Stops processing; membership, restoring and commits go on (KIP-834). Raises ``StreamsError`` before the
+        start."""
         self._started().requests.paused = True
 
     def resume(self) -> None:
-        """Process again."""
+        """Goes on with processing after ``pause``. Raises ``StreamsError`` before the start."""
         self._started().requests.paused = False
 
     def __enter__(self) -> StreamsRuntime:
@@ -217,19 +226,21 @@ class StreamsRuntime:
         partition: int | None = None,
         stale: Staleness | None = None,
     ) -> Any:
-        """The value that a store has for ``key``, as ``KeyValueStore.get`` gives it, or without one an iterator over
-        keys and values with ``from_ <= key <= to``: here, or at the instance that has it.
+        """Reads a store, here or at the instance that has it.
 
-        Of a store with windows always an iterator, over the windows of these keys, as
-        :class:`~streamsapp.serdes.windowed.Windowed`, and their values. ``from_time`` and ``to_time`` say from when to
-        when they start, both inclusive, in milliseconds.
+        With a ``key`` it returns the key's value, as ``KeyValueStore.get`` does; without one, an iterator over keys and
+        values with ``from_ <= key <= to``. ``partition`` looks into one partition only.
 
-        Of a versioned store it gives the :class:`~streamsapp.state.versioned.VersionedRecord` that a key has now, or
-        had at the time ``as_of``; with ``from_time`` or ``to_time``, or without a key, an iterator over keys and the
+        A store with windows always gives an iterator, over the windows of these keys, as
+        :class:`~streamsapp.serdes.windowed.Windowed`, and their values. ``from_time`` and ``to_time`` bound the
+        windows' starts, both inclusive, in milliseconds since 1970.
+
+        A versioned store gives the :class:`~streamsapp.state.versioned.VersionedRecord` that a key has now, or had at
+        the time ``as_of``. With ``from_time`` or ``to_time``, or without a key, it gives an iterator over keys and the
         versions that were valid in that time (KIP-960, KIP-968).
 
-        ``stale`` lets replicas answer too. ``StoreNotAvailableError`` while a task moves: ask again. Not for the
-        instance's own threads, as it may wait for another instance.
+        ``stale`` lets replicas answer too. Raises ``StoreNotAvailableError`` while a task moves: ask again. Do not call
+        it on the instance's own threads, as it may wait for another instance.
         """
         info, timed = self.queries.store(store), from_time is not None or to_time is not None
         times = (from_time or 0, MAX_TIMESTAMP if to_time is None else to_time)
@@ -244,7 +255,8 @@ class StreamsRuntime:
         return self.queries.range(store, from_, to, partition=partition, stale=stale)
 
     def query_metadata_for_key(self, store: str, key: Any, key_serde: AnySerde | None = None) -> KeyQueryMetadata:
-        """The hosts of the active task and of the standbys that have a key, and its partition."""
+        """Returns the hosts of the active task and of the standbys that have a key, and the key's partition
+        (KIP-535)."""
         return self.queries.key_metadata(store, key, key_serde)
 
     # ---- looking at it -----------------------------------------------------------------------------------------
@@ -255,37 +267,38 @@ class StreamsRuntime:
         return self._state.state
 
     def tasks(self) -> list[dict[str, Any]]:
-        """Every task with role, state, stores and input lag, as in ``/status``."""
+        """Returns every task of this instance with role, state, stores and input lag, as in ``/status``."""
         return list(self.status()["tasks"])
 
     def lags(self) -> dict[str, dict[int, dict[str, int | None]]]:
-        """Store to partition to position, end offset and lag; what is not known is ``None``."""
+        """Returns, by store and partition, ``position``, ``endOffset`` and ``lag`` of this instance's copies, in
+        offsets; a figure that is not known is ``None`` (KIP-535)."""
         return status.store_lags(self.tasks())
 
     def status(self) -> dict[str, Any]:
-        """The document of ``/status``."""
+        """Returns the document of ``/status``, as values that JSON has."""
         return status.document(self._config, self._state.state, self._components, self._clock)
 
     def figures(self, tapped: str | None = None) -> dict[str, Any]:
-        """The rates of the nodes, counted from one call to the next, with what waits and what was not processed, and
-        the last records of the node ``tapped``."""
+        """Returns the rates of the nodes, counted from one call to the next, with the records that wait or were not
+        processed, and the last records of the node ``tapped``."""
         return figures(self._components, self._clock, tapped)
 
     def describe(self) -> TopologyDescription:
-        """The nodes and stores of the topology, as ``Topology.describe`` tells them."""
+        """Returns the nodes and stores of the topology, as ``Topology.describe`` does."""
         return self._topology.describe()
 
     def healthy(self) -> tuple[bool, str]:
-        """Return whether every thread lives and none hangs."""
+        """Returns whether every thread lives and none hangs, and the reason in words."""
         return status.health(self._state.state, self._components, self._config.max_poll_interval_ms / 1000)
 
     def ready(self) -> tuple[bool, str]:
-        """Return whether the instance has come back: since it joined the group, it runs the tasks that it was given
-        first, and its replicas have caught up once."""
+        """Returns whether the instance has come back, and the reason in words. It has if, since it joined the group, it
+        runs the tasks that it was given first and its replicas have caught up once."""
         return status.readiness(self._state.state, self._components)
 
     def samples(self) -> Iterable[Sample]:
-        """Everything that is measured, for ``/metrics``."""
+        """Returns a sample of everything that is measured, for ``/metrics``."""
         return status.samples(self._config, self._state.state, self._components, self._clock.now_ms())
 
     def _started(self) -> Components:

@@ -15,23 +15,26 @@ from streamsapp.runtime.client_state import ClientState
 
 
 class StateRestoreListener(Protocol):
-    """Progress of restoring active tasks from their changelogs; shared by all stores (KIP-167)."""
+    """Is told how active tasks are restored from their changelogs; one listener for all stores (KIP-167).
+
+    Called on the restoration thread: keep it short, since restoring waits for it. Offsets are those of the changelog.
+    """
 
     def on_restore_start(
         self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
     ) -> None:
-        """Restoring begins; ``ending_offset`` is exclusive."""
+        """Called when restoring begins; ``ending_offset`` is exclusive."""
 
     def on_batch_restored(
         self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
     ) -> None:
-        """A batch was applied; ``batch_end_offset`` is inclusive. Keep it short: restoring waits."""
+        """Called when a batch of ``num_restored`` records was applied; ``batch_end_offset`` is inclusive."""
 
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """The store is complete."""
+        """Called when the store is complete, with the number of records that it took."""
 
     def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """The task was taken away before its store was complete (KIP-869)."""
+        """Called when the task was taken away before its store was complete (KIP-869)."""
 
 
 class SuspendReason(Enum):
@@ -44,14 +47,14 @@ class SuspendReason(Enum):
 
 
 class StandbyUpdateListener(Protocol):
-    """Progress of standby and warm-up tasks; shared by all stores (KIP-988).
+    """Is told how standby and warm-up tasks follow their changelogs; one listener for all stores (KIP-988).
 
     Called on the restoration thread: keep it short. Idle changelogs bring no call; how far a standby is behind at any
     time is in ``StreamsRuntime.lags()``.
     """
 
     def on_update_start(self, topic_partition: TopicPartition, store_name: str, starting_offset: int) -> None:
-        """Updating begins, before the first batch."""
+        """Called before the first batch, with the offset at which updating begins."""
 
     def on_batch_loaded(
         self,
@@ -62,8 +65,8 @@ class StandbyUpdateListener(Protocol):
         batch_size: int,
         current_end_offset: int,
     ) -> None:
-        """A batch was applied, up to ``batch_end_offset`` (inclusive); as far as is known, the changelog ends at
-        ``current_end_offset``."""
+        """Called when a batch of ``batch_size`` records was applied, up to ``batch_end_offset`` (inclusive); as far as
+        is known, the changelog ends at ``current_end_offset``."""
 
     def on_update_suspended(
         self,
@@ -73,7 +76,7 @@ class StandbyUpdateListener(Protocol):
         current_end_offset: int,
         reason: SuspendReason,
     ) -> None:
-        """Updating ends; ``store_offset`` is the next one the store would have got."""
+        """Called when updating ends; ``store_offset`` is the offset that the store would have read next."""
 
 
 class UncaughtExceptionResponse(Enum):

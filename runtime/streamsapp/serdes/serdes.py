@@ -123,47 +123,47 @@ class Serdes:
 
     @staticmethod
     def string() -> Serde[str]:
-        """``str`` as UTF-8."""
+        """Returns the serde that writes ``str`` as UTF-8."""
         return _STRING
 
     @staticmethod
     def bytes() -> Serde[bytes]:
-        """``bytes`` as they are; the default where no serde is declared."""
+        """Returns the serde that leaves ``bytes`` as they are, the default where no serde is declared."""
         return _BYTES
 
     @staticmethod
     def short() -> Serde[int]:
-        """``int`` in 2 bytes."""
+        """Returns the serde that writes ``int`` in 2 bytes, big-endian and with a sign."""
         return _SHORT
 
     @staticmethod
     def integer() -> Serde[int]:
-        """``int`` in 4 bytes."""
+        """Returns the serde that writes ``int`` in 4 bytes, big-endian and with a sign."""
         return _INTEGER
 
     @staticmethod
     def long() -> Serde[int]:
-        """``int`` in 8 bytes."""
+        """Returns the serde that writes ``int`` in 8 bytes, big-endian and with a sign. Counts of the DSL have it."""
         return _LONG
 
     @staticmethod
     def float() -> Serde[float]:
-        """``float`` in 4 bytes, rounded to single precision."""
+        """Returns the serde that writes ``float`` in 4 bytes, rounded to single precision."""
         return _FLOAT
 
     @staticmethod
     def double() -> Serde[builtins.float]:
-        """``float`` in 8 bytes."""
+        """Returns the serde that writes ``float`` in 8 bytes."""
         return _DOUBLE
 
     @staticmethod
     def boolean() -> Serde[bool]:
-        """``bool`` in one byte."""
+        """Returns the serde that writes ``bool`` in one byte, 0 or 1."""
         return _BOOLEAN
 
     @staticmethod
     def uuid() -> Serde[uuid.UUID]:
-        """``uuid.UUID`` as its 36 characters."""
+        """Returns the serde that writes ``uuid.UUID`` as its 36 characters."""
         return _UUID
 
     @overload
@@ -176,7 +176,7 @@ class Serdes:
 
     @staticmethod
     def json(kind: type[T] | None = None) -> Serde[Any]:
-        """JSON: of anything, or of a type whose fields are checked when it is read.
+        """Returns a serde of JSON: of anything, or of a type whose fields are checked when it is read.
 
         ``kind`` is a dataclass, a msgspec struct, a pydantic model (which brings its own library), or another type
         that msgspec can read. Bytes that do not fit raise a ``ValueError`` with the path of the field. State serialises
@@ -194,32 +194,34 @@ class Serdes:
 
     @staticmethod
     def msgpack(kind: type[T] | None = None) -> Serde[Any]:
-        """MessagePack: of anything, or of a type whose fields are checked when it is read, as with ``json``."""
+        """Returns a serde of MessagePack: of anything, or of a type whose fields are checked when it is read, as with
+        ``json``."""
         return _MSGPACK if kind is None else msgpack_of(kind)
 
     @staticmethod
     def protobuf(kind: type[M]) -> Serde[M]:
-        """Messages of a generated Protobuf class, their bytes alone. With a schema registry: ``SchemaRegistry``."""
+        """Returns a serde of messages of a generated Protobuf class, without a schema's id: ``SchemaRegistry`` has one
+        with it."""
         return protobuf_of(kind)
 
     @staticmethod
     def void() -> Serde[None]:
-        """Keys or values that are always null."""
+        """Returns the serde of keys or values that are always null; any other raises an error."""
         return _VOID
 
     @staticmethod
     def list_(inner: Serde[T]) -> Serde[list[T | None]]:
-        """Lists of ``inner``'s values."""
+        """Returns a serde of lists of ``inner``'s values, in the bytes of Kafka's ``ListSerde`` (KIP-466)."""
         return list_serde(inner)
 
     @staticmethod
     def time_windowed(inner: Serde[T], size: int | timedelta) -> Serde[Windowed[T]]:
-        """Keys of time windows of ``size``."""
+        """Returns a serde of the keys of time windows, whose length is ``size`` (a ``timedelta`` or milliseconds)."""
         return time_windowed(inner, size)
 
     @staticmethod
     def session_windowed(inner: Serde[T]) -> Serde[Windowed[T]]:
-        """Keys of session windows."""
+        """Returns a serde of the keys of session windows."""
         return session_windowed(inner)
 
     @staticmethod
@@ -230,5 +232,10 @@ class Serdes:
         immutable: bool = False,
         name: str = "custom",
     ) -> Serde[T]:
-        """A serde of your own. Say ``immutable=True`` where values are never changed in place: state is faster then."""
+        """Makes a serde of two functions of yours, which are never given ``None``. An error that one raises goes to the
+        handler for such records.
+
+        ``immutable=True`` says that values are never changed in place: state is faster then. ``name`` is used in
+        messages.
+        """
         return Serde(serialize, deserialize, immutable, name)

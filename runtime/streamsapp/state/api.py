@@ -62,32 +62,71 @@ class StoreBuilder:
         return replace(self, logging=False, log_config={})
 
     def with_caching_enabled(self) -> StoreBuilder:
+        """Returns the same with caching, which is the default. It changes no result: every store has its writes in
+        memory until they are committed."""
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> StoreBuilder:
+        """Returns the same without caching. It changes no result, and is there for programs that come from Java."""
         return replace(self, caching=False)
 
 
 class KeyValueStore(Protocol, Generic[K, V]):
-    """Maps keys to values, and iterates in the order of the keys' bytes.
+    """Maps keys to values, and iterates in the order of the keys' bytes (Kafka Streams' ``KeyValueStore``).
 
-    Iterators see a stable view and should be closed or exhausted before the processor returns: they are context
-    managers (``with store.range("a", "b") as found``).
+    Reads see the writes that the task has made and not committed yet. Iterators see a stable view and should be closed
+    or exhausted before the processor returns: they are context managers (``with store.range("a", "b") as found``).
+    A key of ``None``, and a store whose task has been closed, raise ``StateStoreError``.
     """
 
     @property
-    def name(self) -> str: ...
-    def get(self, key: K) -> V | None: ...
-    def put(self, key: K, value: V | None) -> None: ...
-    def put_if_absent(self, key: K, value: V | None) -> V | None: ...
-    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None: ...
-    def delete(self, key: K) -> V | None: ...
-    def range(self, from_key: K | None, to_key: K | None) -> KeyValueIterator[K, V]:
-        """Iterates over the entries with ``from_key <= key <= to_key``; ``None`` is an open end."""
+    def name(self) -> str:
+        """The name by which processors and queries ask for the store."""
         ...
 
-    def reverse_range(self, from_key: K | None, to_key: K | None) -> KeyValueIterator[K, V]: ...
-    def all(self) -> KeyValueIterator[K, V]: ...
-    def reverse_all(self) -> KeyValueIterator[K, V]: ...
-    def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> KeyValueIterator[K, V]: ...
-    def approximate_num_entries(self) -> int: ...
+    def get(self, key: K) -> V | None:
+        """Returns the value of a key, ``None`` if it has none."""
+        ...
+
+    def put(self, key: K, value: V | None) -> None:
+        """Writes the value of a key; ``None`` deletes it. Raises ``ValueError`` for a value that the serde cannot
+        write."""
+        ...
+
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """Writes the value only if the key has none. Returns the value that the key had before."""
+        ...
+
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """Writes pairs of key and value, one after the other, as ``put`` does."""
+        ...
+
+    def delete(self, key: K) -> V | None:
+        """Deletes a key. Returns the value that it had, ``None`` if it had none."""
+        ...
+
+    def range(self, from_key: K | None, to_key: K | None) -> KeyValueIterator[K, V]:
+        """Iterates over the entries with ``from_key <= key <= to_key``, compared by their bytes; ``None`` is an open
+        end."""
+        ...
+
+    def reverse_range(self, from_key: K | None, to_key: K | None) -> KeyValueIterator[K, V]:
+        """Iterates over the entries of ``range``, the highest key first (KIP-617)."""
+        ...
+
+    def all(self) -> KeyValueIterator[K, V]:
+        """Iterates over all entries, the lowest key first."""
+        ...
+
+    def reverse_all(self) -> KeyValueIterator[K, V]:
+        """Iterates over all entries, the highest key first (KIP-617)."""
+        ...
+
+    def prefix_scan(self, prefix: Any, prefix_serde: AnySerde | None = None) -> KeyValueIterator[K, V]:
+        """Iterates over the entries whose keys' bytes start with those of ``prefix``, which ``prefix_serde`` writes, or
+        the key's own serde without one (KIP-614)."""
+        ...
+
+    def approximate_num_entries(self) -> int:
+        """Returns about how many entries there are: keys that were overwritten or deleted may count."""
+        ...

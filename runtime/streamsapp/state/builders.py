@@ -104,22 +104,28 @@ class Stores:
 
     @staticmethod
     def persistent_key_value_store(name: str) -> KeyValueStoreSupplier:
+        """Supplies a key-value store in RocksDB. Raises ``TopologyError`` for an empty name."""
         return KeyValueStoreSupplier(name, Engine.ROCKSDB)
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> KeyValueStoreSupplier:
+        """Supplies a key-value store in RocksDB, for a timestamped builder (KIP-258)."""
         return KeyValueStoreSupplier(name, Engine.ROCKSDB)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> KeyValueStoreSupplier:
+        """Supplies a key-value store in memory, which is restored whole from its changelog at every start."""
         return KeyValueStoreSupplier(name, Engine.MEMORY)
 
     @staticmethod
     def persistent_window_store(
         name: str, retention: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowStoreSupplier:
-        """Supplies a window store in RocksDB; ``retain_duplicates`` appends to a window instead of replacing its
-        value."""
+        """Supplies a window store in RocksDB, whose entries are kept for ``retention`` after their window's start.
+
+        ``window_size`` is the length of its windows. ``retain_duplicates`` appends to a window instead of replacing its
+        value. Raises ``TopologyError`` for a retention below 1 ms or shorter than the windows, and a negative size.
+        """
         return WindowStoreSupplier(
             name, Engine.ROCKSDB, duration_ms(retention), duration_ms(window_size), retain_duplicates
         )
@@ -128,6 +134,7 @@ class Stores:
     def in_memory_window_store(
         name: str, retention: Duration, window_size: Duration, retain_duplicates: bool = False
     ) -> WindowStoreSupplier:
+        """Supplies a window store in memory, with the arguments of ``persistent_window_store`` (KIP-428)."""
         return WindowStoreSupplier(
             name, Engine.MEMORY, duration_ms(retention), duration_ms(window_size), retain_duplicates
         )
@@ -136,7 +143,8 @@ class Stores:
     def window_store_builder(
         supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a store of plain values by key and window start."""
+        """Builds a :class:`~streamsapp.state.windowed_api.WindowStore` of plain values; serdes of ``None`` stand for
+        the configured defaults."""
         kind = supplier.type(keeps_timestamps=False)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -144,23 +152,28 @@ class Stores:
     def timestamped_window_store_builder(
         supplier: WindowStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a store of :class:`~streamsapp.state.api.ValueAndTimestamp` by key and window start."""
+        """Builds a :class:`~streamsapp.state.windowed_api.WindowStore` of
+        :class:`~streamsapp.state.api.ValueAndTimestamp`; serdes of ``None`` stand for the configured defaults."""
         kind = supplier.type(keeps_timestamps=True)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
     @staticmethod
     def persistent_session_store(name: str, retention: Duration) -> SessionStoreSupplier:
+        """Supplies a session store in RocksDB, which keeps a session for ``retention`` after its end. Raises
+        ``TopologyError`` for a negative retention."""
         return SessionStoreSupplier(name, Engine.ROCKSDB, duration_ms(retention))
 
     @staticmethod
     def in_memory_session_store(name: str, retention: Duration) -> SessionStoreSupplier:
+        """Supplies a session store in memory, with the arguments of ``persistent_session_store`` (KIP-445)."""
         return SessionStoreSupplier(name, Engine.MEMORY, duration_ms(retention))
 
     @staticmethod
     def session_store_builder(
         supplier: SessionStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a store of plain values by key and session."""
+        """Builds a :class:`~streamsapp.state.windowed_api.SessionStore` of plain values; serdes of ``None`` stand for
+        the configured defaults."""
         kind = SessionType(supplier.retention_ms, in_memory=supplier.engine is Engine.MEMORY)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -168,8 +181,12 @@ class Stores:
     def persistent_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedStoreSupplier:
-        """Supplies a store that keeps the values that its keys had (KIP-889). ``segment_interval`` is only checked:
-        versions do not lie in segments here."""
+        """Supplies a store in RocksDB that keeps the values which its keys had in the last ``history_retention`` of
+        stream time (KIP-889).
+
+        ``segment_interval`` is only checked: the layout needs none. Raises ``TopologyError`` for a negative retention,
+        and for an interval below 1 ms.
+        """
         if segment_interval is not None and duration_ms(segment_interval) < 1:
             raise TopologyError(f"versioned store {name}: the segment interval must be at least 1 ms")
         return VersionedStoreSupplier(name, duration_ms(history_retention))
@@ -178,7 +195,8 @@ class Stores:
     def versioned_key_value_store_builder(
         supplier: VersionedStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a store of :class:`~streamsapp.state.versioned.VersionedRecord`."""
+        """Builds a :class:`~streamsapp.state.windowed_api.VersionedKeyValueStore`, whose reads give
+        :class:`~streamsapp.state.versioned.VersionedRecord`."""
         kind = VersionedType(supplier.history_retention_ms)
         return StoreBuilder(supplier.name, kind, supplier.engine, key_serde, value_serde)
 
@@ -186,12 +204,14 @@ class Stores:
     def key_value_store_builder(
         supplier: KeyValueStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a store of plain values; ``None`` serdes stand for the configured defaults."""
+        """Builds a :class:`~streamsapp.state.api.KeyValueStore` of plain values; serdes of ``None`` stand for the
+        configured defaults."""
         return StoreBuilder(supplier.name, KEY_VALUE, supplier.engine, key_serde, value_serde)
 
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: KeyValueStoreSupplier, key_serde: AnySerde | None = None, value_serde: AnySerde | None = None
     ) -> StoreBuilder:
-        """Builds a store of :class:`~streamsapp.state.api.ValueAndTimestamp`."""
+        """Builds a :class:`~streamsapp.state.api.KeyValueStore` whose values are
+        :class:`~streamsapp.state.api.ValueAndTimestamp` (KIP-258)."""
         return StoreBuilder(supplier.name, TIMESTAMPED_KEY_VALUE, supplier.engine, key_serde, value_serde)

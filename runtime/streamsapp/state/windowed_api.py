@@ -20,17 +20,21 @@ V_contra = TypeVar("V_contra", contravariant=True)
 
 
 class WindowStore(Protocol, Generic[K, V]):
-    """Keeps values by key and window start, for as long as the store's retention says.
+    """Keeps values by key and window start, for as long as the store's retention says (Kafka Streams'
+    ``WindowStore``).
 
-    A persistent store iterates several keys segment by segment and by key within one; a store in memory by time, then
-    by key.
+    A persistent store iterates over several keys segment by segment, and by key within a segment; a store in memory
+    iterates by time, then by key. A key of ``None`` raises ``StateStoreError``.
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name by which processors and queries ask for the store."""
+        ...
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None:
-        """Writes a window's value; ``None`` deletes it."""
+        """Writes the value of the key's window that starts at ``window_start_ms``; ``None`` deletes it. A window that
+        the store no longer keeps is not written."""
         ...
 
     @overload
@@ -40,34 +44,51 @@ class WindowStore(Protocol, Generic[K, V]):
 
     @overload
     def fetch(self, key: K, from_ms: int, to_ms: int) -> KeyValueIterator[int, V]:
-        """Iterates over ``(start, value)`` of the key's windows that start between, by time."""
+        """Iterates over ``(start, value)`` of the key's windows with ``from_ms <= start <= to_ms``, by time."""
         ...
 
-    def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> KeyValueIterator[int, V]: ...
+    def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> KeyValueIterator[int, V]:
+        """Iterates over the windows of ``fetch``, the latest first (KIP-617)."""
+        ...
+
     def fetch_range(
         self, from_key: K | None, to_key: K | None, from_ms: int, to_ms: int
     ) -> KeyValueIterator[Windowed[K], V]:
-        """Iterates over the windows of a range of keys that start between."""
+        """Iterates over the windows with ``from_ms <= start <= to_ms`` of the keys from ``from_key`` to ``to_key``."""
         ...
 
     def backward_fetch_range(
         self, from_key: K | None, to_key: K | None, from_ms: int, to_ms: int
-    ) -> KeyValueIterator[Windowed[K], V]: ...
-    def all(self) -> KeyValueIterator[Windowed[K], V]: ...
-    def backward_all(self) -> KeyValueIterator[Windowed[K], V]: ...
+    ) -> KeyValueIterator[Windowed[K], V]:
+        """Iterates over the windows of ``fetch_range`` in the opposite order (KIP-617)."""
+        ...
+
+    def all(self) -> KeyValueIterator[Windowed[K], V]:
+        """Iterates over every window that is kept."""
+        ...
+
+    def backward_all(self) -> KeyValueIterator[Windowed[K], V]:
+        """Iterates over every window in the opposite order (KIP-617)."""
+        ...
 
 
 class SessionStore(Protocol, Generic[K, V]):
-    """Keeps values by session: a key with the times of its first and last record (KIP-94)."""
+    """Keeps values by session: a key with the times of its first and last record (KIP-94). A key of ``None`` raises
+    ``StateStoreError``."""
 
     @property
-    def name(self) -> str: ...
-
-    def put(self, session: Windowed[K], value: V | None) -> None:
-        """Writes a session's value; ``None`` deletes it."""
+    def name(self) -> str:
+        """The name by which processors and queries ask for the store."""
         ...
 
-    def remove(self, session: Windowed[K]) -> None: ...
+    def put(self, session: Windowed[K], value: V | None) -> None:
+        """Writes the value of a session, whose ends are both inclusive; ``None`` deletes it."""
+        ...
+
+    def remove(self, session: Windowed[K]) -> None:
+        """Deletes a session."""
+        ...
+
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         """Returns the value of exactly this session, ``None`` if there is none."""
         ...
@@ -78,24 +99,33 @@ class SessionStore(Protocol, Generic[K, V]):
         ...
 
     def fetch(self, key: K) -> KeyValueIterator[Windowed[K], V]:
-        """Iterates over all sessions of a key, by time."""
+        """Iterates over all sessions of a key, by their ends."""
         ...
 
-    def fetch_range(self, from_key: K | None, to_key: K | None) -> KeyValueIterator[Windowed[K], V]: ...
+    def fetch_range(self, from_key: K | None, to_key: K | None) -> KeyValueIterator[Windowed[K], V]:
+        """Iterates over all sessions of the keys from ``from_key`` to ``to_key``."""
+        ...
 
 
 class VersionedKeyValueStore(Protocol, Generic[K_contra, V_contra]):
-    """Keeps values by key and time: a key has the value it had at any moment of the history that is kept (KIP-889)."""
+    """Keeps the values that each key had, and from when to when, for as long as the store's history says (KIP-889)."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name by which processors and queries ask for the store."""
+        ...
 
     def put(self, key: K_contra, value: V_contra | None, timestamp: int) -> int:
-        """Writes the value of a key from ``timestamp`` on; ``None`` deletes it. Returns its ``valid_to`` (KIP-889)."""
+        """Writes the value that a key has from ``timestamp`` on; ``None`` says that it has none from then on.
+
+        Returns the time until when the value is valid: that of the next version, -1 if there is no later one, or
+        ``PUT_RETURN_CODE_NOT_PUT`` if the time lies before the history and nothing was written.
+        """
         ...
 
     def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord | None:
-        """Returns the latest version, or the one that was valid at ``as_of``; ``None`` if there is none."""
+        """Returns the latest version of a key, or the one that was valid at ``as_of``; ``None`` if it had none then, or
+        the time lies before the history."""
         ...
 
     def delete(self, key: K_contra, timestamp: int) -> VersionedRecord | None:
