@@ -48,6 +48,14 @@ def test_every_command_is_there_with_its_options(page: Path, program: str) -> No
             assert options <= commands[name], f"{program} {name}"
 
 
+@pytest.mark.parametrize(
+    ("program", "page"), [("streamsapp", "cli.md"), ("kubectl streamsapp", "kubectl-plugin.md")], ids=["cli", "plugin"]
+)
+def test_every_command_is_on_the_page_of_its_program(program: str, page: str) -> None:
+    named = set(re.findall(r"`(?:kubectl )?(?:streamsapp )?([a-z]+)[ `]", (ROOT / "docs" / page).read_text("utf-8")))
+    assert PROGRAMS[program].keys() - {""} <= named
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_target_of_make_is_there(page: Path) -> None:
     targets = {target for line in TARGETS for target in line.split()}
