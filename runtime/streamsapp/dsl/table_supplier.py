@@ -153,6 +153,9 @@ class MergedTable(TableSupplier):
 class DerivedTable(TableSupplier):
     """A table computed from another one, row by row. It has a store only when one is wanted."""
 
+    #: Whether the table carries old values from the beginning, if its parent can give them without a store of its own.
+    uses_old_values = False
+
     def __init__(
         self,
         parent: TableSupplier,
@@ -169,6 +172,8 @@ class DerivedTable(TableSupplier):
         self._store = store if store is not None and store.wanted else None
         self._make_stored = make_stored
         self._make_unstored = make_unstored
+        if self.uses_old_values:
+            self.send_old_values = parent.enable_sending_old_values(force=False)
 
     def __call__(self) -> Operator:
         if self._store is None:
@@ -203,15 +208,4 @@ class FilteredTable(DerivedTable):
     """A filtered table. It uses old values if its parent can give them; without them, every value that is filtered out
     would have to be sent as a deletion."""
 
-    def __init__(
-        self,
-        parent: TableSupplier,
-        store: TableStore | None,
-        make_stored: MakeStored,
-        make_unstored: MakeUnstored,
-        view: MakeComputedView,
-        *,
-        materialized: bool,
-    ) -> None:
-        super().__init__(parent, store, make_stored, make_unstored, view, materialized=materialized)
-        self.send_old_values = parent.enable_sending_old_values(force=False)
+    uses_old_values = True
