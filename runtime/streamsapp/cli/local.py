@@ -60,6 +60,21 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  streamsapp local -f app.yaml --embedded --broker-port 9092 --partitions 8",
     )
     add_manifest(parser)
+    _add_instances(parser)
+    _add_broker(parser)
+    add_data_dir(
+        parser,
+        "where topics, state and snapshots are kept, by one `local` at a time; default: .streamsapp/<application id> "
+        "beside the manifest",
+    )
+    add_instance_options(parser, http_port=8080)
+    # The process that runs the application for --watch gets these: the broker and the folder are its parent's.
+    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--broker", help=argparse.SUPPRESS)
+    parser.set_defaults(run=run_locally)
+
+
+def _add_instances(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replicas",
         type=int,
@@ -73,8 +88,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="start the application again whenever its manifest or a Python file beside it is saved; topics and state "
         "stay, and what cannot go on with them is told, while the application goes on as it was",
     )
-    parser.add_argument("--embedded", action="store_true", help="start a broker, and keep snapshots "
-                        "in a folder, although the manifest names others")  # fmt: skip
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--embedded",
+        action="store_true",
+        help="start a broker, and keep snapshots in a folder, although the manifest names others",
+    )
     parser.add_argument(
         "--broker-port",
         type=int,
@@ -94,16 +115,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="N",
         help="the number of partitions of the topics that it creates; default: 4",
     )
-    add_data_dir(
-        parser,
-        "where topics, state and snapshots are kept, by one `local` at a time; default: .streamsapp/<application id> "
-        "beside the manifest",
-    )
-    add_instance_options(parser, http_port=8080)
-    # The process that runs the application for --watch gets these: the broker and the folder are its parent's.
-    parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--broker", help=argparse.SUPPRESS)
-    parser.set_defaults(run=run_locally)
 
 
 def run_locally(options: argparse.Namespace) -> int:
