@@ -151,6 +151,41 @@ def test_a_session_that_is_just_as_old_as_its_retention_is_as_in_kafka_streams_w
 
 
 @pytest.mark.parametrize(
+    ("windows", "key"),
+    [
+        (_HOPPING, "time_windowed(string,10)"),
+        ({"kind": "sliding", "size": 10, "grace": 50}, "time_windowed(string,10)"),
+        ({"kind": "session", "gap": 1, "grace": 50}, "session_windowed(string)"),
+    ],
+    ids=["hopping", "sliding", "session"],
+)
+def test_at_commits_a_window_that_is_deleted_is_sent_only_where_it_was_known(
+    oracle: Oracle, windows: dict[str, Any], key: str
+) -> None:
+    """As with Kafka Streams' caches. They leave its deletion out of the changelog, too (docs/departures.md)."""
+    aggregation = {**_SUM, "fn": "null_if_odd", "merge": "null_if_odd_sum"}
+    if windows["kind"] != "session":
+        del aggregation["merge"]
+    aggregation["materialized"] = {**_SUM["materialized"], "retention": 10_000, "emit": "commit"}
+    program = _program(windows, aggregation)
+    program["steps"][-1]["produced"]["key"] = key
+    records = [
+        ("a", 1, 0),
+        ("a", 2, 2),
+        ("a", 4, 3),
+        ("a", 5, 4),
+        ("a", 7, 5),
+        ("b", 2, 30),
+        ("b", 3, 30),
+        ("b", 2, 30),
+    ]
+    program["events"] = [{"topic": "in", "key": key, "value": value, "ts": at} for key, value, at in records]
+    sent = run_here(program)["outputs"]["out"]
+    assert any(record["value"] is None for record in sent)
+    assert sent == oracle.ask(kind="run", cache=True, **program)["outputs"]["out"]
+
+
+@pytest.mark.parametrize(
     ("windows", "aggregation", "key"),
     [
         ({"kind": "session", "gap": 5, "grace": 0}, _MERGED_SUM, "session_windowed(string)"),

@@ -31,6 +31,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
         key_bytes_of, near, write = store.key_bytes, store.near, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
+        at_commit = self._emit_at_commit
         gap_ms, open_ms = self._windows.gap_ms, self._windows.gap_ms + self._windows.grace_ms
         #: The highest timestamp that came here; after a restart at least that of what the store has.
         stream_time = store.stream_time
@@ -44,6 +45,7 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                 stream_time = timestamp
             start = end = timestamp
             merged = []
+            replaced = None
             try:
                 key_bytes = key_bytes_of(key)
                 new = initializer()
@@ -67,7 +69,9 @@ class SessionAggregate(WindowedAggregate[SessionWindows]):
                     write(key_bytes, other_start, other_end, None, timestamp)
                     gone = Windowed(key, other_start, other_end)
                     update(gone, (key_bytes, other_start, other_end), None, other, other_end, None)
+            elif merged and at_commit:
+                replaced = merged[0][2]  # the session of this very moment, whose deletion has to be sent
             write(key_bytes, start, end, new_stored, timestamp)
-            update(Windowed(key, start, end), (key_bytes, start, end), new, None, end, None)
+            update(Windowed(key, start, end), (key_bytes, start, end), new, replaced, end, None)
 
         return push

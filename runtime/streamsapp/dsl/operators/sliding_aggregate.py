@@ -24,12 +24,13 @@ from streamsapp.state.window import WindowStoreImpl
 
 
 class _Touched(NamedTuple):
-    """A window that a record changes: the aggregate that it starts from, and whether the record itself belongs to
-    it."""
+    """A window that a record changes: the aggregate that it starts from, whether the record itself belongs to it, and
+    whether that aggregate is the window's own or, as the window is new, that of the window beside it."""
 
     start: int
     base: Entry
     folds: bool = True
+    own: bool = True
 
 
 class SlidingAggregate(WindowedAggregate[SlidingWindows]):
@@ -47,6 +48,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
         store.keep_recent()
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped, grace_ms = context.on_error, context.dropped, self._windows.grace_ms
+        at_commit = self._emit_at_commit
         #: The highest timestamp that came here; after a restart at least that of what the store has.
         stream_time = store.stream_time - 1  # the window right of a record starts after it
 
@@ -71,7 +73,7 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
             else:
                 first = max(0, timestamp - 2 * difference)
                 touched = _around(near(key_bytes, first, timestamp + 1, reverse=True), timestamp, difference)
-            for start, (stored, stored_at), folds in touched:
+            for start, (stored, stored_at), folds, own in touched:
                 end = start + difference
                 if folds and end < closed_until:
                     dropped(EXPIRED_WINDOW)
@@ -85,8 +87,9 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                     return
                 changed_at = max(timestamp, stored_at) if folds else stored_at
                 write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
-                window = Windowed(key, start, end)
-                update(window, (key_bytes, start), new, old if folds else None, changed_at, headers)
+                if not folds or (at_commit and (stored is None or not own)):
+                    old = None  # at commits, what downstream knows of the window
+                update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push
 
@@ -119,9 +122,9 @@ def _around(found: Iterable[tuple[int, Entry]], timestamp: int, difference: int)
         touched.append(_Touched(previous + 1, ABSENT))
     if not left_exists:
         holds_previous = previous is not None and timestamp - difference <= previous
-        touched.append(_Touched(timestamp - difference, left if holds_previous else ABSENT))
+        touched.append(_Touched(timestamp - difference, left if holds_previous else ABSENT, own=False))
     if not right_exists and right[1] > timestamp:
-        touched.append(_Touched(timestamp + 1, right, folds=False))
+        touched.append(_Touched(timestamp + 1, right, folds=False, own=False))
     return touched
 
 
@@ -146,7 +149,7 @@ def _early(found: Iterable[tuple[int, Entry]], timestamp: int) -> list[_Touched]
     if right is ABSENT:
         right = combined
     if not right_exists and right[1] > timestamp:
-        touched.append(_Touched(timestamp + 1, right, folds=False))
+        touched.append(_Touched(timestamp + 1, right, folds=False, own=False))
     if previous is not None and previous + 1 not in starts:
         touched.append(_Touched(previous + 1, ABSENT))
     touched.append(_Touched(0, combined))

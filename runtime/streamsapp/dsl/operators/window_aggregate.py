@@ -30,6 +30,7 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         starts_for, end_of, grace_ms = windows.starts_for, windows.end_of, windows.grace_ms
+        at_commit = self._emit_at_commit
         #: The highest timestamp that came here; after a restart at least that of what the store has.
         stream_time = store.stream_time
 
@@ -61,6 +62,8 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
                     return
                 changed_at = max(timestamp, stored_at)
                 write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
+                if stored is None and at_commit:
+                    old = None  # a window that comes and goes within a commit is not sent
                 update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push
