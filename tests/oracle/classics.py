@@ -167,15 +167,25 @@ def _punctuated_store() -> Program:
     return _program(steps, {"rows": TEXTS}, [*_ROWS[:3], {"advance": 5}, {"advance": 30}, *_ROWS[3:], {"advance": 7}])
 
 
-def _scheduled_while_time_stands_still() -> Program:
+def _scheduled(times: list[int], interval: int) -> tuple[list[Step], list[Step]]:
+    """Every record schedules two calls: steps and events."""
     steps: list[Step] = [
         {"op": "stream", "id": "rows", "topics": ["rows"], "consumed": TEXTS},
-        {"op": "process", "id": "ticks", "of": "rows", "processor": "scheduling", "interval": 10},
+        {"op": "process", "id": "ticks", "of": "rows", "processor": "scheduling", "interval": interval},
         {"op": "to", "of": "ticks", "topic": "ticks-out", "produced": TEXTS},
     ]
-    times = [(105, "a"), (105, "b"), (90, "c"), (117, "d"), (117, "e")]
-    events: list[Step] = [{"topic": "rows", "key": "k", "value": value, "ts": ts} for ts, value in times]
+    return steps, [{"topic": "rows", "key": "k", "value": f"v{at}", "ts": ts} for at, ts in enumerate(times)]
+
+
+def _scheduled_while_time_stands_still() -> Program:
+    steps, events = _scheduled([105, 105, 90, 117, 117], 10)
     return _program(steps, {"rows": TEXTS}, [{"advance": 5}, *events[:3], {"advance": 30}, *events[3:]])
+
+
+def _due_together() -> Program:
+    """Calls that have ended take no part in the order of those that are due at the same time."""
+    steps, events = _scheduled([136, 144, 154, 154, 164], 20)
+    return _program(steps, {"rows": TEXTS}, events)
 
 
 def _global_table_and_store() -> Program:
@@ -223,4 +233,5 @@ CLASSICS: dict[str, Program] = {
     "global table and global store": _global_table_and_store(),
     "store punctuated by stream time, ticks by both times": _punctuated_store(),
     "calls scheduled while stream time stands still": _scheduled_while_time_stands_still(),
+    "calls due together, some of which have ended": _due_together(),
 }

@@ -54,8 +54,9 @@ class PunctuationQueue:
             if top.cancelled:
                 continue
             fire(top.callback, top.node, now)
-            top.advance(now)
-            self._queue.offer(top)
+            if not top.cancelled:  # it would take part in the order of those that are due together
+                top.advance(now)
+                self._queue.offer(top)
             fired = True
         self._note_next()
         return fired
