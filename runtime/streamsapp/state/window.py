@@ -155,8 +155,10 @@ class WindowStoreImpl(SegmentedFacade):
         self.write(self._key(key), window_start_ms, stored, timestamp)
 
     def fetch(self, key: Any, from_ms: int, to_ms: int | None = None) -> Any:
-        """Returns the value of the window that starts at ``from_ms``; with ``to_ms`` an iterator over
-        ``(start, value)`` of the windows that start between, both inclusive."""
+        """Returns the value of the window that starts at ``from_ms``, the last one if the store retains duplicates;
+        with ``to_ms`` an iterator over ``(start, value)`` of the windows that start between, both inclusive."""
+        if to_ms is None and self._type.retain_duplicates:
+            return next((value for _, value in self._fetched(key, from_ms, from_ms, reverse=True)), None)
         if to_ms is None:
             return self._value(self.read(self._key(key), from_ms))
         return self._fetched(key, from_ms, to_ms, reverse=False)
