@@ -8,7 +8,7 @@ Left out is what Kafka Streams gets wrong (docs/departures.md).
 from __future__ import annotations
 
 from generate_dsl import DslGenerator
-from vocabulary import AGGREGATORS, LONG, REDUCERS, TEXT, Node, Program, Step
+from vocabulary import AGGREGATORS, KEYS, LONG, REDUCERS, TEXT, Node, Program, Step
 
 #: Longer than any program goes on: with less, Kafka Streams loses what it should send on close.
 _KEPT = 100_000
@@ -41,9 +41,17 @@ class LanguageGenerator(DslGenerator):
 
     def extend(self, node: Node) -> None:
         more = {
-            "stream": [self.join_streams, self.join_streams, self.join_table, self.join_table, self.join_global_table],
+            "stream": [
+                self.join_streams,
+                self.join_streams,
+                self.join_table,
+                self.join_table,
+                self.join_global_table,
+                self.keep,
+                self.schedule,
+            ],
             "table": [self.join_tables, self.join_tables, self.join_by_foreign_key, self.suppress, self.transform],
-            "grouped": [self.windowed, self.windowed, self.sessions, self.cogrouped],
+            "grouped": [self.windowed, self.windowed, self.sessions, self.unlimited, self.cogrouped],
         }.get(node.kind, [])
         if more and self.chance(0.5):
             self.random.choice(more)(node)
@@ -146,11 +154,41 @@ class LanguageGenerator(DslGenerator):
         self.by_foreign_key = True
         made = Node("table", self.new("j"), node.key, TEXT)
         step: Step = {"op": self.random.choice(["join", "left_join"]), "id": made.id, "of": node.id, "with": right.id}
-        step |= {"extractor": extractors[right.key], "extractor_args": 2}
+        of_value = {TEXT: "text", LONG: "length"}
+        if right.key in of_value and self.chance(0.3):
+            step["extractor"] = of_value[right.key]
+        else:
+            step |= {"extractor": extractors[right.key], "extractor_args": 2}
         made.value = self.joiner(step, node, right)
         if self.chance(0.3):
             step["table_joined"] = self.new("foreign-")
         self.add(made, self.materialized(step, made, named=0.6))
+
+    # ---- processors --------------------------------------------------------------------------------------------
+
+    def keep(self, node: Node) -> None:
+        """Keeps the stream in a store of windows or sessions, and reads it in every way."""
+        if node.key not in KEYS:
+            return
+        store = self.store(node.key, node.value, self.random.choice(["window", "session"]))
+        # What comes too late is in Kafka Streams' changelog all the same (docs/departures.md).
+        store |= {"size": 10, "retention": self.random.choice([50, 500, _KEPT]), "logging": False}
+        if store["kind"] == "window":
+            store["kind"] = self.random.choice(["window", "timestamped_window"])
+        made = Node("stream", self.new("p"), node.key, TEXT, node.key_known, False)
+        step: Step = {"op": "process_values", "id": made.id, "of": node.id, "stores": [store["name"]]}
+        step["processor"] = store["kind"].removeprefix("timestamped_") + "_api"
+        self.steps.append(store)
+        self.add(made, self.named(step))
+
+    def schedule(self, node: Node) -> None:
+        """Is called by time, and forwards what nobody sent."""
+        if (node.key, node.value) != (TEXT, TEXT):
+            return
+        made = Node("stream", self.new("p"), TEXT, TEXT, False, False)
+        ways = ["tick_stream_time", "tick_wall_clock", "scheduling"]
+        step: Step = {"op": "process", "id": made.id, "of": node.id, "processor": self.random.choice(ways)}
+        self.add(made, self.named(step | {"interval": self.random.choice([5, 20, 50])}))
 
     # ---- tables ------------------------------------------------------------------------------------------------
 
@@ -181,6 +219,17 @@ class LanguageGenerator(DslGenerator):
     def sessions(self, node: Node) -> None:
         gap = self.random.choice([1, 5, 20, 60])
         self.of_windows(node, {"kind": "session", "gap": gap}, f"session_windowed({node.key})")
+
+    def unlimited(self, node: Node) -> None:
+        """One window without end: it never closes, and is kept for good."""
+        windows: Step = {"kind": "unlimited", "start": self.random.choice([0, 20, 1000])}
+        grouped, made = self.new("g"), Node("table", self.new("t"), f"time_windowed({node.key},10)", LONG)
+        self.steps.append({"op": "windowed_by", "id": grouped, "of": node.id, "windows": windows})
+        step: Step = {"op": "count", "id": made.id, "of": grouped}
+        if self.chance(0.5):
+            step["op"] = "aggregate"
+            made.value = self.fold(step, windows)
+        self.add(made, self.named({**step, "materialized": {"key": node.key, "value": made.value}}))
 
     def of_windows(self, node: Node, windows: Step, key: str) -> None:
         if self.chance(0.6):

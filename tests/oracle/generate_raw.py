@@ -57,7 +57,9 @@ class RawGenerator(Generator):
             self.topic(f"{prefix}-a", node.key, node.value)
         else:
             count = self.random.choice([1, 1, 2, 3])
-            step["topics"] = [self.topic(self.name("in-"), node.key, node.value) for _ in range(count)]
+            # Kafka Streams' test driver takes a topic's name for a pattern, in which a dot fits any letter.
+            names = [self.name("in-").replace(".", "-") for _ in range(count)]
+            step["topics"] = [self.topic(name, node.key, node.value) for name in names]
         if self.chance(0.1):
             step["extractor"] = self.random.choice(["value_times_ten", "negative_if_odd", "partition_time"])
         self.nodes.append(node)
