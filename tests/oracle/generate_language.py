@@ -8,11 +8,10 @@ Left out is what Kafka Streams gets wrong (docs/departures.md).
 from __future__ import annotations
 
 from generate_dsl import DslGenerator
-from vocabulary import AGGREGATORS, KEYS, LONG, REDUCERS, TEXT, Node, Program, Step
+from vocabulary import AGGREGATORS, KEYS, LONG, MERGERS, REDUCERS, TEXT, Node, Program, Step
 
 #: Longer than any program goes on: with less, Kafka Streams loses what it should send on close.
 _KEPT = 100_000
-_MERGERS = {"count": "sum", "sum": "sum", "join": "join", "null_if_odd": "null_if_odd_sum"}
 #: (joiner, type of the result where the sides have one type)
 _JOINERS = [("both", TEXT), ("total", LONG), ("left", "same"), ("right", "same"), ("null_if_odd_total", LONG)]
 
@@ -259,7 +258,7 @@ class LanguageGenerator(DslGenerator):
         step["fn"], _, initializers, result = self.random.choice(AGGREGATORS)
         step["init"] = self.random.choice(initializers)
         if windows is not None and windows["kind"] == "session":
-            step["merge"] = _MERGERS[step["fn"]]
+            step["merge"] = MERGERS[step["fn"]]
         return result
 
     def cogrouped(self, node: Node) -> None:

@@ -6,7 +6,7 @@ Called by the tests of this folder.
 from __future__ import annotations
 
 from generate_dsl import DslGenerator
-from vocabulary import AGGREGATORS, LONG, Node, Program, Step
+from vocabulary import AGGREGATORS, LONG, MERGERS, Node, Program, Step
 
 
 class SuppressGenerator(DslGenerator):
@@ -22,19 +22,23 @@ class SuppressGenerator(DslGenerator):
 
     def windowed(self, node: Node) -> None:
         """An aggregation by window, suppressed until its windows close or for a time, as a stream of text."""
-        size = self.random.choice([5, 20, 60])
-        windows: Step = {"kind": "time", "size": size}
-        if self.chance(0.3):
+        size, kind = self.random.choice([5, 20, 60]), self.random.choice(["time", "time", "sliding", "session"])
+        session = kind == "session"
+        windows: Step = {"kind": kind, "gap" if session else "size": size}
+        if kind == "time" and self.chance(0.3):
             windows["advance"] = self.random.randint(max(1, size // 3), size)
         if self.chance(0.5):
             windows["grace"] = self.random.choice([0, 3, 30])
         grouped = self.new("w")
         self.steps.append({"op": "windowed_by", "id": grouped, "of": node.id, "windows": windows})
-        table = Node("table", self.new("t"), f"time_windowed({node.key},{size})", LONG)
+        key = f"session_windowed({node.key})" if session else f"time_windowed({node.key},{size})"
+        table = Node("table", self.new("t"), key, LONG)
         step: Step = {"op": "count", "id": table.id, "of": grouped}
         if self.chance(0.5):
             add, _, initializers, table.value = self.random.choice(AGGREGATORS)
             step |= {"op": "aggregate", "fn": add, "init": self.random.choice(initializers)}
+            if session:
+                step["merge"] = MERGERS[add]
         step["materialized"] = {"key": node.key, "value": table.value}
         self.steps.append(step)
         for _ in range(self.random.choice([1, 1, 2])):

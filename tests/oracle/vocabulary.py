@@ -52,6 +52,8 @@ AGGREGATORS = [
     ("join", "unjoin", ["empty", "null"], TEXT),
     ("null_if_odd", "unsum", ["zero"], LONG),
 ]
+#: The function that brings the aggregates of two sessions together, by aggregator.
+MERGERS = {"count": "sum", "sum": "sum", "join": "join", "null_if_odd": "null_if_odd_sum"}
 #: Processors that keep the key: type of the value, and the store they need: (kind, type of its value).
 VALUE_PROCESSORS: dict[str, tuple[str, tuple[str, str] | None]] = {
     "pass": (SAME, None),
