@@ -55,10 +55,10 @@ class Joins:
 
 @pytest.mark.long
 def test_joins_that_wait_survive_a_takeover_by_the_jvm_and_back(
-    kafka: Kafka, instances: Instances, start_jvm: Callable[..., Jvm]
+    kafka: Kafka, instances: Instances, start_jvm: Callable[..., Jvm], guarantee: str
 ) -> None:
     run = Joins(kafka)
-    config = instances.config(processing_guarantee="exactly_once")
+    config = instances.config(processing_guarantee=guarantee)
     topology = joins(*run.topics)
     run.put(run.left, **{f"k{number}": "l" for number in range(12)})
     run.put(run.right, k0="r", r1="r")

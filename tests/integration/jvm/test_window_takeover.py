@@ -16,10 +16,10 @@ from killable import window_finals
 
 @pytest.mark.parametrize("state", ["wiped", pytest.param("kept", marks=pytest.mark.long)])
 def test_windows_that_are_open_survive_a_takeover_by_the_jvm_and_back(
-    kafka: Kafka, instances: Instances, start_jvm: Callable[..., Jvm], state: str
+    kafka: Kafka, instances: Instances, start_jvm: Callable[..., Jvm], guarantee: str, state: str
 ) -> None:
     seconds = Seconds(kafka)
-    config = instances.config(processing_guarantee="exactly_once")
+    config = instances.config(processing_guarantee=guarantee)
     topology = window_finals(seconds.source, seconds.sink)
 
     seconds.go_on(4_500)

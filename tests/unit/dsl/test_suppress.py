@@ -8,6 +8,7 @@ import pytest
 
 from streamsapp import (
     Consumed,
+    EmitStrategy,
     Materialized,
     Produced,
     Serdes,
@@ -81,3 +82,19 @@ def test_what_reads_a_suppressed_table_names_the_buffer_before_the_table_below_i
     table.suppress(Suppressed.until_time_limit(0)).outer_join(table, lambda left, right: left)
     stores = "[KTABLE-SUPPRESS-STATE-STORE-0000000003, table-store-3]"
     assert f"Processor: KTABLE-JOINOTHER-0000000006 (stores: {stores})" in str(builder.build().describe())
+
+
+def test_final_results_and_what_a_suppression_sends_are_counted_for_the_metrics() -> None:
+    builder = StreamsBuilder()
+    windowed = builder.stream("in", Consumed(Serdes.string(), Serdes.string())).group_by_key()
+    closing = windowed.windowed_by(TimeWindows.of(10)).emit_strategy(EmitStrategy.on_window_close())
+    closing.count().to_stream(lambda window, count: window.key).to("closed", Produced(Serdes.string(), Serdes.long()))
+    waiting = windowed.windowed_by(TimeWindows.of(20)).count().suppress(Suppressed.until_window_closes())
+    waiting.to_stream(lambda window, count: window.key).to("waited", Produced(Serdes.string(), Serdes.long()))
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", Serdes.string(), Serdes.string())
+        for key, at in (("a", 1), ("b", 2), ("c", 12), ("d", 5_000)):
+            topic.pipe_input(key, "x", at)
+            driver.advance_wall_clock_time(1_000)
+        counted = {name: tally.value for (_, name), tally in driver._task.context.counts.items()}
+    assert counted == {"emit-final-records": 3, "suppression-emit": 3}
