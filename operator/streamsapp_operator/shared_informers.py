@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL
+from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL, PREVIEW_LABEL
 from streamsapp_operator.kube import Client, Object, ResourceKind
 from streamsapp_operator.kube.cache import Cache
 from streamsapp_operator.kube.informer import Changed, Informers, Watched
@@ -28,7 +28,7 @@ from streamsapp_operator.loop import Key
 from streamsapp_operator.steady_clock import SteadyClock
 
 _MANAGED = "app.kubernetes.io/managed-by=streamsapp-operator"
-_LOOKUPS = (NAME_LABEL, CHECK_LABEL, BOOTSTRAP_LABEL)
+_LOOKUPS = (NAME_LABEL, CHECK_LABEL, BOOTSTRAP_LABEL, PREVIEW_LABEL)
 WATCHED = (
     *(Watched(kind, _MANAGED) for kind in (POD, STATEFUL_SET, BUDGET, JOB)),
     *(Watched(kind, _MANAGED, metadata_only=True) for kind in (SERVICE, SERVICE_ACCOUNT, NETWORK_POLICY)),

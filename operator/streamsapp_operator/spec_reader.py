@@ -12,8 +12,9 @@ from typing import TypeAlias
 from streamsapp.errors import ManifestError
 from streamsapp.manifest import StreamsApp, decode
 from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
-from streamsapp_operator.children.bootstrap_job import attempt_of, bootstrap_job
+from streamsapp_operator.children.bootstrap_job import bootstrap_job
 from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD
+from streamsapp_operator.children.spark_job import attempt_of
 from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object, annotation
 from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState, InvalidSpec
@@ -33,6 +34,8 @@ class ReadSpec:
     revision: Revision | None
     #: The Job of its bootstrap, if it asks for one.
     bootstrap: Object | None = None
+    #: Of Jobs with Spark that have none of their own.
+    spark_image: str | None = None
     #: ``None``: not known, as the spec is invalid.
     bootstrap_servers: str | None = None
 
@@ -46,6 +49,7 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
         _refuse_depth(document)
         app = decode(document)
         _refuse_end(app)
+        image = _spark_image(app, settings)
         revision = _revision(app, settings, config_map)
         job = _bootstrap(app, owner, revision, settings)
     except ManifestError as error:
@@ -54,7 +58,7 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
         return ReadSpec(owner, _application_id(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
     wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), orders=orders)
-    return ReadSpec(owner, app.application_id, wanted, revision, job, app.spec.kafka.bootstrap_servers)
+    return ReadSpec(owner, app.application_id, wanted, revision, job, image, app.spec.kafka.bootstrap_servers)
 
 
 def orders_of(document: Object) -> AnnotationRequests:
@@ -78,6 +82,14 @@ def _refuse_end(app: StreamsApp) -> None:
     if app.spec.engine == "spark" and app.spec.spark.catches_up:
         told = "'availableNow' ends, which is not available on Kubernetes yet; set a time such as 1s"
         raise ManifestError([f"spec.spark.trigger: {told}"])
+
+
+def _spark_image(app: StreamsApp, settings: RenderSettings) -> str | None:
+    image = app.spec.spark.image or settings.spark_image
+    if image is None and app.spec.rollout.preview is not None:
+        told = "is required for spec.rollout.preview, as this operator was given no image with Spark; name one"
+        raise ManifestError([f"spec.spark.image: {told}"])
+    return image
 
 
 def _revision(app: StreamsApp, settings: RenderSettings, config_map: ReadConfigMap) -> Revision:

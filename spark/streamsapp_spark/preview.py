@@ -92,6 +92,10 @@ class _Preview(Command):
                 report.print_json(records, notes)
             else:
                 report.print_text(self._id, records, notes)
+            if self._options.report is not None:
+                # For a Job, which is done when both were compared.
+                self._options.report.write_bytes(report.summary(records, notes))
+                return 0
         return 1 if report.differences else 0
 
     def _start(self, bounds: PartitionOffsets) -> Start:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -15,6 +16,8 @@ from streamsapp_spark.preview_text import ProgramText
 
 #: The keys that text shows; JSON has all.
 _SHOWN = 20
+#: Of a summary: the bytes that Kubernetes keeps of a termination message, notes, and characters of a line.
+_MAX_BYTES, _NOTES, _LINE = 4096, 5, 150
 
 
 class PreviewReport:
@@ -30,11 +33,8 @@ class PreviewReport:
         self.differences: int = sum(row["differ"] for row in self._totals)
 
     def print_text(self, application_id: str, records: int, notes: Sequence[str]) -> None:
-        for row in self._differing(_SHOWN):
-            where = f"{'store' if row['kind'] == STATE else 'results in'} {row['name']}"
-            more = f" ({row['differ']} differ, the first is its number {row['first']['nth']})" * (row["differ"] > 1)
-            key, today, tomorrow = self._shown(row)
-            print(f"{where}, key {key}: today {today}, tomorrow {tomorrow}{more}")
+        for line in self._first:
+            print(line)
         if self.differences > _SHOWN:
             print(f"... and {self.differences - _SHOWN:,} more; -o json names all")
         for note in notes:
@@ -45,6 +45,29 @@ class PreviewReport:
             print(f"{kind} {row['name']}: {row['differ']:,} of {row['keys']:,} keys differ that {verb}")
         verdict = f"{self.differences:,} keys differ" if self.differences else "nothing differs"
         print(f"{application_id}: {verdict} after {records:,} offsets of input")
+
+    @cached_property
+    def _first(self) -> list[str]:
+        lines = []
+        for row in self._differing(_SHOWN):
+            where = f"{'store' if row['kind'] == STATE else 'results in'} {row['name']}"
+            more = f" ({row['differ']} differ, the first is its number {row['first']['nth']})" * (row["differ"] > 1)
+            key, today, tomorrow = self._shown(row)
+            lines.append(f"{where}, key {key}: today {today}, tomorrow {tomorrow}{more}")
+        return lines
+
+    def summary(self, records: int, notes: Sequence[str]) -> bytes:
+        """Returns what the operator reads: JSON that is no longer than a termination message may be."""
+        first = [_cut(line) for line in self._first]
+        figures = {
+            "records": records,
+            "keys": sum(row["keys"] for row in self._totals),
+            "differences": self.differences,
+            "notes": [_cut(note) for note in notes[:_NOTES]],
+        }
+        while len(text := orjson.dumps(figures | {"first": first})) > _MAX_BYTES:
+            first.pop()
+        return text
 
     def print_json(self, records: int, notes: Sequence[str]) -> None:
         """Prints one object per line: every key that differs, then a summary."""
@@ -72,6 +95,10 @@ class PreviewReport:
             for text, side in ((self._today, first["today"]), (self._tomorrow, first["tomorrow"]))
         )
         return of_key.key(kind, name, None if row["key"] is None else bytes(row["key"])), today, tomorrow
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LINE else f"{line[: _LINE - 3]}..."
 
 
 def _print_json(data: Any) -> None:

@@ -54,6 +54,8 @@ class Behaviour:
     check_message: dict[str, Any] | None = field(default_factory=lambda: {"faults": [], "shape": SHAPE})
     #: How the pod of a bootstrap ends: exit code and termination message; ``None``: it does not end.
     bootstrap: tuple[int, str] | None = None
+    #: The same of a preview.
+    preview: tuple[int, str] | None = None
     #: Bearer tokens that pods admit; empty: any.
     tokens: tuple[str, ...] = ()
     #: Tokens that were seen.
@@ -137,8 +139,11 @@ class SimulatedNode(threading.Thread):
             elif mine[0]["status"]["phase"] == "Pending":
                 running = _container({"running": {"startedAt": _iso(time.time())}}, ready=True)
                 self._write(mine[0], {"phase": "Running", "containerStatuses": [running]})
-            elif self.behaviour.bootstrap is not None and mine[0]["status"]["phase"] == "Running":
-                self._end_job(job, mine[0], *self.behaviour.bootstrap)
+            elif mine[0]["status"]["phase"] == "Running":
+                of_preview = "streamsapp.dev/preview" in job["metadata"]["labels"]
+                end = self.behaviour.preview if of_preview else self.behaviour.bootstrap
+                if end is not None:
+                    self._end_job(job, mine[0], *end)
 
     def _end_job(self, job: Object, pod: Object, code: int, message: str) -> None:
         ended = {"exitCode": code, "message": message, "startedAt": None, "finishedAt": None}

@@ -13,9 +13,16 @@ from dataclasses import dataclass
 from streamsapp_operator.apply.children import ChildWriter, NameTakenError
 from streamsapp_operator.apply.revisions import Revisions
 from streamsapp_operator.children import Children, Owner, RenderSettings, Revision, render
-from streamsapp_operator.children.bootstrap_job import attempt_of
-from streamsapp_operator.children.names import REVISION_LABEL, bootstrap_job_name, check_pod_name, driver_name
+from streamsapp_operator.children.names import (
+    REVISION_LABEL,
+    bootstrap_job_name,
+    check_pod_name,
+    driver_name,
+    preview_job_name,
+)
 from streamsapp_operator.children.policies import disruption_budget
+from streamsapp_operator.children.preview_job import preview_job
+from streamsapp_operator.children.spark_job import attempt_of
 from streamsapp_operator.kube import Client, Conflict, Object, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
 from streamsapp_operator.kube.kinds import CONFIG_MAP, JOB, POD, STATEFUL_SET, STREAMS_APP, label
@@ -24,6 +31,7 @@ from streamsapp_operator.model.actions import (
     ApplyChildren,
     DeleteBootstrap,
     DeleteCheck,
+    DeletePreview,
     DeleteRevisions,
     Evict,
     PostEvent,
@@ -31,7 +39,9 @@ from streamsapp_operator.model.actions import (
     SetBudget,
     StartBootstrap,
     StartCheck,
+    StartPreview,
 )
+from streamsapp_operator.model.desired_state import DesiredState
 from streamsapp_operator.observe.observer import AppObservation, is_owned
 from streamsapp_operator.spec_reader import ReadSpec
 from streamsapp_operator.steady_clock import SteadyClock
@@ -119,7 +129,11 @@ class ActionRunner:
             case StartBootstrap(attempt=attempt):
                 self._start_bootstrap(attempt, case)
             case DeleteBootstrap():
-                self._delete_bootstrap(owner)
+                self._delete_job(owner, bootstrap_job_name(owner.name))
+            case StartPreview():
+                self._start_preview(action, case)
+            case DeletePreview():
+                self._delete_job(owner, preview_job_name(owner.name))
             case DeleteRevisions(keep=keep):
                 self._delete_revisions(owner, keep, observation)
             case PostEvent(kind=kind, reason=reason, message=message):
@@ -211,20 +225,38 @@ class ActionRunner:
         spec = case.spec
         if spec.bootstrap is None or spec.revision is None or attempt_of(spec.bootstrap) != attempt:
             return  # the spec has changed since: the next plan asks for another one
-        *needed, _ = self._render(spec.revision, case, 0, 0).check
+        self._start_job(spec.bootstrap, spec.revision, case)
+
+    def _start_preview(self, action: StartPreview, case: ActionContext) -> None:
+        spec = case.spec
+        asked = spec.wanted.rollout.preview if isinstance(spec.wanted, DesiredState) else None
+        today, tomorrow = (self._revisions.find(each, spec) for each in (action.against, action.revision))
+        if asked is None or spec.spark_image is None or tomorrow is None:
+            return  # the spec has changed since
+        if today is None:
+            raise Rejected(
+                f"there is nothing to preview against: somebody deleted the ConfigMap of revision {action.against}; "
+                "`kubectl streamsapp approve` lets the rollout go on without"
+            )
+        self._start_job(
+            preview_job(spec.owner, asked, today, tomorrow, spec.spark_image, action.attempt), tomorrow, case
+        )
+
+    def _start_job(self, job: Object, revision: Revision, case: ActionContext) -> None:
+        """Starts a Job whose pod is one of the revision."""
+        *needed, _ = self._render(revision, case, 0, 0).check
         self._writer.send_all(needed, case.observation.children)
         try:
-            self._client.create(spec.bootstrap)
+            self._client.create(job)
         except Conflict:
-            self._find_bootstrap(spec.owner)
+            self._find_job(case.spec.owner, job["metadata"]["name"])
             raise
 
-    def _delete_bootstrap(self, owner: Owner) -> None:
-        if self._find_bootstrap(owner) is not None:
-            self._client.delete(JOB, owner.namespace, bootstrap_job_name(owner.name), dependents_first=True)
+    def _delete_job(self, owner: Owner, name: str) -> None:
+        if self._find_job(owner, name) is not None:
+            self._client.delete(JOB, owner.namespace, name, dependents_first=True)
 
-    def _find_bootstrap(self, owner: Owner) -> Object | None:
-        name = bootstrap_job_name(owner.name)
+    def _find_job(self, owner: Owner, name: str) -> Object | None:
         found = self._client.get(JOB, owner.namespace, name, metadata_only=True)
         if found is not None and not is_owned(found, owner.uid):
             raise NameTakenError(

@@ -21,14 +21,16 @@ DRIVER, EXECUTOR = "driver", "executor"
 BOOTSTRAP_LABEL = "streamsapp.dev/bootstrap"
 #: On a pod in which a command of a user runs, for the same reason.
 COMMAND_LABEL = "streamsapp.dev/command"
-#: On the Job of a bootstrap: what it is made of.
+#: On the Job of a preview and its pods.
+PREVIEW_LABEL = "streamsapp.dev/preview"
+#: On these Jobs: what they are made of.
 ATTEMPT = "streamsapp.dev/attempt"
 #: On pods of others that may reach the port, to scrape metrics or to ask for state.
 CLIENT_LABEL = "streamsapp.dev/client"
 RESTARTED_AT = "streamsapp.dev/restartedAt"
 #: "true": no pod is taken for a rollout.
 PAUSED = "streamsapp.dev/paused"
-#: A revision that may go on past ``spec.rollout.partition``.
+#: A revision that may go on past ``spec.rollout.partition`` and ``spec.rollout.preview``.
 APPROVED = "streamsapp.dev/approved"
 #: The uid of a pod that is to be replaced, once that is safe; done as soon as there is no such pod.
 RESTART_POD = "streamsapp.dev/restartPod"
@@ -85,6 +87,10 @@ def command_labels(app: str) -> dict[str, str]:
     return {COMMAND_LABEL: app, **_recommended(app, "command")}
 
 
+def preview_labels(app: str, revision: str) -> dict[str, str]:
+    return {PREVIEW_LABEL: app, REVISION_LABEL: revision, **_recommended(app, "preview")}
+
+
 def selector(app: str) -> dict[str, str]:
     """Returns the selector that finds the pods of an application, and nothing else."""
     return {NAME_LABEL: app}
@@ -101,6 +107,10 @@ def check_pod_name(app: str, revision: str) -> str:
 def bootstrap_job_name(app: str) -> str:
     """Returns the name of the Job; an application has one, so that there never are two Jobs at once."""
     return f"{app}-bootstrap"
+
+
+def preview_job_name(app: str) -> str:
+    return f"{app}-preview"
 
 
 def query_service_name(app: str) -> str:

@@ -39,7 +39,7 @@ _CONTAINER_FIELDS = {
     "workingDir": _OWN,
 }
 _ENVIRONMENT = ("POD_IP",)
-_VOLUMES = ("state", "tmp", "manifest", "code", "http-token", "kafka", "remote-state")
+_VOLUMES = ("state", "tmp", "manifest", "code", "http-token", "kafka", "remote-state", "today", "tomorrow")
 _FOLDERS = ("/etc/streamsapp", "/var/lib/streamsapp", "/tmp", "/var/run/secrets/streamsapp.dev")  # noqa: S108
 
 

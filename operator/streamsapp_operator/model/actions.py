@@ -73,6 +73,20 @@ class DeleteBootstrap:
 
 
 @dataclass(frozen=True, slots=True)
+class StartPreview:
+    """Starts the Job that runs ``revision`` beside ``against``, the one that is there."""
+
+    attempt: str
+    revision: str
+    against: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePreview:
+    """Deletes that Job, whose result is in the status."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteRevisions:
     """Deletes the ConfigMaps of revisions that nothing refers to any more; ``keep`` stay."""
 
@@ -101,6 +115,8 @@ Action: TypeAlias = (
     | DeleteCheck
     | StartBootstrap
     | DeleteBootstrap
+    | StartPreview
+    | DeletePreview
     | DeleteRevisions
     | PostEvent
     | RemoveFinalizer

@@ -201,7 +201,7 @@ class CheckSeen:
 
 
 class JobState(Enum):
-    """The state of a bootstrap's Job."""
+    """The state of a Job, of a bootstrap or a preview."""
 
     #: No container of it runs: not yet, or not at the moment.
     WAITING = "waiting"
@@ -213,8 +213,8 @@ class JobState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapSeen:
-    """The Job of a bootstrap."""
+class JobSeen:
+    """The Job of a bootstrap or a preview."""
 
     attempt: str
     revision: str | None
@@ -223,6 +223,28 @@ class BootstrapSeen:
     message: str | None = None
     #: The Job waits for something that is an error (its image cannot be pulled, no node takes it).
     stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewResult:
+    """The differences between two revisions that ran on the same input, on copies of the same state."""
+
+    #: Records of input that were read.
+    records: int
+    #: Keys that have results or changed entries, and those of which some differ.
+    keys: int
+    differences: int
+    #: The first that differ, and what the reader should know, in words.
+    first: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewSeen:
+    """The Job of a preview; ``result`` is there when it is done."""
+
+    job: JobSeen
+    result: PreviewResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +281,9 @@ class ObservedState:
     #: could not be asked.
     tasks_total: int | None = None
     #: ``None``: there is none, as far as the status knows of one.
-    bootstrap: BootstrapSeen | None = None
+    bootstrap: JobSeen | None = None
+    #: ``None``: there is none.
+    preview: PreviewSeen | None = None
     #: ``None``: not known.
     flow: InputRates | None = None
     #: ``None``: the last reconcile did all it wanted.

@@ -62,6 +62,23 @@ class BootstrapStatus(_Fields, frozen=True, kw_only=True):
     attempt: str | None = None
 
 
+class PreviewStatus(_Fields, frozen=True, kw_only=True):
+    """The preview of a revision: ``spec.rollout.preview``."""
+
+    phase: Literal["Pending", "Running", "Done", "Failed"] = "Pending"
+    #: What tells one attempt from another.
+    attempt: str
+    message: str | None = None
+    #: Records of input that both revisions read.
+    records: int | None = None
+    #: Keys that have results or changed entries, and those of which some differ.
+    keys: int | None = None
+    differences: int | None = None
+    #: The first of them, and what the reader should know, in words.
+    first: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 Phase = Literal[
     "Checking",
     "Bootstrapping",
@@ -107,6 +124,7 @@ class RolloutStatus(_Fields, frozen=True, kw_only=True):
     #: The check passed; ``shape`` is what it told of the topology.
     checked: bool = False
     shape: dict[str, Any] | None = None
+    preview: PreviewStatus | None = None
 
 
 class RolloutStep(_Fields, frozen=True, kw_only=True):
@@ -181,7 +199,7 @@ class Accepted(_Fields, frozen=True, kw_only=True):
 class Condition(_Fields, frozen=True, kw_only=True):
     """metav1.Condition."""
 
-    type: Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded"]
+    type: Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded", "Previewed"]
     status: Literal["True", "False", "Unknown"]
     reason: str
     message: str

@@ -17,9 +17,11 @@ from streamsapp_operator.children.names import (
     CHECK_LABEL,
     EXECUTOR,
     NAME_LABEL,
+    PREVIEW_LABEL,
     REVISION_LABEL,
     ROLE_LABEL,
     driver_name,
+    preview_job_name,
 )
 from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import (
@@ -37,18 +39,19 @@ from streamsapp_operator.kube.kinds import (
     label,
 )
 from streamsapp_operator.model.observed_state import (
-    BootstrapSeen,
     ChildrenSeen,
+    JobSeen,
     ObservedState,
     PodReport,
     PodSeen,
+    PreviewSeen,
     ReportedRole,
 )
-from streamsapp_operator.observe.bootstraps import bootstrap_seen
 from streamsapp_operator.observe.checks import check_seen
 from streamsapp_operator.observe.clock_offsets import ClockOffsets
 from streamsapp_operator.observe.executors import word_of_driver
 from streamsapp_operator.observe.input_rates import RateObserver
+from streamsapp_operator.observe.jobs import job_seen, preview_seen
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
 from streamsapp_operator.spec_reader import ReadSpec
@@ -114,16 +117,26 @@ class Observer:
             flow=self._rates.flow(pods, settled=total is not None),
             driver=driver,
             bootstrap=None if job is None else self._bootstrap(spec, job),
+            preview=self._preview(spec),
         )
         return AppObservation(observed, children)
 
-    def _bootstrap(self, spec: ReadSpec, name: str) -> BootstrapSeen | None:
+    def _bootstrap(self, spec: ReadSpec, name: str) -> JobSeen | None:
+        found = self._job(spec, name, BOOTSTRAP_LABEL)
+        return None if found is None else job_seen(*found)
+
+    def _preview(self, spec: ReadSpec) -> PreviewSeen | None:
+        found = self._job(spec, preview_job_name(spec.owner.name), PREVIEW_LABEL)
+        return None if found is None else preview_seen(*found)
+
+    def _job(self, spec: ReadSpec, name: str, of: str) -> tuple[Object, list[Object]] | None:
+        """Returns a Job of the application with its pods, which have the label ``of``."""
         owner = spec.owner
         job = self._cache.get(JOB, owner.namespace, name)
         if job is None or not is_owned(job, owner.uid):
             return None
-        pods = self._cache.list(POD, owner.namespace, f"{BOOTSTRAP_LABEL}={owner.name}")
-        return bootstrap_seen(job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])])
+        pods = self._cache.list(POD, owner.namespace, f"{of}={owner.name}")
+        return job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])]
 
     def _pods(
         self, spec: ReadSpec, tokens: Sequence[str], reader: ObjectReader

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from streamsapp_operator.children.names import bootstrap_job_name
 from streamsapp_operator.model.actions import Action, DeleteBootstrap, StartBootstrap
-from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
+from streamsapp_operator.model.observed_state import JobSeen, JobState
 from streamsapp_operator.model.status import BootstrapStatus, RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
 
@@ -61,7 +61,7 @@ def prepare(inputs: PlanInput, rollout: RolloutStatus) -> Preparation:
     return _towards(inputs, inputs.settings.bootstrap, last, seen)
 
 
-def _towards(inputs: PlanInput, attempt: str, last: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
+def _towards(inputs: PlanInput, attempt: str, last: BootstrapStatus | None, seen: JobSeen | None) -> Preparation:
     same = last is not None and last.attempt == attempt
     if seen is None:
         if last is not None and same and last.phase == "Failed":
@@ -88,7 +88,7 @@ def _started(inputs: PlanInput, attempt: str, last: BootstrapStatus | None) -> B
     )
 
 
-def _failed(inputs: PlanInput, status: BootstrapStatus, seen: BootstrapSeen) -> BootstrapStatus:
+def _failed(inputs: PlanInput, status: BootstrapStatus, seen: JobSeen) -> BootstrapStatus:
     """Returns the failure, which is told once: its pods may be gone later."""
     if status.phase == "Failed":
         return status
@@ -100,7 +100,7 @@ def _done(inputs: PlanInput, last: BootstrapStatus | None) -> BootstrapStatus:
     return replace(last or BootstrapStatus(phase="Done"), phase="Done", message=None, finished_at=inputs.time)
 
 
-def _over(status: BootstrapStatus | None, seen: BootstrapSeen | None) -> Preparation:
+def _over(status: BootstrapStatus | None, seen: JobSeen | None) -> Preparation:
     """Ends the bootstrap, as nothing waits for it any more; a Job that is left goes, and is forgotten when it is
     gone."""
     if seen is None:
@@ -108,7 +108,7 @@ def _over(status: BootstrapStatus | None, seen: BootstrapSeen | None) -> Prepara
     return Preparation(status, actions=_drop(seen))
 
 
-def _ending(status: BootstrapStatus | None, seen: BootstrapSeen | None, why: str) -> Preparation:
+def _ending(status: BootstrapStatus | None, seen: JobSeen | None, why: str) -> Preparation:
     """Deletes a Job that is not to go on; the next move waits until it is gone."""
     after = replace(status or BootstrapStatus(phase="Pending"), phase="Pending", message=why, finished_at=None)
     if seen is None:
@@ -116,7 +116,7 @@ def _ending(status: BootstrapStatus | None, seen: BootstrapSeen | None, why: str
     return Preparation(after, True, _drop(seen))
 
 
-def _drop(seen: BootstrapSeen) -> tuple[Action, ...]:
+def _drop(seen: JobSeen) -> tuple[Action, ...]:
     return () if seen.state is JobState.ENDING else (DeleteBootstrap(),)
 
 

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import PodSeen, Trouble
-from streamsapp_operator.model.status import AppStatus, Condition, RolloutStatus
-from streamsapp_operator.plan import summary
+from streamsapp_operator.model.status import AppStatus, Condition, PreviewStatus, RolloutStatus
+from streamsapp_operator.plan import preview, summary
 from streamsapp_operator.plan.external_faults import strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
 from streamsapp_operator.takeover import leading_word
 
 State = Literal["True", "False", "Unknown"]
-Type = Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded"]
+Type = Literal["Ready", "Progressing", "RestartSafe", "SnapshotsFresh", "Degraded", "Previewed"]
 Told = tuple[State, str, str]
 
 #: The reason why a container does not run that is expected to run in a moment.
@@ -34,7 +34,7 @@ SLACK_SECONDS = 60.0
 
 
 def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
-    """Returns all five conditions. ``status`` has everything else of the new status."""
+    """Returns all conditions. ``status`` has everything else of the new status."""
     told: dict[Type, Told] = {
         "Ready": _ready(inputs, status),
         "Progressing": _progressing(inputs, status),
@@ -42,6 +42,8 @@ def conditions(inputs: PlanInput, status: AppStatus) -> tuple[Condition, ...]:
         "SnapshotsFresh": _snapshots_fresh(inputs),
         "Degraded": _degraded(inputs, status),
     }
+    if status.rollout is not None and status.rollout.preview is not None:
+        told["Previewed"] = _previewed(inputs, status.rollout.preview)
     return stamped(told, inputs.status, inputs.app.generation, inputs.time)
 
 
@@ -139,6 +141,21 @@ def _snapshots_fresh(inputs: PlanInput) -> Told:
     return "True", "Fresh", f"no snapshot is older than {limit:.0f} s"
 
 
+def _previewed(inputs: PlanInput, found: PreviewStatus) -> Told:
+    """Tells what the new revision would change, or has changed since."""
+    if found.phase == "Failed":
+        return "False", "PreviewFailed", found.message or ""
+    if found.phase != "Done":
+        return "Unknown", f"Preview{found.phase}", found.message or "both revisions run on copies of the state"
+    message = "; ".join((preview.outcome(found), *found.first, *found.notes))
+    if not found.keys:
+        return "Unknown", "NothingCompared", message
+    asked = inputs.settings.rollout.preview
+    if asked is not None and (found.differences or 0) > asked.max_differences:
+        return "False", "TooManyDifferences", message
+    return "True", "Differs" if found.differences else "NothingDiffers", message
+
+
 def _degraded(inputs: PlanInput, status: AppStatus) -> Told:
     """Returns all faults; the reason is that of the first."""
     found = list(_faults(inputs, status))
@@ -162,6 +179,9 @@ def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     job = inputs.observed.bootstrap
     if job is not None and job.stuck:
         yield "PodFailing", f"the bootstrap's pod does not run: {job.message}"
+    found = inputs.observed.preview
+    if found is not None and found.job.stuck:
+        yield "PodFailing", f"the preview's pod does not run: {found.job.message}"
     unready = _unready(inputs)
     if unready is not None:
         yield "PodFailing", unready

@@ -11,6 +11,7 @@ from streamsapp_operator.model.actions import PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus, SwitchStatus
+from streamsapp_operator.plan.preview import outcome
 from streamsapp_operator.plan.rollout_history import restarted
 
 
@@ -23,6 +24,7 @@ def events(
         *_spec(app, before),
         *_bootstrap(before.bootstrap, after.bootstrap),
         *_rollout(before.rollout, after.rollout, present),
+        *_preview(before, after),
         *_replicas(before, after),
         *_switch(before.switch, after.switch),
     ]
@@ -65,6 +67,25 @@ def _rollout(before: RolloutStatus | None, after: RolloutStatus | None, present:
     same = before is not None and before.revision == after.revision
     if not same or (before is not None and before.phase != after.phase):
         yield from _phase(before if same else None, after)
+
+
+def _preview(before: AppStatus, after: AppStatus) -> Iterator[PostEvent]:
+    old, new = (None if it.rollout is None else it.rollout.preview for it in (before, after))
+    if new is None or new == old:
+        return
+    same = old is not None and old.attempt == new.attempt
+    if not same:
+        yield PostEvent("Normal", "PreviewStarted", "the new revision runs beside the last good one on recent input")
+    if same and old is not None and old.phase == new.phase:
+        return
+    asked = None if after.accepted is None else after.accepted.rollout.preview
+    told = "; ".join((outcome(new), *new.first[:1]))
+    if new.phase == "Done" and asked is not None and (new.differences or 0) > asked.max_differences:
+        yield PostEvent("Warning", "PreviewDiffers", told)
+    elif new.phase == "Done":
+        yield PostEvent("Normal", "PreviewDone", told)
+    elif new.phase == "Failed":
+        yield PostEvent("Warning", "PreviewFailed", new.message or "")
 
 
 def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[PostEvent]:

@@ -24,6 +24,7 @@ from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStat
 from streamsapp_operator.plan import engine_switch, rollout_holds, soak
 from streamsapp_operator.plan.bootstrap_job import prepared
 from streamsapp_operator.plan.plan_input import PlanInput
+from streamsapp_operator.plan.preview import previewed
 from streamsapp_operator.plan.restart_steps import RestartStep, advance, failure_of, is_settled, measured
 from streamsapp_operator.plan.topology_check import examine
 from streamsapp_operator.plan.topology_compatibility import compatibility, decode
@@ -46,7 +47,7 @@ class RolloutDecision:
     restart: PodSeen | None = None
     #: Every pod must end before the first of the new revision may start.
     stop: bool = False
-    #: The actions before the first pod: those of the check, and of the bootstrap.
+    #: The actions before the first pod: those of the check, of the bootstrap and of the preview.
     before: tuple[Action, ...] = ()
     bootstrap: BootstrapStatus | None = None
 
@@ -55,6 +56,9 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
     """Returns the next move towards the wanted revision, or back to the last good one."""
     rollout, checks = examine(inputs, _begun(inputs))
     rollout, preparation = prepared(inputs, rollout)
+    waits = preparation.waits or rollout.phase == "Checking"
+    begins = not (waits or _is_refused(inputs, rollout, _incompatibilities(inputs, rollout)))
+    rollout, previews = previewed(inputs, rollout, begins=begins)
     status, template = inputs.status, inputs.observed.children.template_revision
     course = RolloutDecision(
         rollout=rollout,
@@ -62,10 +66,9 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
         last_good=status.last_good_revision,
         failed=status.failed_revision if status.failed_revision == rollout.revision else None,
         shape=status.shape,
-        before=(*checks, *preparation.actions),
+        before=(*checks, *preparation.actions, *previews),
         bootstrap=preparation.status,
     )
-    waits = preparation.waits or rollout.phase == "Checking"
     return course if waits else _follow(inputs, course, shrinking)
 
 
@@ -84,7 +87,7 @@ def _begun(inputs: PlanInput) -> RolloutStatus:
 def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> RolloutDecision:
     """Returns the moves after the check."""
     rollout, reasons = course.rollout, _incompatibilities(inputs, course.rollout)
-    refused = not rollout.checked or (bool(reasons) and inputs.settings.rollout.topology_change == "Refuse")
+    refused = _is_refused(inputs, rollout, reasons)
     rollout = _refused(rollout, reasons) if refused else _admitted(inputs, rollout)
     back = refused or course.failed == rollout.revision
     failed = rollout.revision if not rollout.checked else course.failed
@@ -203,6 +206,10 @@ def _incompatibilities(inputs: PlanInput, rollout: RolloutStatus) -> list[str]:
     if old is None or new is None or inputs.status.last_good_revision == rollout.revision:
         return []
     return compatibility(old, new)
+
+
+def _is_refused(inputs: PlanInput, rollout: RolloutStatus, reasons: list[str]) -> bool:
+    return not rollout.checked or (bool(reasons) and inputs.settings.rollout.topology_change == "Refuse")
 
 
 def _refused(rollout: RolloutStatus, reasons: list[str]) -> RolloutStatus:

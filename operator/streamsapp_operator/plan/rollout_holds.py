@@ -1,5 +1,5 @@
-"""Decides whether the user holds a rollout back: by a pause, a maintenance window, a part of the pods that keeps the
-last good revision until the new one is approved. Pure.
+"""Decides whether the user holds a rollout back: by a pause, a maintenance window, a preview, a part of the pods that
+keeps the last good revision until the new one is approved. Pure.
 
 A step that is under way ends; none begins. Going back to the last good revision is held by a pause alone: it mends.
 """
@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from streamsapp.manifest.model import MaintenanceWindow
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import RolloutStatus
+from streamsapp_operator.plan import preview
 from streamsapp_operator.plan.plan_input import PlanInput
 
 #: As ``Weekday`` names them, by ``datetime.weekday``.
@@ -24,6 +25,8 @@ def hold(inputs: PlanInput, rollout: RolloutStatus, target: str) -> str | None:
     """Returns why no pod may be taken now; ``None`` if nothing is against it."""
     if inputs.app.orders.paused:
         return PAUSED
+    if target == rollout.revision and (told := preview.why_held(inputs, rollout)) is not None:
+        return told
     windows = inputs.settings.rollout.maintenance_windows
     if target != rollout.revision or not windows or is_open(windows, inputs.now):
         return None

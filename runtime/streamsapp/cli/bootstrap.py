@@ -4,19 +4,15 @@ main thread."""
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from streamsapp.cli.arguments import add_manifest, new_command
-from streamsapp.cli.spark_commands import add_spark_options, in_spark_package
-from streamsapp.errors import ManifestError, StreamsAppError
+from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported, in_spark_package
+from streamsapp.errors import StreamsAppError
 from streamsapp.manifest import StreamsApp, load
 from streamsapp.manifest.history_end import LATEST, until_text
 from streamsapp.manifest.to_config import to_remote_state
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.object_store_factory import open_store
-
-#: The bytes that Kubernetes keeps of a termination message.
-_MAX_BYTES = 4096
 
 _in_spark = in_spark_package("bootstrap", "run")
 
@@ -60,28 +56,26 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="also write the results of history, at least once; without it output topics have later results only",
     )
     add_spark_options(parser)
-    # The operator's: where it reads why a Job failed.
-    parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
+    add_report_option(parser)
     parser.set_defaults(run=_bootstrap)
 
 
 def _bootstrap(options: argparse.Namespace) -> int:
     app = load(options.file)
     options.until = options.until or _until_of(app)
-    return _in_spark(options) if options.report is None else _reported(app, options)
+    with failure_reported(options.report):
+        return _in_spark(options) if options.report is None else _in_job(app, options)
 
 
-def _reported(app: StreamsApp, options: argparse.Namespace) -> int:
-    """Reports an error for a Job: whatever may be wrong, pods can start if the state has been made before."""
+def _in_job(app: StreamsApp, options: argparse.Namespace) -> int:
+    """Whatever may be wrong, pods can start if the state has been made before."""
     try:
         return _in_spark(options)
     except StreamsAppError as error:
-        if _was_done(app):
-            print(f"{app.application_id}: the bootstrap was done before; {error}")
-            return 0
-        faults = error.faults if isinstance(error, ManifestError) else [str(error)]
-        options.report.write_bytes("\n".join(faults).encode()[:_MAX_BYTES])
-        raise
+        if not _was_done(app):
+            raise
+        print(f"{app.application_id}: the bootstrap was done before; {error}")
+        return 0
 
 
 def _was_done(app: StreamsApp) -> bool:

@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 from streamsapp.cli.arguments import add_manifest, new_command
-from streamsapp.cli.spark_commands import add_spark_options, in_spark_package
+from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported, in_spark_package
 
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(s|m|h|d)")
+_in_spark = in_spark_package("preview", "run")
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -48,7 +49,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="json writes one object per line, with every key that differs; default: text",
     )
     add_spark_options(parser)
-    parser.set_defaults(run=in_spark_package("preview", "run"))
+    add_report_option(parser)
+    parser.set_defaults(run=_preview)
+
+
+def _preview(options: argparse.Namespace) -> int:
+    with failure_reported(options.report):
+        return _in_spark(options)
 
 
 def _duration(text: str) -> int:

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from streamsapp.errors import ManifestError
+from streamsapp.errors import ManifestError, StreamsAppError
+
+#: The bytes that Kubernetes keeps of a termination message.
+MAX_REPORT_BYTES = 4096
 
 
 def add_spark_options(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +32,23 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="a setting of Spark's; the option may be given several times",
     )
+
+
+def add_report_option(parser: argparse.ArgumentParser) -> None:
+    """The operator's: where it reads what became of a Job."""
+    parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
+
+
+@contextmanager
+def failure_reported(report: Path | None) -> Iterator[None]:
+    """Writes why the block fails to ``report``, if there is one."""
+    try:
+        yield
+    except StreamsAppError as error:
+        if report is not None:
+            faults = error.faults if isinstance(error, ManifestError) else [str(error)]
+            report.write_bytes("\n".join(faults).encode()[:MAX_REPORT_BYTES])
+        raise
 
 
 def in_spark_package(module: str, function: str) -> Callable[[argparse.Namespace], int]:

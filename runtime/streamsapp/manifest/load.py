@@ -79,6 +79,25 @@ def _faults_between_fields(document: object, faults: list[str]) -> Iterator[str]
             yield from check(converted(spec[name], structure))
     if isinstance(spec, dict) and spec.get("bootstrap") is not None and spec.get("remoteState") is None:
         yield "spec.bootstrap: needs spec.remoteState, which is where its state is put; set that, or remove this"
+    if (
+        isinstance(spec, dict)
+        and isinstance(rollout := spec.get("rollout"), dict)
+        and rollout.get("preview") is not None
+    ):
+        yield from _preview_faults(spec)
+
+
+def _preview_faults(spec: dict[str, Any]) -> Iterator[str]:
+    if spec.get("remoteState") is None:
+        yield "spec.rollout.preview: needs spec.remoteState, as it begins with snapshots; set that, or remove this"
+    topology, code = spec.get("topology"), spec.get("code")
+    named = isinstance(topology, dict) and topology.get("entrypoint") is not None
+    given = isinstance(code, dict) and (code.get("files") or code.get("configMapRef"))
+    if named and not given:
+        yield (
+            "spec.rollout.preview: compares the code of two revisions in one image, so it has to be in spec.code; put "
+            "it there, or remove this"
+        )
 
 
 def _topology_faults(topology: TopologySource) -> Iterator[str]:

@@ -168,6 +168,7 @@ class RolloutSpec(_Fields, frozen=True, kw_only=True):
     partition: Natural = 0
     #: The time when a step may begin; none: at any time.
     maintenance_windows: list[MaintenanceWindow] = []
+    preview: PreviewSpec | None = None
 
 
 class Quantities(_Fields, frozen=True, kw_only=True):
@@ -185,6 +186,16 @@ class BootstrapSpec(_Fields, frozen=True, kw_only=True):
     until: Until = "latest"
     #: With Spark and the application's code.
     image: str | None = None
+    resources: Quantities = Quantities()
+
+
+class PreviewSpec(_Fields, frozen=True, kw_only=True):
+    """A new revision run on a copy of the state and on recent input, before the first pod is restarted for it."""
+
+    #: That each task reads, at least.
+    records: PositiveLong = 10_000
+    #: More keys with other results or entries hold the rollout.
+    max_differences: NaturalLong = 0
     resources: Quantities = Quantities()
 
 

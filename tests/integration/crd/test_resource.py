@@ -14,9 +14,10 @@ from api_server import ApiServer
 from operator_process import until
 from stream_apps import Applications, document, refusal
 from streamsapp.manifest import decode
-from streamsapp.manifest.model import BootstrapSpec
+from streamsapp.manifest.model import BootstrapSpec, PreviewSpec
 from streamsapp_operator.children import Owner, RenderSettings, render, revision_of
 from streamsapp_operator.children.bootstrap_job import bootstrap_job
+from streamsapp_operator.children.preview_job import preview_job
 from streamsapp_operator.model.status import (
     AppStatus,
     Blocker,
@@ -216,7 +217,12 @@ def test_the_api_server_takes_every_child_as_it_is_rendered(
     metadata = template["metadata"] | {"name": "wordcount-bootstrap-1", "namespace": namespace}
     worker = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
-    documents = [*children.objects, children.check[-1], pod, job, worker]
+    preview = preview_job(owner, PreviewSpec(), revision, revision, "streamsapp-spark:1", "one-two-1")
+    template = preview["spec"]["template"]
+    metadata = template["metadata"] | {"name": "wordcount-preview-1", "namespace": namespace}
+    both = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+    documents = [*children.objects, children.check[-1], pod, job, worker, preview, both]
     told = cluster.kubectl(
         "apply", "--server-side", "--field-manager=streamsapp-operator", "-f", "-", stdin=yaml.safe_dump_all(documents)
     )

@@ -63,6 +63,12 @@ SHARED = [
     Refused("spec.resources.limits.memory", QUANTITY, {"resources": {"limits": {"memory": "2 GB"}}}),
     Refused("spec.resources.requests.cpu", QUANTITY, {"resources": {"requests": {"cpu": -1}}}),
     Refused("spec.resources.requests.cpu", QUANTITY, {"resources": {"requests": {"cpu": "-1m"}}}),
+    Refused("spec.rollout.preview", "needs spec.remoteState, as it begins", {"rollout": {"preview": {}}}),
+    Refused(
+        "spec.rollout.preview",
+        "so it has to be in spec.code",
+        {"remoteState": {"url": S3}, "rollout": {"preview": {}}, "code": {"files": {}}},
+    ),
     Refused("spec.bootstrap", "needs spec.remoteState, which is where its state is put", {"bootstrap": {}}),
     Refused(
         "spec.bootstrap.resources.limits.memory",

@@ -77,6 +77,10 @@ def named(differences: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
     return {(each["of"], each["name"], each["key"]) for each in differences}
 
 
+def summary_keys(summary: dict[str, Any]) -> int:
+    return sum(each["keys"] for of in ("results", "state") for each in summary[of].values())
+
+
 def test_exactly_the_keys_are_named_that_another_version_changes(instances: Instances, kafka: Kafka) -> None:
     it = Previewed(instances, kafka)
     words, numbers, counts, sums = it.topics.values()
@@ -100,6 +104,11 @@ def test_exactly_the_keys_are_named_that_another_version_changes(instances: Inst
         1,
         {("result", counts, "'w3'"), ("state", "counts", "'w3'"), ("result", sums, "'n0'")},
     )
+    report = it.app.folder / "report"
+    code, _, _ = it.preview(heavier, "--records", "1", "--report", str(report))
+    told = json.loads(report.read_bytes())
+    assert (code, told["differences"], told["keys"]) == (0, 3, summary_keys(summary))
+    assert "key 'w3': today 11 of time 2003, tomorrow 12 of time 2003" in "".join(told["first"])
     found = {(each["of"], each["name"]): (each["today"], each["tomorrow"], each["count"]) for each in differences}
     # Ten were counted before, and the first of the five results differs already.
     assert found["result", counts] == ("11 of time 2003", "12 of time 2003", 5)

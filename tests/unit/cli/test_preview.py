@@ -39,3 +39,10 @@ def test_the_manifest_that_is_missing_is_named(tmp_path: Path, capsys: pytest.Ca
     code = main(["preview", "-f", str(tmp_path / "new.yaml"), "--against", str(tmp_path / "app.yaml")])
     assert code == 2
     assert "new.yaml" in capsys.readouterr().err
+
+
+def test_a_job_finds_why_it_failed_in_its_report(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    code = main(["preview", "-f", str(tmp_path / "a.yaml"), "--against", "b.yaml", "--report", str(report)])
+    assert code == 2
+    assert "cannot be read" in report.read_text("utf-8")

@@ -9,8 +9,9 @@ import pytest
 from manifests import app
 from streamsapp.errors import ManifestError
 from streamsapp_operator.children import Owner, RenderSettings, revision_of
-from streamsapp_operator.children.bootstrap_job import attempt_of, bootstrap_job
+from streamsapp_operator.children.bootstrap_job import bootstrap_job
 from streamsapp_operator.children.check_pod import check_pod
+from streamsapp_operator.children.spark_job import attempt_of
 
 SETTINGS = RenderSettings("runtime:1", "operators", spark_image="spark:1")
 OWNER = Owner("wordcount", "prod", "u-1")

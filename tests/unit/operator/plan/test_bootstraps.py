@@ -19,7 +19,7 @@ from streamsapp_operator.model.actions import (
     StartCheck,
 )
 from streamsapp_operator.model.desired_state import InvalidSpec
-from streamsapp_operator.model.observed_state import BootstrapSeen, CheckSeen, CheckState, JobState
+from streamsapp_operator.model.observed_state import CheckSeen, CheckState, JobSeen, JobState
 from streamsapp_operator.model.status import AppStatus, BootstrapStatus, Condition, from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
 
@@ -27,8 +27,8 @@ NOTHING: dict[str, Any] = {"replicas": None, "template_revision": None, "max_una
 APP = wanted(bootstrap="first")
 
 
-def job(state: JobState, message: str | None = None, *, attempt: str = "first", **changes: Any) -> BootstrapSeen:
-    return BootstrapSeen(attempt, "one", state, message, **changes)
+def job(state: JobState, message: str | None = None, *, attempt: str = "first", **changes: Any) -> JobSeen:
+    return JobSeen(attempt, "one", state, message, **changes)
 
 
 def fresh() -> Reconciles:
@@ -36,7 +36,7 @@ def fresh() -> Reconciles:
     return Reconciles(APP, AppStatus())
 
 
-def reconcile(reconciles: Reconciles, seen: BootstrapSeen | None = None, **more: Any) -> ReconcilePlan:
+def reconcile(reconciles: Reconciles, seen: JobSeen | None = None, **more: Any) -> ReconcilePlan:
     return reconciles.plan([], job=seen, **NOTHING | more)
 
 
@@ -192,7 +192,7 @@ def test_the_configuration_of_a_job_that_runs_is_kept() -> None:
 
 def test_an_operator_that_died_after_any_look_goes_on_from_the_status() -> None:
     reconciles = asked_for()
-    seen: list[BootstrapSeen | None] = [None, job(JobState.WAITING), job(JobState.RUNNING), job(JobState.DONE)]
+    seen: list[JobSeen | None] = [None, job(JobState.WAITING), job(JobState.RUNNING), job(JobState.DONE)]
     began = bootstrap(reconciles).started_at
     for each in seen:
         reconciles.status = from_document(to_document(reconciles.status))

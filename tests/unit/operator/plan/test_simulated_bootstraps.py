@@ -12,7 +12,7 @@ import pytest
 from observed_builders import NOW, observed, passed, wanted
 from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteBootstrap, StartBootstrap
 from streamsapp_operator.model.desired_state import DesiredState
-from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
+from streamsapp_operator.model.observed_state import JobSeen, JobState
 from streamsapp_operator.model.status import AppStatus, from_document, to_document
 from streamsapp_operator.plan import plan
 
@@ -69,11 +69,11 @@ class World:
         elif job.state is JobState.WAITING:
             job.state, self.begun = JobState.RUNNING, True
 
-    def _seen(self) -> BootstrapSeen | None:
+    def _seen(self) -> JobSeen | None:
         if self.job is None:
             return None
         ending = self.job.gone_at is not None and self.job.state is not JobState.DONE
-        return BootstrapSeen(self.job.attempt, "one", JobState.ENDING if ending else self.job.state)
+        return JobSeen(self.job.attempt, "one", JobState.ENDING if ending else self.job.state)
 
     def _act(self, action: Action) -> bool:
         match action:

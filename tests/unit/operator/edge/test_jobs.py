@@ -1,18 +1,23 @@
-"""The Job of a bootstrap: what it came to, and what its pods say."""
+"""The Jobs of bootstraps and previews: what they came to, and what their pods say."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from streamsapp_operator.model.observed_state import BootstrapSeen, JobState
-from streamsapp_operator.observe.bootstraps import bootstrap_seen
+from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewResult, PreviewSeen
+from streamsapp_operator.observe.jobs import job_seen, preview_seen
 
 
-def seen(*pods: dict[str, Any], condition: dict[str, str] | None = None, **metadata: Any) -> BootstrapSeen:
+def seen(*pods: dict[str, Any], condition: dict[str, str] | None = None, **metadata: Any) -> JobSeen:
+    return job_seen(job(condition, **metadata), pods)
+
+
+def job(condition: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
     conditions = [] if condition is None else [{"status": "True", **condition}]
-    job = {
+    return {
         "metadata": {
             "name": "app-bootstrap",
             "annotations": {"streamsapp.dev/attempt": "a1"},
@@ -21,7 +26,6 @@ def seen(*pods: dict[str, Any], condition: dict[str, str] | None = None, **metad
         },
         "status": {"conditions": conditions},
     }
-    return bootstrap_seen(job, pods)
 
 
 def pod(phase: str, number: int = 0, state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
@@ -102,3 +106,48 @@ def test_a_job_without_a_pod_says_so() -> None:
         JobState.WAITING,
         "Job app-bootstrap has no pod yet; its events may say why",
     )
+
+
+# ---- previews ------------------------------------------------------------------------------------------------------
+
+SUMMARY: dict[str, Any] = {"records": 600, "keys": 10, "differences": 3, "first": ["key 'a'"], "notes": ["begun empty"]}
+
+
+def previewed(message: str) -> PreviewSeen:
+    well = pod("Succeeded", 1, {"terminated": {"exitCode": 0, "message": message}})
+    return preview_seen(job({"type": "Complete"}), [ended(1, "the broker is away"), well])
+
+
+def test_the_result_of_a_preview_is_what_its_last_pod_said() -> None:
+    found = previewed(json.dumps(SUMMARY))
+    assert found.job.state is JobState.DONE
+    assert found.result == PreviewResult(600, 10, 3, ("key 'a'",), ("begun empty",))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "word count: nothing differs",
+        "[" * 4096,
+        json.dumps(SUMMARY | {"differences": -1}),
+        json.dumps(SUMMARY | {"first": "key 'a'"}),
+        json.dumps({"records": 1}),
+    ],
+)
+def test_a_preview_without_a_result_that_can_be_read_has_failed(message: str) -> None:
+    found = previewed(message)
+    assert (found.job.state, found.result) == (JobState.FAILED, None)
+    assert "ended without a result" in (found.job.message or "")
+
+
+def test_a_result_is_no_longer_than_a_status_may_be() -> None:
+    found = previewed(json.dumps(SUMMARY | {"first": ["x" * 5_000] * 500}))
+    assert found.result is not None
+    assert sum(map(len, found.result.first)) <= 6_000
+
+
+def test_a_preview_that_runs_or_failed_is_told_as_every_job() -> None:
+    assert preview_seen(job(), [pod("Running", state=RUNS)]).job.state is JobState.RUNNING
+    failed = preview_seen(job(FAILED), [ended(1, "tomorrow's program fails: KeyError")])
+    assert (failed.job.state, failed.job.message) == (JobState.FAILED, "exit 1: tomorrow's program fails: KeyError")

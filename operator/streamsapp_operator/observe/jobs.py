@@ -1,0 +1,96 @@
+"""Reads the Job of a bootstrap or a preview: whether it is done, and what its pods say. Pure.
+
+Called by the observer. The reason of a failure is the termination message of its last pod, and so is the result of a
+preview; user code runs in it, so the one is text, and the other is read whole before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from streamsapp.structs import decoded
+from streamsapp_operator.children.names import ATTEMPT, REVISION_LABEL
+from streamsapp_operator.kube.kinds import Object, annotation, label
+from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewResult, PreviewSeen
+from streamsapp_operator.model.waiting_reasons import CANNOT_RUN_ONCE
+from streamsapp_operator.observe.pods import container_status, last_exit, terminated, waiting
+
+_MOST_LINES, _LONGEST_LINE = 20, 300
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class _Summary(Struct, frozen=True):
+    records: _Count
+    keys: _Count
+    differences: _Count
+    first: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def job_seen(job: Object, pods: Sequence[Object]) -> JobSeen:
+    """Returns the state of the Job; ``pods`` are the Job's."""
+    attempt, revision = annotation(job, ATTEMPT) or "", label(job, REVISION_LABEL)
+    if _has(job, "Complete"):  # also while it is being deleted: what is done is done
+        return JobSeen(attempt, revision, JobState.DONE)
+    if "deletionTimestamp" in job["metadata"]:
+        return JobSeen(attempt, revision, JobState.ENDING)
+    ordered = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    exits = [last_exit(container_status(pod["status"])) or _lost(pod) for pod in ordered]
+    told = next((each for each in reversed(exits) if each is not None), None)
+    if _has(job, "Failed"):
+        return JobSeen(attempt, revision, JobState.FAILED, told or _message(job, "Failed"))
+    again = None if told is None else f"it is tried again after {told}"
+    current = next((pod for pod in reversed(ordered) if pod["status"].get("phase") in ("Pending", "Running")), None)
+    if current is None:
+        nothing = f"Job {job['metadata']['name']} has no pod yet; its events may say why"
+        return JobSeen(attempt, revision, JobState.WAITING, again or nothing)
+    if current["status"]["phase"] == "Running":
+        return JobSeen(attempt, revision, JobState.RUNNING, again)
+    reason, message = waiting(current)
+    why = None if reason is None else f"{reason}: {message}" if message else reason
+    return JobSeen(attempt, revision, JobState.WAITING, why, stuck=reason in CANNOT_RUN_ONCE | {"Unschedulable"})
+
+
+def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
+    """Returns the state of the Job of a preview, and its result: one that ended well without a result has failed."""
+    seen = job_seen(job, pods)
+    if seen.state is not JobState.DONE:
+        return PreviewSeen(seen)
+    ended = [terminated(container_status(pod["status"])) for pod in pods]
+    told = next((str(each.get("message")) for each in ended if each is not None and each.get("exitCode") == 0), "")
+    try:
+        found = decoded(told, _Summary)
+    except (ValueError, RecursionError):
+        why = "it ended without a result; is its image one of this version of streamsapp, with Spark?"
+        return PreviewSeen(JobSeen(seen.attempt, seen.revision, JobState.FAILED, why))
+    first, notes = (tuple(_short(each) for each in lines[:_MOST_LINES]) for lines in (found.first, found.notes))
+    return PreviewSeen(seen, PreviewResult(found.records, found.keys, found.differences, first, notes))
+
+
+def _short(line: str) -> str:
+    return line[:_LONGEST_LINE]
+
+
+def _lost(pod: Object) -> str | None:
+    """Says whether the node ended or lost the pod before its container could say anything."""
+    status = pod["status"]
+    if status.get("phase") != "Failed":
+        return None
+    return ": ".join(str(each) for each in (status.get("reason"), status.get("message")) if each) or "a pod was lost"
+
+
+def _has(job: Object, kind: str) -> bool:
+    return _condition(job, kind).get("status") == "True"
+
+
+def _message(job: Object, kind: str) -> str | None:
+    found = _condition(job, kind)
+    return found.get("message") or found.get("reason")
+
+
+def _condition(job: Object, kind: str) -> Object:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == kind), {})
