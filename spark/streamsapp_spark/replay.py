@@ -7,6 +7,7 @@ is the same whenever it is run over the same input, so a run that was lost can b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from streamsapp.tasks.assembly import TaskAssembly
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.record_queue import NO_BOUND, ProcessingControl
 from streamsapp.tasks.stream_task import ConsumedOffset, TaskPlan
+from streamsapp.tasks.task_context import EMIT_INTERVAL_MS
 from streamsapp_spark.task_inputs import InputBatches
 
 #: Records between two looks at how much there is to commit, and between two commits at most. Fixed numbers: what is
@@ -53,13 +55,13 @@ class Replay:
         resources: StateResources,
         global_stores: Mapping[str, KeyValueStoreImpl] | None = None,
         starts: Mapping[TopicPartition, ConsumedOffset] | None = None,
+        emit_interval_ms: int = EMIT_INTERVAL_MS,
     ) -> None:
         """Takes in ``starts`` the positions that the state in ``directory`` stands at; it begins empty where there is
         none."""
         self._plan = plan
-        self._task = TaskAssembly(config, resources, SystemClock(), global_stores or {}).started(
-            plan, directory, starts=starts
-        )
+        assembly = TaskAssembly(config, resources, SystemClock(), global_stores or {}, emit_interval_ms)
+        self._task = assembly.started(plan, directory, starts=starts)
         self.stores = self._task.stores
         self._control = ProcessingControl()
         self._inputs: dict[TopicPartition, InputBatches] = {}
@@ -85,6 +87,11 @@ class Replay:
         while self._fill():
             yield from self.advance(STEP)
         yield from self.commit()
+
+    @property
+    def partitions(self) -> Collection[TopicPartition]:
+        """The input partitions of the task."""
+        return self._plan.inputs
 
     # ---- by steps ----------------------------------------------------------------------------------------------
 
@@ -128,6 +135,17 @@ class Replay:
                 pass
         self._since_commit = 0
 
+    def go_on(self) -> None:
+        """Passes over the callbacks by stream time that were called up to where the state stands."""
+        context = self._task.context
+        if context.stream_time >= 0:
+            context.stream_time_punctuation.fire_due(context.stream_time, lambda *_: None)
+
+    @property
+    def waits_for_wall_clock(self) -> bool:
+        """Says whether user code has scheduled callbacks by wall clock, which no replay calls."""
+        return self._task.context.wall_clock_punctuation.next_due < math.inf
+
     # ---- results -----------------------------------------------------------------------------------------------
 
     def positions(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, ConsumedOffset]:
@@ -136,6 +154,10 @@ class Replay:
             partition: ConsumedOffset(ends[partition], queue.partition_time, self._task.context.processor_metadata)
             for partition, queue in self._task.queues.items()
         }
+
+    def standing(self) -> dict[TopicPartition, ConsumedOffset]:
+        """Returns the position of the task after the last record that it was given of each input."""
+        return self.positions({each: queue.position or 0 for each, queue in self._task.queues.items()})
 
     def observed(self, topics: Collection[str]) -> dict[TopicPartition, int]:
         """Returns the input partitions of these topics whose records' offsets user code has asked for, with their

@@ -19,6 +19,24 @@ from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.task_inputs import InputBatches
 
 
+def group_advances(
+    replays: Mapping[TaskId, Replay],
+    readers: Mapping[TopicPartition, TaskId],
+    inputs: Mapping[TopicPartition, InputBatches],
+) -> Iterator[tuple[TaskId, Advance]]:
+    """Replays the tasks of one Spark task: several that send each other records, in topics with these ``readers``, or
+    one."""
+    if not readers:
+        ((task_id, replay),) = replays.items()
+        yield from ((task_id, advance) for advance in replay.run(inputs))
+        return
+    by_task = {
+        task_id: {each: inputs[each] for each in replay.partitions if each in inputs}
+        for task_id, replay in replays.items()
+    }
+    yield from LoopReplay(replays, readers).run(by_task)
+
+
 class LoopReplay:
     """The replays of the tasks, which stay open for their whole length. Call ``run`` once."""
 

@@ -82,11 +82,11 @@ class Packed(NamedTuple):
     records: bytes
 
 
-def in_order(rows: Iterable[Packed], of: TopicPartition) -> Iterator[Sequence[StageRecord]]:
-    """Yields the records of one partition by time, writer and the writer's own order. The rows come by time and
-    writer."""
+def in_order(rows: Iterable[Packed], of: TopicPartition, first: int = 0) -> Iterator[Sequence[StageRecord]]:
+    """Yields the records of one partition by time, writer and the writer's own order, with offsets from ``first`` on.
+    The rows come by time and writer."""
     waiting: dict[int, list[StageRecord]] = {}
-    gathered = offset = 0
+    gathered, offset = 0, first
     for row in rows:
         if gathered >= _ORDERED and (ready := _before(row, waiting)):
             yield _numbered(ready, of, offset)

@@ -6,7 +6,8 @@ Written and read in Spark's Python workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -158,8 +159,12 @@ _headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]])
 class InputRows:
     """The rows of one Spark partition: first its task, then records, partition after partition."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(
+        self, batches: Iterable[pa.RecordBatch], firsts: Mapping[TopicPartition, int] = MappingProxyType({})
+    ) -> None:
+        """Takes in ``firsts`` the offsets from which on records of internal topics are numbered."""
         self._batches = (batch for batch in batches if batch.num_rows)
+        self._firsts = firsts
         self._batch: pa.RecordBatch | None = None
         self._at = 0
 
@@ -187,7 +192,7 @@ class InputRows:
         return (
             self._source_records(of)
             if batch.column("writer")[self._at].as_py() == SOURCE
-            else in_order(self._packed(of), of)
+            else in_order(self._packed(of), of, self._firsts.get(of, 0))
         )
 
     def _source_records(self, of: TopicPartition) -> Iterator[Sequence[InputRecord]]:

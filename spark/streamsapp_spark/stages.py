@@ -112,9 +112,9 @@ class Stages:
                 wanted.add(stage)
         return [stage for stage in self.in_order if stage in wanted]
 
-    def refuse_feedback(self) -> None:
-        """Raises if the application both writes and reads a topic of the user's, which has no history yet of records
-        that it will write."""
+    @property
+    def fed_back(self) -> set[str]:
+        """Returns topics of the user's that the application both writes and reads."""
         read = {topic for part in self.parts.values() for node in part.sources for topic in node.topics}
         internal = {topic.name for part in self.parts.values() for topic in part.repartition_sources}
         written = {
@@ -123,7 +123,11 @@ class Stages:
             for node in part.nodes
             if isinstance(node, SinkNode) and isinstance(node.topic, str)
         }
-        for topic in sorted((read & written) - internal):
+        return (read & written) - internal
+
+    def refuse_feedback(self) -> None:
+        """Raises if there is a topic that has no history yet of records which the application will write."""
+        for topic in sorted(self.fed_back):
             raise TopologyError(
                 f"topic {topic} is written and read by this application, so its history is not known before the "
                 "application has run; use repartition() between the two, or start without a bootstrap"

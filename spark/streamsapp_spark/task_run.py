@@ -28,7 +28,7 @@ from streamsapp_spark.global_stores import global_stores
 from streamsapp_spark.pruning import without_external_sinks
 from streamsapp_spark.replay import Advance, Replay
 from streamsapp_spark.replay_job import Application, ReplayJob, application
-from streamsapp_spark.replay_loop import LoopReplay
+from streamsapp_spark.replay_loop import group_advances
 from streamsapp_spark.stage_rows import InputRows, OutputRows
 from streamsapp_spark.task_inputs import InputBatches, from_kafka, from_rows
 from streamsapp_spark.worker_reports import Reporter
@@ -160,24 +160,12 @@ class GroupRun:
             )
             for task_id, task in self.tasks.items()
         }
-        for task_id, advance in self._advances(replays, rows):
+        for task_id, advance in group_advances(replays, self._looped, self._inputs(rows)):
             task = self.tasks[task_id]
             task.count(advance)
             yield task, advance, iter(rows_of[task_id].batches(advance.outputs) if self.onward else [])
         for task_id, out in rows_of.items():
             yield self.tasks[task_id], Advance(0, ()), iter(out.rest())
-
-    def _advances(self, replays: Mapping[TaskId, Replay], rows: InputRows) -> Iterator[tuple[TaskId, Advance]]:
-        inputs = self._inputs(rows)
-        if self._looped:
-            by_task = {
-                task_id: {each: inputs[each] for each in task.plan.inputs if each in inputs}
-                for task_id, task in self.tasks.items()
-            }
-            yield from LoopReplay(replays, self._looped).run(by_task)
-            return
-        ((task_id, replay),) = replays.items()
-        yield from ((task_id, advance) for advance in replay.run(inputs))
 
     def _inputs(self, rows: InputRows) -> dict[TopicPartition, InputBatches]:
         internal = self.app.layout.repartition_topics

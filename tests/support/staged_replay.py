@@ -23,12 +23,12 @@ from streamsapp.state.resources import StateResources
 from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp_spark.pruning import without_external_sinks
-from streamsapp_spark.replay import Advance, Replay
-from streamsapp_spark.replay_loop import LoopReplay
+from streamsapp_spark.replay import Replay
+from streamsapp_spark.replay_loop import group_advances
 from streamsapp_spark.stage_frames import spark_partitions_of
 from streamsapp_spark.stage_rows import ORDER, SCHEMA, InputRows, OutputRows, task_row
 from streamsapp_spark.stages import Stages
-from streamsapp_spark.task_inputs import InputBatches, from_rows
+from streamsapp_spark.task_inputs import from_rows
 
 Records = Mapping[TopicPartition, Sequence[RawRecord]]
 
@@ -87,7 +87,7 @@ class Staged:
             replays = {plan.id: stack.enter_context(self._replay(plan, shared)) for plan in plans}
             onward = {topic: plans[0].partition_count(topic) for topic in self.stages.onward(group)}
             rows_of = {task_id: OutputRows(task_id, onward, destinations) for task_id in group}
-            for task_id, advance in self._advances(replays, inputs):
+            for task_id, advance in group_advances(replays, self.stages.looped(group), inputs):
                 self._rows += rows_of[task_id].batches(advance.outputs)
                 for record in advance.outputs:
                     if record[0] not in internal:
@@ -104,16 +104,6 @@ class Staged:
             needed = without_external_sinks(plan.sub_topology, lambda topic: plan.topic_name(topic) in internal)
             plan = replace(plan, sub_topology=needed)
         return Replay(plan, self.config, self.directory / str(plan.id), self.resources, shared)
-
-    def _advances(
-        self, replays: dict[TaskId, Replay], inputs: dict[TopicPartition, InputBatches]
-    ) -> Iterator[tuple[TaskId, Advance]]:
-        looped, plans = self.stages.looped(tuple(replays)), self.layout.plans
-        if looped:
-            of_tasks = {id_: {each: inputs[each] for each in plans[id_].inputs if each in inputs} for id_ in replays}
-            return LoopReplay(replays, looped).run(of_tasks)
-        ((task_id, replay),) = replays.items()
-        return ((task_id, advance) for advance in replay.run(inputs))
 
     def _shuffled(
         self, group: tuple[TaskId, ...], destinations: Mapping[TopicPartition, tuple[int, int]]

@@ -14,9 +14,9 @@ import pytest
 from streamsapp.manifest.mounts import CODE_DIR
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-#: Tests of their own run the blocks of the first three, and look at what they define. Those of the last one need a
+#: Tests of their own run the blocks of the first three, and look at what they define. Those of the last two need a
 #: cluster of Spark and a bucket.
-ELSEWHERE = {"guide.md", "serdes.md", "declared.md", "spark.md"}
+ELSEWHERE = {"guide.md", "serdes.md", "declared.md", "spark.md", "pyspark.md"}
 
 
 def blocks(page: Path) -> list[tuple[int, str]]:

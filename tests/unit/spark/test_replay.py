@@ -3,47 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from compare import Program, _encoded, _headers, run_here
+from compare import Program, _encoded, run_here
 from generate_dsl import dsl_program
-from options import serde
 from programs import build
+from replayed_programs import in_order, records_of
 from staged_replay import Staged
-from streamsapp import StreamsConfig, TopicPartition, Topology
-from streamsapp.record import RawRecord
+from streamsapp import StreamsConfig
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.tasks.output import OutputRecord
 
 EVENTS = 40
-
-
-def in_order(program: Program) -> Program:
-    """With records in the order of time, and no wall-clock time between them."""
-    records = [event for event in program["events"] if "advance" not in event]
-    for number, event in enumerate(records):
-        event["ts"] = 1_000 + 10 * number
-    return {**program, "events": records}
-
-
-def records_of(program: Program, topology: Topology) -> dict[TopicPartition, list[RawRecord]]:
-    found: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
-    for event in program["events"]:
-        partition = TopicPartition(event["topic"], 0)
-        of = program["inputs"][event["topic"]]
-        key, value = (_bytes(event, side, of) for side in ("key", "value"))
-        found[partition].append(RawRecord(*partition, len(found[partition]), key, value, event["ts"], _headers(event)))
-    return dict(found)
-
-
-def _bytes(event: dict[str, Any], side: str, of: dict[str, str]) -> bytes | None:
-    value = event[side]
-    return None if value is None else serde(of[side]).serialize(value)
 
 
 def comparable(program: Program) -> bool:
@@ -125,7 +100,7 @@ def replayed(program: Program, directory: Path, *, results: bool) -> Staged:
     config = StreamsConfig(application_id="app", bootstrap_servers="unused:9092", state_dir=directory)
     topics = {topic for part in topology.sub_topologies(program["inputs"]) for s in part.sources for topic in s.topics}
     partitions = dict.fromkeys({*topics, *program["inputs"]}, 1)
-    staged = Staged(topology, config, records_of(program, topology), partitions, directory, results=results)
+    staged = Staged(topology, config, records_of(program), partitions, directory, results=results)
     staged.run()
     return staged
 

@@ -1,0 +1,5 @@
+"""Part of a PySpark program: a topology over streaming DataFrames, and a table that becomes a store.
+
+``run_topology`` is called on the driver, by the user's program; the rest runs in Spark's Python workers. Neither Kafka
+nor the command line is needed.
+"""

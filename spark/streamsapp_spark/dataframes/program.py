@@ -1,0 +1,121 @@
+"""The topology that a query runs, on its way from the driver to Spark's Python workers.
+
+Pickled on the driver, once; built in each worker once per process.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from struct import Struct
+
+from pyspark.cloudpickle import CloudPickler
+
+from streamsapp.config import StreamsConfig
+from streamsapp.errors import ConfigError, TopologyError
+from streamsapp.record import TaskId, TopicPartition
+from streamsapp.remote.object_store import ObjectStore
+from streamsapp.remote.object_store_factory import open_store
+from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, lay_out
+from streamsapp.state.api import Engine
+from streamsapp.state.resources import StateResources
+from streamsapp.tasks.stream_task import TaskPlan
+from streamsapp.topology.builder import Topology
+from streamsapp_spark.stage_frames import spark_partitions_of
+from streamsapp_spark.stages import Stages
+
+
+@dataclass(frozen=True)
+class BoundProgram:
+    """A topology with its configuration, as plain data."""
+
+    #: Both, pickled.
+    pickled: bytes
+    #: Partitions of the topics that are bound, and of topics that are not named there.
+    partitions: tuple[tuple[str, int], ...]
+    others: int
+
+    @classmethod
+    def of(cls, topology: Topology, config: StreamsConfig, partitions: Mapping[str, int], others: int) -> BoundProgram:
+        """Raises ``ConfigError`` for what cannot be sent to executors."""
+        buffer = io.BytesIO()
+        try:
+            _Pickler(buffer).dump((topology, config))  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise ConfigError(
+                f"the topology or its settings cannot be sent to executors: {error}; make what cannot be pickled "
+                "(clients, locks, files) in a processor's init()"
+            ) from error
+        return cls(buffer.getvalue(), tuple(sorted(partitions.items())), others)
+
+
+class _Pickler(CloudPickler):
+    """Takes the packers, too, that serdes of numbers hold."""
+
+    dispatch_table = ChainMap(  # noqa: RUF012 - it is read when a pickler is made
+        {Struct: lambda packer: (Struct, (packer.format,))}, CloudPickler.dispatch_table
+    )
+
+
+@dataclass(frozen=True)
+class BoundApplication:
+    """The tasks of a program, and the place of their state."""
+
+    config: StreamsConfig
+    layout: ApplicationLayout
+    objects: ObjectStore
+    resources: StateResources = field(default_factory=StateResources)
+
+    @cached_property
+    def stages(self) -> Stages:
+        return Stages(self.layout)
+
+    @cached_property
+    def destinations(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Returns where rows of each input partition go: the number that leads there, and the stage."""
+        return spark_partitions_of(self.stages)
+
+    def description(self, task_id: TaskId) -> str:
+        """Returns what has to stay the same for a task's state to be of use."""
+        part = self.layout.plans[task_id].sub_topology
+        return f"{fingerprint(part)}, {len(self.stages.tasks(part.id))} tasks"
+
+
+@lru_cache(maxsize=2)
+def bound_application(program: BoundProgram) -> BoundApplication:
+    """Builds the application. Raises ``StreamsError`` for a topology that cannot be run over DataFrames."""
+    topology, config = pickle.loads(program.pickled)  # noqa: S301 - the driver wrote it
+    layout, _ = lay_out(topology, config, dict(program.partitions), _unbound)
+    if topology.global_stores():
+        names = ", ".join(sorted(each.store.name for each in topology.global_stores()))
+        raise TopologyError(
+            f"the global stores {names} cannot be run over DataFrames: join with a table whose topic is bound, or join "
+            "the DataFrame itself before it is bound"
+        )
+    plans = {task_id: _on_disk(plan, program.others) for task_id, plan in layout.plans.items()}
+    return BoundApplication(config, replace(layout, plans=plans), open_store(config.remote_state))
+
+
+def _unbound(topic: str) -> str:
+    return f"topic {topic} is read by the topology and bound to nothing: inputs={{{topic!r}: a streaming DataFrame}}"
+
+
+def _on_disk(plan: TaskPlan, others: int) -> TaskPlan:
+    """Returns the task with all of its stores in RocksDB: there is no changelog that memory could be restored from."""
+    stores = tuple(replace(each, engine=Engine.ROCKSDB) for each in plan.sub_topology.stores)
+    part = replace(plan.sub_topology, stores=stores)
+    return replace(plan, sub_topology=part, partition_count=_counted(plan.partition_count, others))
+
+
+def _counted(known: Callable[[str], int], others: int) -> Callable[[str], int]:
+    def count(topic: str) -> int:
+        try:
+            return known(topic)
+        except KeyError:  # a topic of results
+            return others
+
+    return count

@@ -1,0 +1,164 @@
+"""Binds topics to streaming DataFrames: what columns they need, and where their rows go.
+
+Called on the driver; rows are placed in Spark's Python workers. Rows have no order of their own: those of one partition
+are taken by ``offset`` if there is such a column, else by timestamp, then by the bytes of key, value and headers. So a
+batch that is run again, on more or fewer cores, is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from streamsapp.errors import ConfigError, DeserializationError
+from streamsapp.record import TopicPartition
+from streamsapp.serdes.murmur2 import partition_for
+from streamsapp_spark.stage_rows import SCHEMA, SOURCE, SQL_SCHEMA
+
+_BYTES, _WHOLE = (StringType, BinaryType), (ByteType, ShortType, IntegerType, LongType)
+_TYPES: dict[str, tuple[tuple[type[DataType], ...], str]] = {
+    "key": (_BYTES, "string or binary, as the topology's serde reads it"),
+    "value": (_BYTES, "string or binary, as the topology's serde reads it"),
+    "timestamp": ((TimestampType, LongType), "timestamp, or bigint for milliseconds"),
+    "headers": ((ArrayType,), "array<struct<key: string, value: binary>>"),
+    "partition": (_WHOLE, "int"),
+    "offset": (_WHOLE, "bigint"),
+}
+_REQUIRED = ("key", "value", "timestamp")
+
+
+@dataclass(frozen=True)
+class BoundTopic:
+    """A topic whose records are the rows of a DataFrame."""
+
+    name: str
+    #: The number that leads to the reader of each partition, and the reader's stage.
+    places: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, name: str, partitions: int, destinations: Mapping[TopicPartition, tuple[int, int]]) -> BoundTopic:
+        return cls(name, tuple(destinations[TopicPartition(name, number)] for number in range(partitions)))
+
+    def rows(self, frame: DataFrame) -> DataFrame:
+        """Returns the rows for the stage that reads them."""
+        there = set(frame.columns)
+        columns = [
+            functions.col("key").cast("binary").alias("key"),
+            functions.col("value").cast("binary").alias("value"),
+            _milliseconds(frame).alias("timestamp"),
+            *(_or_null(name, kind, there) for name, kind in (("partition", "int"), ("offset", "bigint"))),
+            _or_null("headers", "array<struct<key: string, value: binary>>", there),
+        ]
+        return frame.select(*columns).mapInArrow(partial(placed, self, "offset" in there), SQL_SCHEMA)
+
+
+def check_bound(topic: str, frame: DataFrame) -> None:
+    """Raises ``ConfigError`` for a DataFrame that cannot be the records of a topic."""
+    if not frame.isStreaming:
+        raise ConfigError(f"inputs: {topic}: its DataFrame does not stream; make it with spark.readStream")
+    for name in _REQUIRED:
+        if name not in frame.columns:
+            has = ", ".join(frame.columns)
+            raise ConfigError(f"inputs: {topic}: its DataFrame has no column {name!r}; select one: it has {has}")
+    for name in _TYPES.keys() & frame.columns:
+        kinds, wanted = _TYPES[name]
+        kind = frame.schema[name].dataType
+        if not isinstance(kind, kinds) or (isinstance(kind, ArrayType) and not _is_header(kind.elementType)):
+            raise ConfigError(
+                f"inputs: {topic}: column {name!r} is {kind.simpleString()}, and has to be {wanted}; cast it"
+            )
+
+
+def _is_header(kind: DataType) -> bool:
+    return isinstance(kind, StructType) and set(kind.names) == {"key", "value"}
+
+
+def _milliseconds(frame: DataFrame) -> Column:
+    plain = isinstance(frame.schema["timestamp"].dataType, LongType)
+    return functions.col("timestamp") if plain else functions.expr("unix_millis(timestamp)")
+
+
+def _or_null(name: str, kind: str, there: set[str]) -> Column:
+    return (functions.col(name) if name in there else functions.lit(None)).cast(kind).alias(name)
+
+
+# ---- in workers ------------------------------------------------------------------------------------------------
+
+
+def placed(topic: BoundTopic, has_offsets: bool, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Places rows that have the columns of ``BoundTopic.rows``. Raises ``DeserializationError`` for those that are no
+    records."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        needed = ("timestamp", "offset") if has_offsets else ("timestamp",)
+        for name in needed:
+            if batch.column(name).null_count:
+                raise DeserializationError(f"topic {topic.name}: {batch.column(name).null_count} rows have no {name}")
+        yield _rows(topic, batch, batch.column("offset") if has_offsets else None)
+
+
+def _rows(topic: BoundTopic, batch: pa.RecordBatch, offsets: pa.Array | None) -> pa.RecordBatch:
+    partitions = _partitions(topic, batch)
+    keys, readers = (pa.array(each, pa.int32()).take(partitions) for each in zip(*topic.places, strict=True))
+    size, timestamps = batch.num_rows, batch.column("timestamp")
+    columns = {
+        "repartition_key": keys,
+        "reader": readers,
+        "topic": pa.repeat(topic.name, size),
+        "partition": partitions,
+        "time": timestamps if offsets is None else offsets,
+        "writer": pa.repeat(pa.scalar(SOURCE, pa.int32()), size),
+        # Without offsets the reader numbers its rows.
+        "sequence": pa.repeat(pa.scalar(-1, pa.int64()), size) if offsets is None else offsets,
+        "key": batch.column("key"),
+        "value": batch.column("value"),
+        "timestamp": timestamps,
+        "headers": _packed(batch.column("headers")),
+    }
+    return pa.RecordBatch.from_arrays([columns[field.name] for field in SCHEMA], schema=SCHEMA)
+
+
+def _partitions(topic: BoundTopic, batch: pa.RecordBatch) -> pa.Array:
+    """Returns the partition of each row: the one that it names, else that of its key as Kafka's producer chooses it,
+    without a key that of its value."""
+    count, given = len(topic.places), batch.column("partition")
+    places = pc.coalesce(batch.column("key"), batch.column("value")).dictionary_encode()
+    chosen = pa.array([partition_for(each, count) for each in places.dictionary.to_pylist()], pa.int32())
+    partitions = pc.coalesce(given, chosen.take(places.indices), pa.scalar(0, pa.int32()))
+    bounds = pc.min_max(partitions).as_py()
+    if bounds["min"] < 0 or bounds["max"] >= count:
+        wrong = bounds["min"] if bounds["min"] < 0 else bounds["max"]
+        raise DeserializationError(
+            f"topic {topic.name}: a row has partition {wrong}, and the topic has {count}; say how many there are with "
+            f"partitions={{{topic.name!r}: ...}}, before the query is first started"
+        )
+    return partitions
+
+
+def _packed(headers: pa.Array) -> pa.Array:
+    if headers.null_count == len(headers):
+        return pa.nulls(len(headers), pa.binary())
+    packed = [
+        None if not each else msgspec.msgpack.encode([(header["key"], header["value"]) for header in each])
+        for each in headers.to_pylist()
+    ]
+    return pa.array(packed, pa.binary())
