@@ -14,7 +14,7 @@ PODS = [f"{APP}-0", f"{APP}-1"]
 
 
 def apply(world: World, engine: str, **spec: Any) -> None:
-    world.apply(engine=engine, replicas=2, rollout={"soakSeconds": 0}, **spec)
+    world.apply(engine=engine, replicas=2, **spec)
 
 
 def engine_of(world: World) -> str:

@@ -16,7 +16,7 @@ from streamsapp_operator.kube.kinds import LEASE, STATEFUL_SET, STREAMS_APP
 
 def test_a_rollout_ends_right_however_often_the_operator_is_killed(world: World) -> None:
     chance = random.Random(4)
-    world.apply()
+    world.apply(rollout={"soakSeconds": 1})
     world.until_ready()
     before = world.pods()
     with DownWatch(world, 3) as watch:
