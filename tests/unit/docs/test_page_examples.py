@@ -10,7 +10,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
+from streamsapp.manifest import decode
 from streamsapp.manifest.mounts import CODE_DIR
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -19,10 +21,10 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 ELSEWHERE = {"guide.md", "serdes.md", "declared.md", "spark.md", "pyspark.md"}
 
 
-def blocks(page: Path) -> list[tuple[int, str]]:
-    """Line number and text of every block of Python."""
+def blocks(page: Path, language: str = "python") -> list[tuple[int, str]]:
+    """Line number and text of every block of a language."""
     text = page.read_text("utf-8")
-    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     return [(text.count("\n", 0, match.start()) + 2, match.group(1)) for match in found]
 
 
@@ -43,6 +45,27 @@ def test_blocks_say_what_they_are_in(page: Path) -> None:
     assert named <= {"", "python", "py", "java", "yaml", "sh", "dockerfile", "mermaid", "promql"}
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        (page.name, text)
+        for page in sorted(DOCS.glob("*.md"))
+        for _, text in blocks(page, "yaml")
+        if page.name != "declared.md"
+    ],
+)
+def test_manifests_and_their_parts_are_valid(page: str, text: str) -> None:
+    part = yaml.safe_load(text)
+    spec = {"topology": {"entrypoint": "app:topology"}} | part.get("spec", {} if "kind" in part else part)
+    document = {
+        "apiVersion": "streamsapp.dev/v1alpha1",
+        "kind": "StreamsApp",
+        "metadata": {"name": "app"},
+        "spec": spec,
+    }
+    decode(document)  # raises with every fault
+
+
 @pytest.mark.parametrize("page", sorted(DOCS.glob("migration/*.md")), ids=lambda page: page.stem)
 def test_a_guide_for_migration_shows_both_sides(page: Path) -> None:
     text = page.read_text("utf-8")
@@ -56,9 +79,7 @@ def test_the_tutorial_shows_the_topology_that_a_new_project_has() -> None:
 
 
 def test_the_image_of_ones_own_is_one_of_this_version_with_code_where_pods_look_for_it() -> None:
-    (block,) = re.findall(
-        r"^```dockerfile\n(.*?)^```$", (DOCS / "index.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
-    )
+    ((_, block),) = blocks(DOCS / "index.md", "dockerfile")
     base, root, _, code, user = block.splitlines()
     runtime = (DOCS.parent / "images" / "runtime.Dockerfile").read_text("utf-8").splitlines()
 
