@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
 from application import FIRST, NO_TOTALS, SECOND, TOTALS, Json, add_to_totals, advance, group_of
@@ -152,18 +152,25 @@ def check_store(content: Mapping[str, Json], changelog: Sequence[Update], positi
 
 
 def _exact_chain(key: str, records: Sequence[Json], updates: Sequence[Update]) -> Iterator[str]:
-    """The first update that is not the one that is due; what follows it has to be wrong too."""
+    due: list[Json] = []
     state: Json | None = None
-    for number, record in enumerate(records):
-        state, expected = advance(state, record)
+    for record in records:
+        state, update = advance(state, record)
+        due.append(update)
+    yield from _exact(f"{key} has", due, updates)
+
+
+def _exact(subject: str, due: Sequence[Json], updates: Sequence[Update]) -> Iterator[str]:
+    """The first update that is not the one that is due; what follows it has to be wrong too."""
+    for number, expected in enumerate(due):
         if number == len(updates):
-            yield f"lost: {key} has {number} of {len(records)} updates, the next would be {expected}"
+            yield f"lost: {subject} {number} of {len(due)} updates, the next would be {expected}"
             return
         if updates[number].body != expected:
             yield f"{updates[number]} where {expected} is due"
             return
-    if len(updates) > len(records):
-        yield f"one too many: {updates[len(records)]}"
+    if len(updates) > len(due):
+        yield f"one too many: {updates[len(due)]}"
 
 
 def _complete_chain(key: str, records: Sequence[Json], updates: Sequence[Update]) -> Iterator[str]:
@@ -192,17 +199,8 @@ def _follows(before: Json, body: Json) -> bool:
 
 
 def _exact_totals(group: str, passed: Sequence[Update], told: Sequence[Update]) -> Iterator[str]:
-    totals = NO_TOTALS
-    for number, update in enumerate(passed):
-        totals = add_to_totals(update.body, totals)
-        if number == len(told):
-            yield f"lost: the totals of {group} have {number} of {len(passed)} updates, the next would be {totals}"
-            return
-        if told[number].body != totals:
-            yield f"{told[number]} where {totals} is due"
-            return
-    if len(told) > len(passed):
-        yield f"one too many: {told[len(passed)]}"
+    totals = accumulate(passed, lambda totals, update: add_to_totals(update.body, totals), initial=NO_TOTALS)
+    yield from _exact(f"the totals of {group} have", list(totals)[1:], told)
 
 
 def _growing_totals(told: Sequence[Update]) -> Iterator[str]:
