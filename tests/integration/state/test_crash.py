@@ -6,12 +6,11 @@ import signal
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from streamsapp.record import Headers, TaskId
+from streamsapp.record import RawRecord, TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp.state.builders import Stores
@@ -42,39 +41,6 @@ while True:
     for _ in stores.apply(frozen, {"left": epoch, "right": epoch}, slice_size=int(sys.argv[2])):
         pass
 """
-
-
-@dataclass
-class ChangelogRecord:
-    """What the restore consumer would hand over."""
-
-    raw_key: bytes
-    raw_value: bytes | None
-    time: int
-
-    def topic(self) -> str:
-        return "app-left-changelog"
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self.time
-
-    def key(self) -> bytes | None:
-        return self.raw_key
-
-    def value(self) -> bytes | None:
-        return self.raw_value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.time
-
-    def headers(self) -> Headers | None:
-        return None
-
-    def __len__(self) -> int:
-        return len(self.raw_value or b"")
 
 
 def opened(directory: Path, memory: int = 32 << 20) -> TaskStores:
@@ -146,7 +112,7 @@ def test_replaying_the_changelog_repairs_an_epoch_that_was_applied_in_part(tmp_p
         assert offset <= committed
         for epoch in range(offset + 1, committed + 1):
             records = [
-                ChangelogRecord(key, None if value is None else LONG.serialize(value), epoch)
+                RawRecord("app-left-changelog", 0, epoch, key, None if value is None else LONG.serialize(value), epoch)
                 for key, value in writes_of(epoch)
             ]
             stores.restore(store, records, epoch)

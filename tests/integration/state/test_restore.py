@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from streamsapp.record import Headers, TaskId
+from streamsapp.record import RawRecord, TaskId
 from streamsapp.serdes.api import Serde
 from streamsapp.state.api import Engine, StoreBuilder, ValueAndTimestamp
 from streamsapp.state.key_value import KEY_VALUE, TIMESTAMPED_KEY_VALUE
@@ -20,37 +19,9 @@ STRING = Serde[str](str.encode, bytes.decode, immutable=True, name="string")
 LONG = Serde[int](struct.Struct(">q").pack, lambda raw: struct.unpack(">q", raw)[0], immutable=True, name="long")
 
 
-@dataclass
-class ChangelogRecord:
-    """What the restore consumer would hand over."""
-
-    raw_key: bytes | None
-    raw_value: bytes | None
-    time: int = 0
-
-    def topic(self) -> str:
-        return "app-store-changelog"
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return 0
-
-    def key(self) -> bytes | None:
-        return self.raw_key
-
-    def value(self) -> bytes | None:
-        return self.raw_value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.time
-
-    def headers(self) -> Headers | None:
-        return None
-
-    def __len__(self) -> int:
-        return len(self.raw_value or b"")
+def changed(key: bytes | None, value: bytes | None, timestamp_ms: int = 0) -> RawRecord:
+    """A record of the store's changelog."""
+    return RawRecord("app-store-changelog", 0, 0, key, value, timestamp_ms)
 
 
 def opened(directory: Path, kind: StoreType, engine: Engine) -> TaskStores:
@@ -73,14 +44,14 @@ def long(number: int) -> bytes:
 @pytest.mark.parametrize("engine", list(Engine))
 def test_the_last_record_of_a_key_wins_and_null_values_delete(tmp_path: Path, engine: Engine) -> None:
     stores = opened(tmp_path, TIMESTAMPED_KEY_VALUE, engine)
-    stores.restore("store", [ChangelogRecord(b"a", long(1), 10), ChangelogRecord(b"gone", long(1), 10)], 2)
+    stores.restore("store", [changed(b"a", long(1), 10), changed(b"gone", long(1), 10)], 2)
     stores.restore(
         "store",
         [
-            ChangelogRecord(b"a", None, 20),
-            ChangelogRecord(b"a", long(3), 30),
-            ChangelogRecord(b"gone", None, 20),
-            ChangelogRecord(None, long(9), 40),
+            changed(b"a", None, 20),
+            changed(b"a", long(3), 30),
+            changed(b"gone", None, 20),
+            changed(None, long(9), 40),
         ],
         6,
     )
@@ -94,14 +65,14 @@ def test_reads_before_a_batch_do_not_hide_it(tmp_path: Path, engine: Engine) -> 
     stores = opened(tmp_path, KEY_VALUE, engine)
     store = stores.stores["store"]
     assert store.get("a") is None
-    stores.restore("store", [ChangelogRecord(b"a", long(1))], 1)
+    stores.restore("store", [changed(b"a", long(1))], 1)
     assert store.get("a") == 1
     stores.close()
 
 
 def test_a_batch_larger_than_one_write_is_restored_whole_and_survives_a_restart(tmp_path: Path) -> None:
     stores = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
-    stores.restore("store", [ChangelogRecord(b"%05d" % i, long(i)) for i in range(4001)], 4001)
+    stores.restore("store", [changed(b"%05d" % i, long(i)) for i in range(4001)], 4001)
     stores.close()
     again = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
     assert [value for _, value in again.stores["store"].all()] == list(range(4001))
@@ -112,7 +83,7 @@ def test_a_batch_larger_than_one_write_is_restored_whole_and_survives_a_restart(
 
 def test_a_batch_without_any_key_is_not_read_again(tmp_path: Path) -> None:
     stores = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
-    stores.restore("store", [ChangelogRecord(None, long(1))], 1)
+    stores.restore("store", [changed(None, long(1))], 1)
     stores.close()
     again = opened(tmp_path, KEY_VALUE, Engine.ROCKSDB)
     assert again.changelog_offset("store") == 1
@@ -121,7 +92,7 @@ def test_a_batch_without_any_key_is_not_read_again(tmp_path: Path) -> None:
 
 def test_a_memory_store_starts_over_when_it_is_opened_again(tmp_path: Path) -> None:
     stores = opened(tmp_path, KEY_VALUE, Engine.MEMORY)
-    stores.restore("store", [ChangelogRecord(b"a", long(1))], 1)
+    stores.restore("store", [changed(b"a", long(1))], 1)
     stores.close()
     again = opened(tmp_path, KEY_VALUE, Engine.MEMORY)
     assert again.changelog_offset("store") is None
@@ -132,7 +103,7 @@ def test_a_memory_store_starts_over_when_it_is_opened_again(tmp_path: Path) -> N
 @pytest.mark.parametrize("engine", list(Engine))
 def test_wiped_stores_that_are_opened_again_stand_nowhere(tmp_path: Path, engine: Engine) -> None:
     stores = opened(tmp_path, KEY_VALUE, engine)
-    stores.restore("store", [ChangelogRecord(b"a", long(1))], 7)
+    stores.restore("store", [changed(b"a", long(1))], 7)
     stores.wipe()
     stores.open()
     assert stores.changelog_offset("store") is None
