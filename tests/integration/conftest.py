@@ -10,6 +10,7 @@ import pytest
 
 from instances import Instances
 from kafka_cluster import Kafka
+from pods import Pods
 from streamsapp.local.broker import EmbeddedBroker
 
 
@@ -37,6 +38,20 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 def instances(kafka: Kafka, tmp_path: Path) -> Iterator[Instances]:
     """Makes instances; what still runs after the test is closed."""
     made = Instances(kafka, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def words(kafka: Kafka) -> str:
+    """The topic that an application of counts reads."""
+    return kafka.create_topic("words", 4)
+
+
+@pytest.fixture
+def pods(kafka: Kafka, words: str, tmp_path: Path) -> Iterator[Pods]:
+    """Pods of an application of counts; what still runs after the test is closed."""
+    made = Pods(kafka.bootstrap_servers, kafka.unique("counting"), words, tmp_path)
     yield made
     made.close()
 
