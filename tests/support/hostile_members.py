@@ -15,11 +15,11 @@ from streamsapp import StreamsConfig
 from streamsapp.clock import SystemClock
 from streamsapp.config import client_properties
 from streamsapp.deadline import Deadline
-from streamsapp.membership import protocol, wire
+from streamsapp.membership import member_messages, wire
 from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.connection import Connection
 from streamsapp.membership.member_id import MemberId
-from streamsapp.membership.protocol import Definition, Subscription
+from streamsapp.membership.member_messages import Definition, Subscription
 from streamsapp.membership.settings import connection_settings, group_settings
 from streamsapp.membership.wire import Identity
 
@@ -61,7 +61,7 @@ SUBSCRIPTIONS: Mapping[str, bytes] = {
     "a topic with a line break": metadata(definitions=[defined(0, 1, topics=("in\n",))]),
     "counts that cancel each other": metadata(active={0: [0, 10**12], 1: [0, -(10**12)]}),
     "counts of definitions that cancel each other": metadata(definitions=[defined(0, 10**12, 0, -(10**12))]),
-    "more tasks than there are": metadata(definitions=[defined(0, protocol.MAX_TASKS + 1)]),
+    "more tasks than there are": metadata(definitions=[defined(0, member_messages.MAX_TASKS + 1)]),
     "many definitions of the same tasks": metadata(definitions=[defined(0, 40_000)] * 5_000),
     "many topics for many tasks": metadata(
         definitions=[defined(0, 40_000, topics=tuple(f"t{number}" for number in range(5_000)))]

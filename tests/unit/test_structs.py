@@ -10,7 +10,7 @@ ROUNDS = """
 import sys, threading
 from msgspec import defstruct
 from streamsapp.declared.faults import faults_of
-from streamsapp.membership.protocol import Message
+from streamsapp.membership.member_messages import Message
 from streamsapp.structs import converted, decoded
 
 sys.setswitchinterval(1e-6)

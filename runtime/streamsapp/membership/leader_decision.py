@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from streamsapp.membership import protocol, wire
+from streamsapp.membership import member_messages, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan, TaskAssignor
-from streamsapp.membership.protocol import (
+from streamsapp.membership.member_messages import (
     AssignmentInfo,
     Definition,
     GroupView,
@@ -62,9 +62,9 @@ class SubscriptionReader:
             state = MemberState(
                 host=subscription.host,
                 threads=subscription.threads,
-                active=protocol.unpack(subscription.active),
-                lags=protocol.unpack_lags(subscription.lags),
-                on_disk=protocol.unpack(subscription.on_disk),
+                active=member_messages.unpack(subscription.active),
+                lags=member_messages.unpack_lags(subscription.lags),
+                on_disk=member_messages.unpack(subscription.on_disk),
                 draining=subscription.draining,
                 tags=subscription.tags,
                 definitions=known.tasks,
@@ -85,7 +85,7 @@ class SubscriptionReader:
     def _unpacked(self, definitions: list[Definition]) -> _KnownTasks:
         key = msgspec.msgpack.encode(definitions)
         if key not in self._known:
-            tasks = protocol.unpack_definitions(definitions)
+            tasks = member_messages.unpack_definitions(definitions)
             self._known[key] = _KnownTasks(tasks, frozenset(task for task, info in tasks.items() if info.stateful))
         return self._known[key]
 
@@ -186,21 +186,21 @@ def _group_view(subscriptions: Mapping[str, MemberSubscription], decided: Plan, 
             member,
             each.endpoint,
             each.transactional_id,
-            protocol.pack(decided.members[member].active),
-            protocol.pack(decided.members[member].standby),
+            member_messages.pack(decided.members[member].active),
+            member_messages.pack(decided.members[member].standby),
             each.state.draining,
         )
         for member, each in sorted(subscriptions.items())
     ]
-    held_back = protocol.pack(decided.held_back)
+    held_back = member_messages.pack(decided.held_back)
     return GroupView(
-        protocol.VERSION, peers, sorted(dead), any(each.shutdown for each in subscriptions.values()), held_back
+        member_messages.VERSION, peers, sorted(dead), any(each.shutdown for each in subscriptions.values()), held_back
     )
 
 
 def _encoded_share(subscription: MemberSubscription, share: MemberPlan, group: bytes) -> bytes:
     partitions = {partition for task in share.active for partition in subscription.tasks[task].partitions}
-    active, standby, warmup = (protocol.pack(each) for each in (share.active, share.standby, share.warmup))
+    active, standby, warmup = (member_messages.pack(each) for each in (share.active, share.standby, share.warmup))
     told = AssignmentInfo(active, standby, warmup, group, subscription.nonce, list(share.notes))
     return wire.assignment(partitions, told.encode())
 

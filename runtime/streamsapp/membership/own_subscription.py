@@ -9,10 +9,10 @@ import random
 from collections.abc import Callable, Mapping
 
 from streamsapp.config.streams_config import StreamsConfig
-from streamsapp.membership import protocol, wire
+from streamsapp.membership import member_messages, wire
 from streamsapp.membership.api import Holdings, TaskInfo
 from streamsapp.membership.mailbox import MembershipMailbox
-from streamsapp.membership.protocol import Subscription
+from streamsapp.membership.member_messages import Subscription
 from streamsapp.record import TaskId
 
 
@@ -31,7 +31,7 @@ class OwnSubscription:
         self._mailbox = mailbox
         self._holdings = holdings
         self._topics = {topic for info in tasks.values() for topic, _ in info.partitions}
-        self._definitions = protocol.pack_definitions(tasks)
+        self._definitions = member_messages.pack_definitions(tasks)
         self.tasks = frozenset(tasks)
         #: Whether the others are to take over, and whether the whole application is to stop.
         self.draining = self.shutdown = False
@@ -46,18 +46,18 @@ class OwnSubscription:
         self.held = held = self._mailbox.take_stock(self._holdings)
         config = self._config
         said = Subscription(
-            version=protocol.VERSION,
+            version=member_messages.VERSION,
             nonce=self.nonce,
             transactional_id=transactional_id if config.exactly_once else "",
             endpoint=config.application_server,
             host=config.host_id,
             tags=dict(config.client_tags),
-            threads=min(config.threads, protocol.MAX_THREADS),
+            threads=min(config.threads, member_messages.MAX_THREADS),
             draining=self.draining,
             shutdown=self.shutdown,
-            active=protocol.pack(held.active),
-            lags=protocol.pack_lags(held.lags),
-            on_disk=protocol.pack(held.on_disk),
+            active=member_messages.pack(held.active),
+            lags=member_messages.pack_lags(held.lags),
+            on_disk=member_messages.pack(held.on_disk),
             definitions=self._definitions,
         )
         return wire.subscription(self._topics, said.encode())

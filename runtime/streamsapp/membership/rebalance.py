@@ -12,7 +12,7 @@ from typing import Any
 
 from streamsapp.clock import Clock
 from streamsapp.errors import StreamsError
-from streamsapp.membership import fencing, protocol
+from streamsapp.membership import fencing, member_messages
 from streamsapp.membership.api import Assignment, Lost, Peer, ShutdownRequested
 from streamsapp.membership.classic_protocol import GroupMembership
 from streamsapp.membership.connection import Connection
@@ -21,8 +21,8 @@ from streamsapp.membership.group_leader import GroupLeader
 from streamsapp.membership.leader_decision import read_assignment
 from streamsapp.membership.mailbox import MembershipMailbox
 from streamsapp.membership.member_id import MemberId
+from streamsapp.membership.member_messages import AssignmentInfo, GroupView, MalformedError
 from streamsapp.membership.own_subscription import OwnSubscription
-from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError
 from streamsapp.membership.wire import GroupSettings, Identity
 
 log = logging.getLogger(__name__)
@@ -126,18 +126,21 @@ class RebalanceHandler:
 
     def _read(self, identity: Identity, share: AssignmentInfo, view: GroupView) -> Assignment:
         assignment = Assignment(
-            active=protocol.unpack(share.active),
-            standby=protocol.unpack(share.standby),
-            warmup=protocol.unpack(share.warmup),
+            active=member_messages.unpack(share.active),
+            standby=member_messages.unpack(share.standby),
+            warmup=member_messages.unpack(share.warmup),
             generation=identity.generation,
             peers={
                 each.name: Peer(
-                    each.endpoint, protocol.unpack(each.active), protocol.unpack(each.standby), each.draining
+                    each.endpoint,
+                    member_messages.unpack(each.active),
+                    member_messages.unpack(each.standby),
+                    each.draining,
                 )
                 for each in view.peers
             },
             notes=tuple(share.notes),
-            held_back=protocol.unpack(view.held_back),
+            held_back=member_messages.unpack(view.held_back),
         )
         unknown = (assignment.active | assignment.standby | assignment.warmup) - self.own.tasks
         if unknown:

@@ -13,12 +13,12 @@ from hypothesis import given, settings, strategies as st
 
 from hostile_members import SUBSCRIPTIONS, metadata
 from streamsapp import TaskId, TopicPartition
-from streamsapp.membership import leader_decision, protocol, wire
+from streamsapp.membership import leader_decision, member_messages, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.assignor import HighAvailabilityTaskAssignor
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
 from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
-from streamsapp.membership.protocol import AssignmentInfo, GroupView, MalformedError, PeerEntry
+from streamsapp.membership.member_messages import AssignmentInfo, GroupView, MalformedError, PeerEntry
 
 TASKS = {
     TaskId(0, each): TaskInfo(frozenset({TopicPartition("in", each)}), stateful=True, definition="v1")
@@ -28,7 +28,9 @@ SETTINGS = AssignorSettings(standby_replicas=1)
 
 
 def good() -> MemberSubscription:
-    said = SubscriptionReader().read("good", metadata(definitions=protocol.pack_definitions(TASKS), active={0: [0, 4]}))
+    said = SubscriptionReader().read(
+        "good", metadata(definitions=member_messages.pack_definitions(TASKS), active={0: [0, 4]})
+    )
     assert said is not None
     return said
 
@@ -44,15 +46,18 @@ def test_what_no_member_says_is_not_read_and_takes_little_room(says: bytes) -> N
 
 
 def test_the_most_that_is_believed_can_be_planned_and_told() -> None:
-    runs = [number for each in range(protocol.MAX_TASKS) for number in (2 * each, 1)]
-    says = metadata(definitions=[protocol.Definition(1, "x", False, ["a", "b", "c", "d"], runs)])
+    runs = [number for each in range(member_messages.MAX_TASKS) for number in (2 * each, 1)]
+    says = metadata(definitions=[member_messages.Definition(1, "x", False, ["a", "b", "c", "d"], runs)])
     stranger = SubscriptionReader().read("stranger", says)
     assert stranger is not None
 
     told = leader_decision.decide(["good", "stranger"], {"good": good(), "stranger": stranger}, *WITH).answers
 
-    assert protocol.unpack(leader_decision.read_assignment(told["good"])[0].active) == TASKS.keys()
-    assert len(protocol.unpack(leader_decision.read_assignment(told["stranger"])[0].active)) == protocol.MAX_TASKS
+    assert member_messages.unpack(leader_decision.read_assignment(told["good"])[0].active) == TASKS.keys()
+    assert (
+        len(member_messages.unpack(leader_decision.read_assignment(told["stranger"])[0].active))
+        == member_messages.MAX_TASKS
+    )
 
 
 anything: st.SearchStrategy[Any] = st.recursive(
@@ -80,10 +85,10 @@ plausible = {
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
     """A valid subscription of which some fields are others, or some bytes."""
-    says = protocol.pack_definitions(TASKS)
+    says = member_messages.pack_definitions(TASKS)
     fields = list(
         msgspec.structs.astuple(
-            protocol.Subscription.decode(wire.user_data_of_subscription(metadata(definitions=says)))
+            member_messages.Subscription.decode(wire.user_data_of_subscription(metadata(definitions=says)))
         )
     )
     for field in draw(st.sets(st.integers(0, 13), max_size=3)):
@@ -106,7 +111,7 @@ def test_whatever_a_member_says_the_others_are_told_their_tasks(says: bytes) -> 
     told = leader_decision.decide(["good", "stranger"], said, *WITH).answers
 
     share, view = leader_decision.read_assignment(told["good"])
-    active = protocol.unpack(share.active)
+    active = member_messages.unpack(share.active)
     assert active <= TASKS.keys() if stranger else active == TASKS.keys()
     assert {peer.name for peer in view.peers} <= said.keys()
     assert leader_decision.read_assignment(told["stranger"])[1] == view
@@ -154,7 +159,7 @@ def test_a_member_with_whom_nothing_can_be_decided_is_left_out(caplog: pytest.Lo
 
     told = leader_decision.decide(list(said), said, Fragile("evil"), SETTINGS, ()).answers
 
-    assert protocol.unpack(leader_decision.read_assignment(told["good"])[0].active) == TASKS.keys()
+    assert member_messages.unpack(leader_decision.read_assignment(told["good"])[0].active) == TASKS.keys()
     share, view = leader_decision.read_assignment(told["a stranger"])
     assert share.active == {}
     assert [peer.name for peer in view.peers] == ["good"]

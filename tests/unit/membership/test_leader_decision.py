@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from streamsapp import TaskId, TopicPartition
-from streamsapp.membership import leader_decision, protocol, wire
+from streamsapp.membership import leader_decision, member_messages, wire
 from streamsapp.membership.api import TaskInfo
 from streamsapp.membership.assignor.model import AssignorSettings, MemberPlan, MemberState, Plan
 from streamsapp.membership.leader_decision import MemberSubscription, SubscriptionReader
-from streamsapp.membership.protocol import Subscription
+from streamsapp.membership.member_messages import Subscription
 
 A, B, C = (TaskId(0, partition) for partition in range(3))
 TASKS = {task: TaskInfo(frozenset({TopicPartition("in", task.partition)}), stateful=True) for task in (A, B, C)}
@@ -47,7 +47,7 @@ def subscription(**changes: object) -> bytes:
         "active": {0: [0, 1]},
         "lags": {0: [(1, None)]},
         "on_disk": {0: [2, 1]},
-        "definitions": protocol.pack_definitions(TASKS),
+        "definitions": member_messages.pack_definitions(TASKS),
     }
     return wire.subscription(["in"], Subscription(**{**usual, **changes}).encode())  # type: ignore[arg-type]
 
@@ -123,8 +123,8 @@ def test_every_member_is_told_its_share_and_about_all() -> None:
     told = leader_decision.answers(list(members), members, plan, {"app-dead"})
 
     share, view = leader_decision.read_assignment(told["two"])
-    assert protocol.unpack(share.active) == {B}
-    assert {peer.name: protocol.unpack(peer.active) for peer in view.peers} == {"one": {A}, "two": {B}}
+    assert member_messages.unpack(share.active) == {B}
+    assert {peer.name: member_messages.unpack(peer.active) for peer in view.peers} == {"one": {A}, "two": {B}}
     assert {peer.transactional_id for peer in view.peers} == {"app-1", "app-0"}
     assert view.dead == ["app-dead"]
     assert not view.shutdown
@@ -145,5 +145,5 @@ def test_one_who_asks_to_stop_stops_all() -> None:
 
 
 def test_an_assignment_that_cannot_be_read_says_so() -> None:
-    with pytest.raises(protocol.MalformedError):
+    with pytest.raises(member_messages.MalformedError):
         leader_decision.read_assignment(b"\x00")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from streamsapp import TaskId, TopicPartition
-from streamsapp.membership import protocol
+from streamsapp.membership import member_messages
 from streamsapp.membership.api import TaskInfo
-from streamsapp.membership.protocol import AssignmentInfo, MalformedError, Subscription
+from streamsapp.membership.member_messages import AssignmentInfo, MalformedError, Subscription
 
 task_ids = st.builds(TaskId, st.integers(0, 5), st.integers(0, 300))
 lags = st.dictionaries(task_ids, st.none() | st.integers(0, 2**62))
@@ -26,17 +26,17 @@ infos = st.builds(
 
 @given(st.frozensets(task_ids))
 def test_tasks_come_back(tasks: frozenset[TaskId]) -> None:
-    assert protocol.unpack(protocol.pack(tasks)) == tasks
+    assert member_messages.unpack(member_messages.pack(tasks)) == tasks
 
 
 @given(lags)
 def test_lags_come_back_and_unknown_stays_unknown(held: dict[TaskId, int | None]) -> None:
-    assert protocol.unpack_lags(protocol.pack_lags(held)) == held
+    assert member_messages.unpack_lags(member_messages.pack_lags(held)) == held
 
 
 @given(st.dictionaries(task_ids, infos))
 def test_definitions_come_back(tasks: dict[TaskId, TaskInfo]) -> None:
-    assert protocol.unpack_definitions(protocol.pack_definitions(tasks)) == tasks
+    assert member_messages.unpack_definitions(member_messages.pack_definitions(tasks)) == tasks
 
 
 def subscription(**changes: object) -> Subscription:
@@ -62,7 +62,7 @@ def test_what_an_earlier_version_did_not_tell_is_not_known() -> None:
 
     read = Subscription.decode(zlib.compress(msgspec.msgpack.encode(fields)))
 
-    tasks = protocol.unpack_definitions(read.definitions)
+    tasks = member_messages.unpack_definitions(read.definitions)
     assert tasks[TaskId(0, 1)] == TaskInfo(frozenset({TopicPartition("in", 1)}), True, "v1", stores=None)
 
 
@@ -80,8 +80,8 @@ def test_a_share_of_an_earlier_leader_has_no_notes() -> None:
         pytest.param(zlib.compress(b"\xc1"), id="not encoded"),
         pytest.param(zlib.compress(msgspec.msgpack.encode(["1", 2])), id="of other types"),
         pytest.param(subscription().encode()[:-4], id="cut off"),
-        pytest.param(zlib.compress(b"\x00" * (protocol.MAX_BYTES + 1)), id="a bomb"),
-        pytest.param(b"\x00" * (protocol.MAX_COMPRESSED + 1), id="too long"),
+        pytest.param(zlib.compress(b"\x00" * (member_messages.MAX_BYTES + 1)), id="a bomb"),
+        pytest.param(b"\x00" * (member_messages.MAX_COMPRESSED + 1), id="too long"),
     ],
 )
 def test_what_no_member_says_is_refused(data: bytes) -> None:
@@ -92,7 +92,7 @@ def test_what_no_member_says_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize("runs", [[0, 10**12], [0], [-5, 3], [3, -1], [0, 10**5, 0, 10**5, 0, 10**5]])
 def test_a_few_bytes_do_not_become_any_number_of_tasks(runs: list[int]) -> None:
     with pytest.raises(MalformedError):
-        protocol.unpack({0: runs})
+        member_messages.unpack({0: runs})
 
 
 def test_a_thousand_tasks_take_little_room() -> None:
@@ -101,9 +101,9 @@ def test_a_thousand_tasks_take_little_room() -> None:
         for each in range(1000)
     }
     said = subscription(
-        active=protocol.pack(TaskId(0, each) for each in range(0, 1000, 100)),
-        lags=protocol.pack_lags({TaskId(0, each): each for each in range(5, 1000, 100)}),
-        definitions=protocol.pack_definitions(tasks),
+        active=member_messages.pack(TaskId(0, each) for each in range(0, 1000, 100)),
+        lags=member_messages.pack_lags({TaskId(0, each): each for each in range(5, 1000, 100)}),
+        definitions=member_messages.pack_definitions(tasks),
     )
 
     assert len(said.encode()) < 400
