@@ -23,6 +23,7 @@ from streamsapp.runtime import cyclic_gc
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.commit import CommitSchedule
+from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.group_follower import GroupFollower
 from streamsapp.runtime.hang_detection import HangDetector
 from streamsapp.runtime.housekeeping import (
@@ -40,7 +41,6 @@ from streamsapp.runtime.instance_context import InstanceContext
 from streamsapp.runtime.instance_tasks import InstanceTasks
 from streamsapp.runtime.lifecycle import Lifecycle
 from streamsapp.runtime.output import Output
-from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.polling import PollingThread
 from streamsapp.runtime.processing import ProcessingThread
 from streamsapp.runtime.recovery import Recovery
@@ -74,15 +74,15 @@ class Components:
         config: StreamsConfig,
         clock: Clock,
         state: StateHolder,
-        plugins: Plugins,
+        extensions: Extensions,
     ) -> None:
         self.state = state
         closing = ClosingTime(clock)
         admin = TopicAdmin(client_properties.admin(config), closing.remote)
-        self._context = context = InstanceContext(config, clock, plugins, admin, closing, SimpleQueue())
+        self._context = context = InstanceContext(config, clock, extensions, admin, closing, SimpleQueue())
         self.stores = StateComponents(topology, context, lambda: clock.monotonic() < self.membership.safe_until)
-        self.membership = GroupMember(config, clock, plugins.assignor, self.stores.locked_directory, closing)
-        self.tasks = TaskManager(plugins.scheduler, closing.end)
+        self.membership = GroupMember(config, clock, extensions.assignor, self.stores.locked_directory, closing)
+        self.tasks = TaskManager(extensions.scheduler, closing.end)
         collector = RecordCollector(_output_capacity(config))
         self.feeder = self._feeder(config, clock)
         self.owned = self._owned_tasks(config, clock)
@@ -139,7 +139,7 @@ class Components:
             recovery,
             UncaughtExceptions(
                 context.failures,
-                lambda: context.plugins.uncaught_exception_handler,
+                lambda: context.extensions.uncaught_exception_handler,
                 None if global_thread is None else global_thread.name,
             ),
             self.state,

@@ -33,6 +33,7 @@ from streamsapp.query.remote_reader import HttpFetch
 from streamsapp.runtime import status
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.runtime.components import Components
+from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.figures import figures
 from streamsapp.runtime.listeners import (
     StandbyUpdateListener,
@@ -41,7 +42,6 @@ from streamsapp.runtime.listeners import (
     UncaughtExceptionHandler,
     UncaughtExceptionResponse,
 )
-from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.query_host import InstanceHost
 from streamsapp.serdes.api import AnySerde
 from streamsapp.serdes.windowed import MAX_TIMESTAMP
@@ -77,7 +77,7 @@ class StreamsRuntime:
         self._config = config
         self._clock = clock or SystemClock()
         self._state = StateHolder()
-        self._plugins = Plugins(
+        self._extensions = Extensions(
             scheduler or MostBufferedFirst(), assignor or HighAvailabilityTaskAssignor(), _shut_down
         )
         self._components: Components | None = None
@@ -95,15 +95,15 @@ class StreamsRuntime:
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
         """Sets the function that decides about an exception which nothing else handled (KIP-671), on the polling
         thread. By default such an exception ends the instance."""
-        self._plugins.uncaught_exception_handler = handler
+        self._extensions.uncaught_exception_handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
         """Sets the listener that follows how active tasks are restored (KIP-167), on the restoration thread."""
-        self._plugins.restore_listener = listener
+        self._extensions.restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener) -> None:
         """Sets the listener that follows standby and warm-up tasks (KIP-988), on the restoration thread."""
-        self._plugins.standby_listener = listener
+        self._extensions.standby_listener = listener
 
     # ---- life --------------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class StreamsRuntime:
             if self._state.state is not ClientState.CREATED or self._components is not None:
                 raise StreamsError("an instance can be started once; make a new StreamsRuntime to start again")
             log.info("data path: %s", native.described())
-            components = Components(self._topology, self._config, self._clock, self._state, self._plugins)
+            components = Components(self._topology, self._config, self._clock, self._state, self._extensions)
             components.stores.lock()
             self._components = components
         components.start()

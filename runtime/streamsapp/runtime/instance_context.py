@@ -12,7 +12,7 @@ from streamsapp.clock import Clock
 from streamsapp.config.streams_config import StreamsConfig
 from streamsapp.deadline import ClosingTime
 from streamsapp.kafka.topics import TopicAdmin
-from streamsapp.runtime.plugins import Plugins
+from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.thread_failure import ThreadFailure
 
 
@@ -22,7 +22,7 @@ class InstanceContext:
 
     config: StreamsConfig
     clock: Clock
-    plugins: Plugins
+    extensions: Extensions
     admin: TopicAdmin
     closing: ClosingTime
     #: From every thread to the polling thread.

@@ -32,7 +32,7 @@ class StateComponents:
 
     def __init__(self, topology: Topology, context: InstanceContext, permitted: Callable[[], bool]) -> None:
         """``permitted`` tells whether this instance is a member of its group for sure."""
-        config, clock, plugins = context.config, context.clock, context.plugins
+        config, clock, extensions = context.config, context.clock, context.extensions
         self.directory = config.state_dir / config.application_id
         self._uses_disk = _uses_disk(topology)
         self._lock: DirectoryLock | None = None
@@ -49,7 +49,7 @@ class StateComponents:
             else RemoteState(context, config.remote_state, replay, self.directory, permitted)
         )
         consumer = PartitionConsumer(client_properties.restore_consumer(config), context.closing.remote)
-        events = RestoreEvents(consumer, lambda: plugins.restore_listener, lambda: plugins.standby_listener)
+        events = RestoreEvents(consumer, lambda: extensions.restore_listener, lambda: extensions.standby_listener)
         self.restoration = RestorationThread(
             f"{config.client_id}-restoration",
             RestoreConsumer(consumer, context.admin, events, clock),
@@ -73,7 +73,7 @@ class StateComponents:
             GlobalReading(task, consumer, context.admin, clock),
             FlushSchedule(config.commit_interval_ms / 1000, clock),
             context.failures,
-            lambda: context.plugins.restore_listener,
+            lambda: context.extensions.restore_listener,
         )
 
     @property

@@ -60,7 +60,9 @@ class FakeComponents:
     #: Runs while an instance is being put together.
     meanwhile: threading.Thread | None = None
 
-    def __init__(self, topology: object, settings: object, clock: object, state: StateHolder, plugins: object) -> None:
+    def __init__(
+        self, topology: object, settings: object, clock: object, state: StateHolder, extensions: object
+    ) -> None:
         if FakeComponents.refuses is not None:
             raise FakeComponents.refuses
         if FakeComponents.meanwhile is not None:

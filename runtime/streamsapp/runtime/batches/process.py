@@ -28,8 +28,8 @@ from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.batches.inputs import BatchInputs
 from streamsapp.runtime.batches.lane import Lane, MovedOnError
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport, TaskOrder
+from streamsapp.runtime.extensions import Extensions
 from streamsapp.runtime.instance_context import InstanceContext
-from streamsapp.runtime.plugins import Plugins
 from streamsapp.runtime.state_components import StateComponents
 from streamsapp.runtime.thread_failure import ThreadFailure
 from streamsapp.tasks.assembly import TaskAssembly
@@ -56,8 +56,8 @@ class BatchProcess:
         self._failures: SimpleQueue[ThreadFailure] = SimpleQueue()
         self._closing = ClosingTime(self._clock)
         self._admin = TopicAdmin(client_properties.admin(config))
-        plugins = Plugins(MostBufferedFirst(), HighAvailabilityTaskAssignor(), _no_handler)
-        context = InstanceContext(config, self._clock, plugins, self._admin, self._closing, self._failures)
+        extensions = Extensions(MostBufferedFirst(), HighAvailabilityTaskAssignor(), _no_handler)
+        context = InstanceContext(config, self._clock, extensions, self._admin, self._closing, self._failures)
         self._stores = StateComponents(topology, context, lambda: True)
         self._stores.lock()
         self._inputs = BatchInputs(config, self._clock)

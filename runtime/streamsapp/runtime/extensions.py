@@ -10,7 +10,7 @@ from streamsapp.tasks.scheduler import TaskScheduler
 
 
 @dataclass
-class Plugins:
+class Extensions:
     """Looked at when needed: handler and listeners may also be set later."""
 
     scheduler: TaskScheduler
