@@ -25,8 +25,8 @@ from streamsapp.dsl.operators.tables import (
 )
 from streamsapp.dsl.options import Grouped, Materialized, Named, TableJoined, name_of, table_options
 from streamsapp.dsl.place import Place
+from streamsapp.dsl.suppress import SuppressedTable
 from streamsapp.dsl.suppressed import Suppressed
-from streamsapp.dsl.suppression import SuppressedTable
 from streamsapp.dsl.table_join import TableJoinType, TableSide
 from streamsapp.dsl.table_store import TableStore, table_store
 from streamsapp.dsl.table_supplier import DerivedTable, FilteredTable, TableSupplier
