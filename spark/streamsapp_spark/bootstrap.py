@@ -8,6 +8,7 @@ same command goes on where it was; until then no instance starts.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
 from collections.abc import Collection, Mapping
@@ -34,6 +35,7 @@ from streamsapp.remote.bootstraps import (
 )
 from streamsapp.remote.snapshot import timestamp
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, plan_layout
+from streamsapp_spark.bootstrap_outcome import Outcome
 from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
@@ -215,12 +217,7 @@ class _Bootstrap(Command):
         done = BootstrapDone(VERSION, timestamp(SystemClock().now_ms()), tasks)
         found.finish(done)
         self._commit(done)
-        records, seconds = sum(each.records for each in tasks), progress.seconds
-        history = sum(each.until - each.start for each in work.begun.ranges)
-        print(
-            f"{self._id}: {len(tasks)} tasks, {records:,} records ({history:,} offsets of history) in {seconds:.1f} s, "
-            f"{records / max(seconds, 0.001):,.0f}/s; instances go on from there"
-        )
+        self._tell(Outcome(self._id, work.begun, done, progress.seconds))
 
     def _done_before(self, bootstrap: BootstrapState) -> int:
         done = bootstrap.done()
@@ -230,8 +227,11 @@ class _Bootstrap(Command):
                 [f"{self._id} has run since its bootstrap was done at {done.done_at}: its state is kept; {INSTEAD}"]
             )
         self._commit(done)
-        print(f"{self._id}: the bootstrap was done at {done.done_at}, {len(done.tasks)} tasks; nothing to do")
+        self._tell(Outcome(self._id, bootstrap.begun(), done))
         return 0
+
+    def _tell(self, outcome: Outcome) -> None:
+        print(json.dumps(outcome.as_data()) if self._options.output == "json" else outcome.text())
 
     def _commit(self, done: BootstrapDone) -> None:
         """Commits the group's offsets, too: an instance that cannot reach the object store must not read history

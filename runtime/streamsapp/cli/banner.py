@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from streamsapp.cli.topic_serdes import TopicRecords
@@ -16,40 +17,55 @@ _VALUES = {"string": "hello", "bytes": "aGVsbG8=", "json": {"hello": "world"}, "
 _NUMBERS = ("short", "integer", "long", "float", "double")
 
 
-def banner(
-    name: str,
-    *,
-    servers: str,
-    topics: TopologyTopics,
-    stores: Sequence[str],
-    url: str,
-    folder: Path,
-    application: Sequence[str],
-    records: TopicRecords | None,
-) -> str:
-    """Returns the text that tells where everything is, and how to write a record and read the results.
+@dataclass(frozen=True)
+class Banner:
+    """Where everything of an application is that runs here."""
 
-    ``application`` are the options that name it to other commands; ``records`` are those of the first topic it reads.
-    """
-    rows = [
-        ("broker", servers),
-        ("reads", _listed(topics.sources, "topics that match a pattern")),
-        ("writes", _listed(topics.sinks, "no fixed topic")),
-        ("console", f"{url}/console/"),
-        ("status", f"{url}/status"),
-        ("metrics", f"{url}/metrics"),
-        *[("state", f"{url}/state/{store}/KEY") for store in stores],
-        ("folder", f"{folder} (--fresh forgets it)"),
-    ]
-    lines = [f"{name}: Ctrl-C stops it, the next `streamsapp local` goes on from there", *_table(rows)]
-    line = None if records is None else sample(records)
-    if topics.sources and line is not None:
-        command = shlex.join(["streamsapp", "produce", min(topics.sources), *application])
-        lines += ["to write a record:", f"  echo {shlex.quote(line)} | {command}"]
-    if topics.sinks:
-        command = shlex.join(["streamsapp", "consume", min(topics.sinks), *application])
-        lines += ["to read the results:", f"  {command}"]
-    return "\n".join(lines)
+    name: str
+    servers: str
+    topics: TopologyTopics
+    stores: Sequence[str]
+    #: Of the HTTP port.
+    url: str
+    folder: Path
+    #: The options that name the application to other commands.
+    application: Sequence[str]
+    #: Those of the first topic that it reads.
+    records: TopicRecords | None
+
+    def text(self) -> str:
+        """Returns what tells a person where everything is, and how to write a record and read the results."""
+        rows = [
+            ("broker", self.servers),
+            ("reads", _listed(self.topics.sources, "topics that match a pattern")),
+            ("writes", _listed(self.topics.sinks, "no fixed topic")),
+            ("console", f"{self.url}/console/"),
+            ("status", f"{self.url}/status"),
+            ("metrics", f"{self.url}/metrics"),
+            *[("state", f"{self.url}/state/{store}/KEY") for store in self.stores],
+            ("folder", f"{self.folder} (--fresh forgets it)"),
+        ]
+        lines = [f"{self.name}: Ctrl-C stops it, the next `streamsapp local` goes on from there", *_table(rows)]
+        line = None if self.records is None else sample(self.records)
+        if self.topics.sources and line is not None:
+            command = shlex.join(["streamsapp", "produce", min(self.topics.sources), *self.application])
+            lines += ["to write a record:", f"  echo {shlex.quote(line)} | {command}"]
+        if self.topics.sinks:
+            command = shlex.join(["streamsapp", "consume", min(self.topics.sinks), *self.application])
+            lines += ["to read the results:", f"  {command}"]
+        return "\n".join(lines)
+
+    def as_data(self) -> dict[str, object]:
+        """Returns the same for programs."""
+        return {
+            "applicationId": self.name,
+            "bootstrapServers": self.servers,
+            "reads": sorted(self.topics.sources),
+            "writes": sorted(self.topics.sinks),
+            "stores": list(self.stores),
+            "url": self.url,
+            "folder": str(self.folder),
+        }
 
 
 def sample(records: TopicRecords) -> str | None:

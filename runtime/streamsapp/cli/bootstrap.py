@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from streamsapp.cli.arguments import add_manifest, new_command
+from streamsapp.cli.output import add_output
 from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported, in_spark_package
 from streamsapp.errors import StreamsAppError
 from streamsapp.manifest import StreamsApp, load
@@ -56,6 +57,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="also write the results of history, at least once; without it output topics have later results only",
     )
     add_spark_options(parser)
+    add_output(parser)
     add_report_option(parser)
     parser.set_defaults(run=_bootstrap)
 

@@ -28,13 +28,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "The command starts nothing and asks no broker. The text is byte for byte that of Kafka Streams.",
         "  streamsapp describe -f app.yaml\n"
         "  streamsapp describe wordcount:topology --format mermaid\n"
-        "  streamsapp describe -f app.yaml --format json | jq .",
+        "  streamsapp describe -f app.yaml -o json | jq .",
     )
     add_manifest(parser, required=False)
     parser.add_argument(
         "entrypoint", nargs="?", metavar="module:attribute", help="a topology in Python, instead of a manifest"
     )
-    parser.add_argument("--format", choices=tuple(_WRITERS), default="text", help="default: text")
+    parser.add_argument("--format", "-o", choices=tuple(_WRITERS), default="text", help="default: text")
     parser.set_defaults(run=describe)
 
 

@@ -22,10 +22,11 @@ from streamsapp.cli.arguments import (
     new_command,
     with_remote_state,
 )
-from streamsapp.cli.banner import banner
+from streamsapp.cli.banner import Banner
 from streamsapp.cli.console_form import form_routes
 from streamsapp.cli.kafka_cluster import KafkaCluster
 from streamsapp.cli.local_folder import LocalFolder
+from streamsapp.cli.output import add_output, print_json
 from streamsapp.cli.pod import LOOPBACK, InstanceIdentity, PodSettings, follow_supervisor, run_pod
 from streamsapp.cli.run import run_instance
 from streamsapp.cli.source_files import SourceFiles
@@ -68,6 +69,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "beside the manifest",
     )
     add_instance_options(parser, http_port=8080)
+    add_output(parser, "json has where everything is, once, when it begins")
     # The process that runs the application for --watch gets these: the broker and the folder are its parent's.
     parser.add_argument("--lifeline", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--broker", help=argparse.SUPPRESS)
@@ -135,7 +137,7 @@ def run_locally(options: argparse.Namespace) -> int:
         with _broker(app, options.embedded, folder, options.broker_port) as options.broker:
             options.http_port = options.http_port or free_port()
             config = _prepared(options, app, topology, folder)
-            print(_banner(options, topology, config, folder), flush=True)
+            _tell(_banner(options, topology, config, folder), options)
             if not options.watch:
                 return _run(options, app, topology, config, folder)
             shape = application_shape(app.application_id, app.spec.kafka.bootstrap_servers, topology)
@@ -184,10 +186,9 @@ def _prepared(options: argparse.Namespace, app: StreamsApp, topology: Topology, 
     return config
 
 
-def _banner(options: argparse.Namespace, topology: Topology, config: StreamsConfig, folder: LocalFolder) -> str:
-    """Tells where everything is."""
+def _banner(options: argparse.Namespace, topology: Topology, config: StreamsConfig, folder: LocalFolder) -> Banner:
     topics = topics_of(topology, config.application_id)
-    return banner(
+    return Banner(
         config.application_id,
         servers=config.bootstrap_servers,
         topics=topics,
@@ -197,6 +198,14 @@ def _banner(options: argparse.Namespace, topology: Topology, config: StreamsConf
         application=_as_named(options),
         records=records_of(topology, config, min(topics.sources)) if topics.sources else None,
     )
+
+
+def _tell(banner: Banner, options: argparse.Namespace) -> None:
+    if options.output == "json":
+        print_json(banner.as_data())
+    else:
+        print(banner.text())
+    sys.stdout.flush()
 
 
 def _as_named(options: argparse.Namespace) -> list[str]:

@@ -119,6 +119,9 @@ def test_goes_on_after_a_failure_and_nothing_starts_before(instances: Instances,
     again = {path.name: path.stat().st_mtime_ns for path in app.objects.rglob("bootstrap/*-0_*.json")}
     assert again == finished
     assert "nothing to do" in app.bootstrap()
+    told = json.loads(app.bootstrap("-o", "json"))
+    assert (told["applicationId"], told["offsets"], told["seconds"]) == (app.name, RECORDS, None)
+    assert {each["task"] for each in told["tasks"]} >= {f"0_{number}" for number in range(PARTITIONS)}
     assert counting.counted() == counting.truth
 
 
