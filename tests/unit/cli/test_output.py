@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from streamsapp import Serdes
-from streamsapp.cli.app_topics import TopicRecords
 from streamsapp.cli.banner import Banner
 from streamsapp.cli.main import main, make_parser
-from streamsapp.cli.topics import TopologyTopics
+from streamsapp.cli.topic_serdes import TopicRecords
+from streamsapp.cli.topology_topics import TopologyTopics
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "wordcount" / "streamsapp.yaml"
 #: It logs and tells nothing; it prints JSON anyway; it prints a script; it is the operator's.
