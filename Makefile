@@ -99,7 +99,7 @@ screenshots: setup
 	@cp build/screenshots/console.png docs/assets/console.png
 
 lock:
-	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra registry --extra dev --output-file requirements.lock pyproject.toml
+	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra registry --extra tracing --extra dev --output-file requirements.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --output-file images/runtime.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra operator --output-file images/operator.lock pyproject.toml
 	@$(COMPILE) --constraints requirements.lock --extra spark --output-file images/spark.lock pyproject.toml

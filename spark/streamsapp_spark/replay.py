@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streamsapp.clock import SystemClock
@@ -60,6 +60,7 @@ class Replay:
         """Takes in ``starts`` the positions that the state in ``directory`` stands at; it begins empty where there is
         none."""
         self._plan = plan
+        config = replace(config, tracing=False)  # of history, traces are long past
         assembly = TaskAssembly(config, resources, SystemClock(), global_stores or {}, emit_interval_ms)
         self._task = assembly.started(plan, directory, starts=starts)
         self.stores = self._task.stores

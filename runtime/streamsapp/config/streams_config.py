@@ -77,6 +77,8 @@ class StreamsConfig:
     #: Settings of internal topics, over the runtime's own.
     topic_properties: Mapping[str, str] = field(default_factory=dict)
     client_id: str = ""
+    #: A span of OpenTelemetry for each record that is processed and each that is sent, as the ``OTEL_*`` variables say.
+    tracing: bool = False
     #: Passed to the clients; a prefix such as ``consumer.`` limits a key to some of them.
     kafka: Mapping[str, str] = field(default_factory=dict)
     #: ``all`` is refused by the runtime for a topology that was built without ``build(optimize=True)``.
@@ -236,6 +238,8 @@ def _check_text(config: StreamsConfig) -> None:
     ):
         if not isinstance(text, str) or len(text) > _LONGEST_NAME or not text.isprintable():
             raise ConfigError(f"{name}: expected at most {_LONGEST_NAME} printable characters, got {text!r:.100}")
+    if not isinstance(config.tracing, bool):
+        raise ConfigError(f"tracing: expected True or False, got {config.tracing!r}")
     if config.topology_optimization not in ("none", "all"):
         raise ConfigError(f"topology_optimization: expected 'none' or 'all', got {config.topology_optimization!r}")
     topic = config.dead_letter_queue_topic
@@ -317,4 +321,6 @@ def _coerce(name: str, value: Any) -> Any:
         return int(value) if re.fullmatch(r"-?\d+", value) else value
     if name == "processing_guarantee":
         return EXACTLY_ONCE if value == "exactly_once_v2" else value
+    if name == "tracing":
+        return {"true": True, "false": False}.get(value.lower(), value)
     return Path(value) if name == "state_dir" else value

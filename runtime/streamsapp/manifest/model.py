@@ -105,6 +105,8 @@ class ProcessingSpec(_Fields, frozen=True, kw_only=True):
     #: ``$(NAME)`` in a value is a variable of the pod's environment.
     client_tags: dict[str, Text] = {}
     topology_optimization: Literal["none", "all"] = "none"
+    #: OpenTelemetry's, as the variables ``OTEL_*`` of the pod's environment say.
+    tracing: bool = False
 
 
 class ErrorsSpec(_Fields, frozen=True, kw_only=True):

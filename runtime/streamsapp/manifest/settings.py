@@ -35,6 +35,7 @@ FIELDS: Mapping[str, str] = {
     "partition_grouper": "processing.partitionGrouper",
     "client_tags": "processing.clientTags",
     "topology_optimization": "processing.topologyOptimization",
+    "tracing": "processing.tracing",
     "deserialization_exception_handler": "errors.deserialization",
     "processing_exception_handler": "errors.processing",
     "production_exception_handler": "errors.production",

@@ -26,6 +26,7 @@ from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.states import TaskRole, TaskState
 from streamsapp.tasks.task_context import TaskContext
+from streamsapp.tasks.tracing import tracing_of
 from streamsapp.tasks.wiring import WiredTopology, Wires, wire
 from streamsapp.topology.nodes import SourceNode, SubTopology
 
@@ -169,15 +170,18 @@ class StreamTask:
     def initialize(self) -> None:
         """Bind the topology and start user code: the state is restored."""
         config = self._config
+        tracing = tracing_of(self.context, config)
+        emit = self._output.append
         wires = Wires(
             context=self.context,
             failures=self._failures,
             stores=self.stores.stores,
-            emit=self._output.append,
+            emit=emit if tracing is None else tracing.emit(emit),
             topic_name=self.plan.topic_name,
             partition_count=self.plan.partition_count,
             default_key_serde=config.default_key_serde,
             default_value_serde=config.default_value_serde,
+            tracing=tracing,
         )
         for consumed in self.start_offsets.values():
             self.context.stream_time = max(self.context.stream_time, consumed.partition_time)

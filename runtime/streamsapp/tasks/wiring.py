@@ -19,6 +19,7 @@ from streamsapp.tasks.output import OutputRecord
 from streamsapp.tasks.probes import Probes
 from streamsapp.tasks.processor_context import NodeBinding, UserContext
 from streamsapp.tasks.task_context import TaskContext
+from streamsapp.tasks.tracing import Tracing
 from streamsapp.topology.nodes import ProcessorNode, SinkNode, SourceNode, SubTopology
 
 
@@ -36,6 +37,8 @@ class Wires:
     partition_count: Callable[[str], int]
     default_key_serde: AnySerde
     default_value_serde: AnySerde
+    #: ``None``: no traces are wanted.
+    tracing: Tracing | None = None
 
 
 @dataclass
@@ -80,7 +83,8 @@ def wire(sub_topology: SubTopology, wires: Wires) -> WiredTopology:
             continue
         children = {name: pushes[name] for name in node.children}
         if isinstance(node, SourceNode):
-            pushes[node.name] = NodeBinding(node.name, wires.context, children, {}, wires.failures).forward
+            push = NodeBinding(node.name, wires.context, children, {}, wires.failures).forward
+            pushes[node.name] = push if wires.tracing is None else wires.tracing.source(push)
             wired.sources[node.name] = pushes[node.name]
             continue
         pushes[node.name] = _processor(node, children, wires, wired)
