@@ -27,6 +27,12 @@ _LONGEST = 52
 _NAMES = re.compile(rf"[a-z]([-a-z0-9]{{0,{_LONGEST - 2}}}[a-z0-9])?")
 #: Under these names, packages and git would take the files for their own.
 _RENAMED = {"gitignore": ".gitignore"}
+_GO_ON = """\
+go on with:
+  cd {folder}
+  streamsapp local -f app.yaml --watch
+its test, without a broker:
+  pip install -r requirements.txt && pytest"""
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -67,7 +73,7 @@ def new(options: argparse.Namespace) -> int:
         print_json({"folder": str(folder), "template": options.template, "files": written})
         return 0
     print(f"{folder}: {', '.join(written)}")
-    print(f"go on with:\n  cd {folder}\n  pytest\n  streamsapp local -f app.yaml")
+    print(_GO_ON.format(folder=folder))
     return 0
 
 
