@@ -19,7 +19,7 @@ _NUMBERS = ("short", "integer", "long", "float", "double")
 
 @dataclass(frozen=True)
 class Banner:
-    """Where everything of an application is that runs here."""
+    """The places of everything of an application that runs here."""
 
     name: str
     servers: str

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import yaml
 
+from release import project_version
 from streamsapp.manifest import decode
 from streamsapp.manifest.mounts import CODE_DIR
 
@@ -83,6 +83,6 @@ def test_the_image_of_ones_own_is_one_of_this_version_with_code_where_pods_look_
     base, root, _, code, user = block.splitlines()
     runtime = (DOCS.parent / "images" / "runtime.Dockerfile").read_text("utf-8").splitlines()
 
-    assert base.endswith(f"/streamsapp-runtime:{version('streamsapp')}")
+    assert base.endswith(f"/streamsapp-runtime:{project_version()}")
     assert (root, user) == ("USER 0", runtime[-1])
     assert code == f"COPY *.py {CODE_DIR}/"

@@ -39,7 +39,8 @@ def fields(section: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, ...
     for name, field in section["properties"].items():
         required = "required" if name in section.get("required", ()) else ""
         default = field.get("default", {})
-        yield f"`{prefix}{name}`", type_of(field), required or (f"`{default}`" if default != {} else "")
+        shown = str(default).lower() if isinstance(default, bool) else default
+        yield f"`{prefix}{name}`", type_of(field), required or (f"`{shown}`" if default != {} else "")
         if name.endswith("Ref"):
             yield from fields(field, f"{name}.")
 
