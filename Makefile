@@ -30,7 +30,7 @@ help:
 	@echo 'make cluster-up     starts a real Kubernetes on this machine, with Kafka and S3; export $$(make cluster-up)'
 	@echo 'make cluster-down   stops it and forgets everything in it'
 	@echo 'make docs           builds the documentation as a site into build/site, whose index.html needs no server'
-	@echo 'make screenshots    clicks through the console in Chromium, and renews the picture in the documentation'
+	@echo 'make screenshots    clicks through the consoles in Chromium, and renews the pictures in the documentation'
 	@echo 'make release        builds wheel, sdist, chart archive, SBOM and hashes into dist/, and publishes nothing'
 	@echo 'make lock           resolves the dependencies into requirements.lock and those of the images anew (needs uv)'
 	@echo 'make clean          removes everything that the targets made in this tree (downloads stay in the cache)'
@@ -94,9 +94,9 @@ cluster-up cluster-down:
 # of the same versions.
 COMPILE = uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --custom-compile-command 'make lock'
 screenshots: setup
-	@$(SETUP) development browser
+	@$(SETUP) development kubernetes browser
 	@STREAMSAPP_SCREENSHOTS=build/screenshots $(PYTEST) --quiet -m long tests/integration/console
-	@cp build/screenshots/console.png docs/assets/console.png
+	@cp build/screenshots/console.png build/screenshots/cluster.png docs/assets/
 
 lock:
 	@$(COMPILE) $(LOCK_OPTIONS) --extra operator --extra spark --extra registry --extra tracing --extra dev --output-file requirements.lock pyproject.toml

@@ -18,6 +18,7 @@ import kopf
 from streamsapp.clock import SystemClock
 from streamsapp.errors import UserInputError
 from streamsapp.web import HttpServer
+from streamsapp_operator.console.routes import console_routes
 from streamsapp_operator.handlers import make_registry, make_settings
 from streamsapp_operator.kube import ApiError, Gone
 from streamsapp_operator.kube.client import Client, login
@@ -66,7 +67,8 @@ def run(settings: Settings) -> int:
     """Stands by until this operator leads, then works."""
     clock, figures = SteadyClock(SystemClock()), OperatorMetrics()
     health = OperatorHealth(clock, figures)
-    client = Client(login(), figures.heard)
+    account = login()
+    client = Client(account, figures.heard)
     lease = Lease(
         client, settings.namespace, settings.lease_name, settings.identity, clock, seconds=settings.lease_seconds
     )
@@ -74,7 +76,8 @@ def run(settings: Settings) -> int:
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
     with closing(HttpServer(settings.http_port)) as server:
-        server.start(probe_routes(health))
+        console = console_routes(account, settings.namespaces, clock) if settings.console else {}
+        server.start({**probe_routes(health), **console})
         log.info("watches %s; probes on port %d", ", ".join(settings.namespaces) or "all namespaces", server.port)
         if not lease.acquire(stop):
             return DONE

@@ -6,8 +6,11 @@ writes today's and yesterday's, and pods admit both.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+
+from streamsapp_operator.kube.kinds import Object
 
 _DAY_SECONDS = 86_400
 
@@ -16,6 +19,14 @@ def tokens(key: bytes, uid: str, now: float) -> tuple[str, str]:
     """Returns the tokens of an application: today's, which is the first to be used, and yesterday's."""
     today = int(now // _DAY_SECONDS)
     return _token(key, uid, today), _token(key, uid, today - 1)
+
+
+def read_tokens(secret: Object | None) -> tuple[str, ...]:
+    """Returns the tokens in an application's Secret, the newest first; none if it has none that can be read."""
+    try:
+        return tuple(base64.b64decode(((secret or {}).get("data") or {}).get("token") or "").decode("ascii").split())
+    except ValueError:
+        return ()
 
 
 def spark_word(key: bytes, uid: str) -> str:

@@ -47,6 +47,8 @@ class Settings:
     lease_name: str
     lease_seconds: float
     http_port: int
+    #: Whether the port serves the console of the cluster.
+    console: bool
     log_level: str
     log_format: str
 
@@ -72,6 +74,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         lease_name=given.lease_name,
         lease_seconds=_at_least(given.lease_seconds, 1.0, "lease-seconds"),
         http_port=given.http_port,
+        console=given.console == "on",
         log_level=given.log_level,
         log_format=given.log_format,
     )
@@ -108,7 +111,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--key-file", "STREAMSAPP_KEY_FILE", "", "file with the key that applications' tokens are derived of")
     add("--lease-name", "STREAMSAPP_LEASE_NAME", "streamsapp-operator", "of the Lease that one operator holds")
     add("--lease-seconds", "STREAMSAPP_LEASE_SECONDS", "15", "after which another one takes over", type=float)
-    add("--http-port", "STREAMSAPP_HTTP_PORT", "8081", "of /healthz, /readyz and /metrics", type=int)
+    add("--http-port", "STREAMSAPP_HTTP_PORT", "8081", "of /healthz, /readyz, /metrics and /console/", type=int)
+    add("--console", "STREAMSAPP_CONSOLE", "on", "serve the console of the cluster", choices=("on", "off"))
     levels = ("debug", "info", "warning", "error")
     add("--log-level", "STREAMSAPP_LOG_LEVEL", "info", "least severe level to log", choices=levels)
     add(

@@ -55,7 +55,7 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
     except ManifestError as error:
         generation = int(metadata["generation"])
         invalid = InvalidSpec(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting, orders)
-        return ReadSpec(owner, _application_id(document), invalid, None)
+        return ReadSpec(owner, application_id_of(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
     wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), orders=orders)
     return ReadSpec(owner, app.application_id, wanted, revision, job, image, app.spec.kafka.bootstrap_servers)
@@ -123,7 +123,7 @@ def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None,
     )
 
 
-def _application_id(document: Object) -> str:
+def application_id_of(document: Object) -> str:
     """Returns the application id of a spec that may have any fault: its pods are asked all the same."""
     spec = document.get("spec")
     given = spec.get("applicationId") if isinstance(spec, dict) else None

@@ -117,13 +117,14 @@ class Takeovers:
 
     def _host(self, task: TaskReport, pod: PodSeen, replicas: list[Replica]) -> Takeover | Blocker:
         """Says whether the replicas of the task on one other pod will do: all of them, should it tell of several."""
-        found = [self._replica(task, pod, replica) for replica in replicas]
+        found = [self.by_replica(task, pod, replica) for replica in replicas]
         blockers = [it for it in found if isinstance(it, Blocker)]
         if blockers:
             return min(blockers, key=_severity)
         return Takeover(TAKEOVER_SECONDS, min(it.until for it in found if isinstance(it, Takeover)))
 
-    def _replica(self, task: TaskReport, pod: PodSeen, replica: Replica) -> Takeover | Blocker:
+    def by_replica(self, task: TaskReport, pod: PodSeen, replica: Replica) -> Takeover | Blocker:
+        """Says whether one replica of a task that runs on ``pod`` can go on with it."""
         host, report, name = replica.pod, replica.report, replica.pod.name
         if not self.may_take_over(host) or report.state != RUNNING or not self.is_fresh(report):
             return _blocker(pod, task, f"StandbyNotReady: {name}, which follows it, is not ready or was not heard of")

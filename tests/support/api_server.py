@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import itertools
+import json
 import os
 import signal
 import ssl
@@ -15,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kubernetes import client, config
 
@@ -112,12 +114,11 @@ class ApiServer:
         return unique
 
     def define(self, resource: Path) -> None:
-        """Make a resource known, and wait until its objects can be made; ``kubectl wait`` fails while the definition
-        has no condition yet."""
+        """Make a resource known, and wait until its objects can be made; ``kubectl wait`` and a path to its conditions
+        fail while the definition has none yet."""
         self.kubectl("apply", "--server-side", "-f", str(resource))
-        established = "-o=jsonpath={.status.conditions[?(@.type=='Established')].status}"
         deadline = time.monotonic() + _START_SECONDS
-        while self.kubectl("get", "-f", str(resource), established) != "True":
+        while not _is_established(json.loads(self.kubectl("get", "-f", str(resource), "-o=json"))):
             assert time.monotonic() < deadline, f"{resource.name} was not established"
             time.sleep(0.05)
 
@@ -182,6 +183,11 @@ class ApiServer:
             return False
         finally:
             connection.close()
+
+
+def _is_established(definition: dict[str, Any]) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(it["type"] == "Established" and it["status"] == "True" for it in conditions)
 
 
 def _end(process: subprocess.Popen[bytes], sign: int) -> None:

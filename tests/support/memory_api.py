@@ -40,7 +40,13 @@ class MemoryApi(Client):
         return copy.deepcopy(self.objects.get((kind.name, name)))
 
     def list(
-        self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+        self,
+        kind: ResourceKind,
+        namespace: str | None,
+        labels: str | None = None,
+        *,
+        metadata_only: bool = False,
+        fields: str | None = None,
     ) -> list[Object]:
         self._may_fail(f"list {kind.name}")
         wanted = dict([labels.split("=")]) if labels and "=" in labels else {}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from api_server import ApiServer
-from operator_process import TIMEOUT, OperatorProcess, until
+from operator_process import TIMEOUT, OperatorProcess, admin, prepare, until
 from simulated_node import SimulatedNode
 from streamsapp_operator.kube import Client, Object, Unavailable
 from streamsapp_operator.kube.client import FIELD_MANAGER
@@ -96,6 +97,14 @@ class World:
 
 def _condition(status: dict[str, Any], kind: str) -> dict[str, Any]:
     return next((it for it in status.get("conditions", ()) if it["type"] == kind), {})
+
+
+def running(api: ApiServer, directory: Path) -> Iterator[World]:
+    """An operator at work in a namespace of its own, on a simulated node, for a fixture."""
+    namespace, client = prepare(api), admin(api)
+    with SimulatedNode(client, namespace) as node, OperatorProcess(api, namespace, directory) as operator:
+        yield World(api, namespace, client, node, operator, directory)
+        assert not node.errors
 
 
 @dataclass

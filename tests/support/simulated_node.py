@@ -50,6 +50,8 @@ class Behaviour:
     standby_lag: int = 0
     #: Revisions whose pods do not become ready, and the waiting reason of their container.
     broken: dict[str, str] = field(default_factory=dict)
+    #: States of active tasks that do not run, by the tasks' ids.
+    states: dict[str, str] = field(default_factory=dict)
     #: What check pods say; ``None``: they do not end.
     check_message: dict[str, Any] | None = field(default_factory=lambda: {"faults": [], "shape": SHAPE})
     #: How the pod of a bootstrap ends: exit code and termination message; ``None``: it does not end.
@@ -304,7 +306,7 @@ class SimulatedNode(threading.Thread):
         return {
             "id": f"0_{number}",
             "role": role,
-            "state": "RUNNING",
+            "state": self.behaviour.states.get(f"0_{number}", "RUNNING") if role == "active" else "RUNNING",
             "stores": [store],
             "inputLag": self.behaviour.input_lag if role == "active" else None,
             "processedRecords": int(time.monotonic() * self.behaviour.records_per_second) if role == "active" else None,

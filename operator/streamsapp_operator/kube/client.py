@@ -7,7 +7,7 @@ Made once by ``__main__``; called on every thread. The login, its renewal and th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,7 +17,7 @@ from kubernetes import client, config
 from streamsapp.errors import ConfigError
 from streamsapp_operator.kube.documents import read_json
 from streamsapp_operator.kube.errors import Conflict, Gone, Unavailable, error_of
-from streamsapp_operator.kube.kinds import POD, Object, ResourceKind, kind_of
+from streamsapp_operator.kube.kinds import ACCESS_REVIEW, POD, Object, ResourceKind, kind_of
 
 FIELD_MANAGER = "streamsapp-operator"
 
@@ -52,13 +52,35 @@ def login(kubeconfig: str | None = None) -> client.Configuration:
 class Client:
     """Calls the API server. It raises ``ApiError`` and nothing else."""
 
-    def __init__(self, configuration: client.Configuration, heard: Heard = lambda verb, plural, outcome: None) -> None:
+    def __init__(
+        self,
+        configuration: client.Configuration,
+        heard: Heard = lambda verb, plural, outcome: None,
+        manager: str = FIELD_MANAGER,
+    ) -> None:
         configuration.connection_pool_maxsize = 16
         self._configuration = configuration
+        self._manager = manager
         self._pool: urllib3.PoolManager = client.ApiClient(configuration).rest_client.pool_manager
         self._heard = heard
         #: Told of each object that was written, as the API server then has it.
         self.learned: Callable[[Object], None] = lambda document: None
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._pool.clear()
+
+    def may(self, verb: str, kind: ResourceKind, namespace: str | None) -> bool:
+        """Asks whether whoever is logged in may do this with objects of a kind; no namespace stands for all."""
+        group = kind.api_version.rpartition("/")[0]
+        wanted = {"verb": verb, "group": group, "resource": kind.plural, "namespace": namespace or ""}
+        body = {
+            "apiVersion": ACCESS_REVIEW.api_version,
+            "kind": ACCESS_REVIEW.name,
+            "spec": {"resourceAttributes": wanted},
+        }
+        answer = self._request("create", ACCESS_REVIEW, None, body=body)
+        return bool((answer.get("status") or {}).get("allowed"))
 
     def get(
         self, kind: ResourceKind, namespace: str, name: str, *, metadata_only: bool = False, timeout: float = _ANSWER
@@ -71,10 +93,16 @@ class Client:
             return None
 
     def list(
-        self, kind: ResourceKind, namespace: str | None, labels: str | None = None, *, metadata_only: bool = False
+        self,
+        kind: ResourceKind,
+        namespace: str | None,
+        labels: str | None = None,
+        *,
+        metadata_only: bool = False,
+        fields: str | None = None,
     ) -> list[Object]:
-        """Returns all objects of a kind with these labels."""
-        pages = self._pages(kind, namespace, labels, metadata_only)
+        """Returns all objects of a kind with these labels and fields."""
+        pages = self._pages(kind, namespace, labels, metadata_only, fields)
         return [item for page in pages for item in page.get("items") or ()]
 
     def list_at(
@@ -94,11 +122,12 @@ class Client:
         seconds: int,
         *,
         metadata_only: bool = False,
-    ) -> Iterator[tuple[str, Object]]:
+        fields: str | None = None,
+    ) -> Generator[tuple[str, Object], None, None]:
         """Watches what happens after ``version``, as ADDED, MODIFIED, DELETED or BOOKMARK, for ``seconds`` at most.
         ``Gone`` says that this version is too old; ``Unavailable`` that the watch broke, or is silent after its end."""
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
-        query |= {"timeoutSeconds": str(seconds)} | ({} if labels is None else {"labelSelector": labels})
+        query |= {"timeoutSeconds": str(seconds)} | _selected(labels, fields)
         url = f"{self._configuration.host}{kind.path(namespace)}?{urlencode(query)}"
         accept = _METADATA if metadata_only else _JSON
         sent = {"Accept": accept, "User-Agent": FIELD_MANAGER, **self._authorization()}
@@ -121,9 +150,14 @@ class Client:
             raise Unavailable(f"{doing}: {type(error).__name__}: {error}") from error
 
     def _pages(
-        self, kind: ResourceKind, namespace: str | None, labels: str | None, metadata_only: bool
+        self,
+        kind: ResourceKind,
+        namespace: str | None,
+        labels: str | None,
+        metadata_only: bool,
+        fields: str | None = None,
     ) -> Iterator[Object]:
-        query = {"limit": str(_PAGE)} | ({} if labels is None else {"labelSelector": labels})
+        query = {"limit": str(_PAGE)} | _selected(labels, fields)
         accept = _METADATA_LIST if metadata_only else _JSON
         while True:
             page = self._request("list", kind, namespace, headers={"Accept": accept}, query=query)
@@ -178,7 +212,7 @@ class Client:
             namespace,
             name,
             headers={"Content-Type": "application/merge-patch+json"},
-            query={"fieldManager": FIELD_MANAGER},
+            query={"fieldManager": self._manager},
             body=changes,
         )
 
@@ -292,6 +326,12 @@ class Client:
 
 
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+
+
+def _selected(labels: str | None, fields: str | None) -> dict[str, str]:
+    """Returns the selectors as parameters of a query."""
+    given = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

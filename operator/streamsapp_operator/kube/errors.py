@@ -8,6 +8,7 @@
     ├── InternalError what was to be written made the API server fail (a webhook that is away): this object's trouble
     ├── Rejected      the document is wrong, or a policy or quota of the namespace is against it: the user's to mend
     └── Unavailable   not reached, no answer in time, or too busy: try again
+        └── Unauthorized  the login is not accepted
 
 Raised by the client, on whichever thread calls it.
 """
@@ -25,6 +26,9 @@ _UNTYPED = "failed to create typed patch object"
 
 class ApiError(Exception):
     """The root of the errors that the client raises."""
+
+    #: The API server's own words; empty if it has not answered.
+    said = ""
 
 
 class Conflict(ApiError):
@@ -55,13 +59,23 @@ class Unavailable(ApiError):
     """The API server was not reached, or could not do it now."""
 
 
+class Unauthorized(Unavailable):
+    """The API server does not accept the login: a token may have ended, and be renewed."""
+
+
 def error_of(
     code: int, status: dict[str, Any], doing: str, *, evicting: bool = False, writing: bool = False
 ) -> ApiError:
     """Returns the error of an answer; ``doing`` names the call, and ``status`` is its body."""
     said = str(status.get("message") or status.get("reason") or f"HTTP {code}")
+    error = _error_of(code, said, doing, evicting, writing)
+    error.said = said
+    return error
+
+
+def _error_of(code: int, said: str, doing: str, evicting: bool, writing: bool) -> ApiError:
     if code == 401:
-        return Unavailable(f"{doing}: the API server does not accept the operator's login: {said}")
+        return Unauthorized(f"{doing}: the API server does not accept the operator's login: {said}")
     if code == 403 and (right := _MISSING_RIGHT.search(said)) is not None:
         verb, resource, group = right.groups()
         remedy = f"add {verb} on {resource} in API group {group!r} to its role, or upgrade the chart"

@@ -37,6 +37,8 @@ SECRET = ResourceKind("v1", "Secret", "secrets")
 POD = ResourceKind("v1", "Pod", "pods")
 EVENT = ResourceKind("v1", "Event", "events")
 JOB = ResourceKind("batch/v1", "Job", "jobs")
+#: Not of a namespace, and never stored: a question.
+ACCESS_REVIEW = ResourceKind("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 LEASE = ResourceKind("coordination.k8s.io/v1", "Lease", "leases")
 
 _ALL = (

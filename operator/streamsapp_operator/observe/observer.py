@@ -42,18 +42,15 @@ from streamsapp_operator.model.observed_state import (
     ChildrenSeen,
     JobSeen,
     ObservedState,
-    PodReport,
     PodSeen,
     PreviewSeen,
     ReportedRole,
 )
 from streamsapp_operator.observe.checks import check_seen
-from streamsapp_operator.observe.clock_offsets import ClockOffsets
-from streamsapp_operator.observe.executors import word_of_driver
 from streamsapp_operator.observe.input_rates import RateObserver
 from streamsapp_operator.observe.jobs import job_seen, preview_seen
+from streamsapp_operator.observe.pod_observer import PodObserver
 from streamsapp_operator.observe.pod_status import PodAsker
-from streamsapp_operator.observe.pods import address_of, ordinal_of, pod_seen
 from streamsapp_operator.spec_reader import ReadSpec
 from streamsapp_operator.steady_clock import SteadyClock
 
@@ -86,9 +83,8 @@ class Observer:
     def __init__(self, client: Client, cache: ObjectReader, asker: PodAsker, clock: SteadyClock) -> None:
         self._client = client
         self._cache = cache
-        self._asker = asker
         self._clock = clock
-        self._offsets = ClockOffsets()
+        self._pods = PodObserver(asker)
         self._rates = RateObserver()
 
     def observe(
@@ -104,9 +100,10 @@ class Observer:
             found = source.get(kind, owner.namespace, name)
             if found is not None and is_owned(found, owner.uid):
                 children[f"{kind.name}/{name}"] = found
-        driver, pods = self._pods(spec, tokens, reader)
-        listed = self._cache.list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
-        checks = [check_seen(pod, at) for pod in listed if is_owned(pod, owner.uid)]
+        listed = reader.list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
+        driver, pods = self._pods.observe(listed, owner.name, spec.application_id, tokens)
+        checked = self._cache.list(POD, owner.namespace, f"{CHECK_LABEL}={owner.name}")
+        checks = [check_seen(pod, at) for pod in checked if is_owned(pod, owner.uid)]
         total = tasks_total(pods)
         observed = ObservedState(
             at=at,
@@ -137,31 +134,6 @@ class Observer:
             return None
         pods = self._cache.list(POD, owner.namespace, f"{of}={owner.name}")
         return job, [pod for pod in pods if is_owned(pod, job["metadata"]["uid"])]
-
-    def _pods(
-        self, spec: ReadSpec, tokens: Sequence[str], reader: ObjectReader
-    ) -> tuple[PodSeen | None, tuple[PodSeen, ...]]:
-        """Returns the driver, if there is one, and the pods that run tasks."""
-        owner = spec.owner
-        listed = reader.list(POD, owner.namespace, f"{NAME_LABEL}={owner.name}")
-        numbered = {ordinal: pod for pod in listed if (ordinal := ordinal_of(pod, owner.name)) is not None}
-        driver = next((pod for pod in listed if ordinal_of(pod, driver_name(owner.name)) == 0), None)
-        executors = {pod["metadata"]["name"] for pod in numbered.values() if label(pod, ROLE_LABEL) == EXECUTOR}
-        every = [*numbered.values(), *(() if driver is None else [driver])]
-        asked = [pod for pod in every if pod["metadata"]["name"] not in executors]
-        addresses = {pod["metadata"]["name"]: it for pod in asked if (it := address_of(pod)) is not None}
-        answers = self._asker.ask_all(addresses, spec.application_id, tokens)
-        self._offsets.keep([pod["metadata"]["uid"] for pod in every])
-        head = None if driver is None else self._pod(driver, 0, answers)
-        answers |= {name: word_of_driver(head, name) for name in executors}
-        return head, tuple(self._pod(pod, ordinal, answers) for ordinal, pod in sorted(numbered.items()))
-
-    def _pod(self, pod: Object, ordinal: int, answers: dict[str, PodReport | str]) -> PodSeen:
-        phase = pod["status"].get("phase") or "Pending"
-        answer = answers.get(pod["metadata"]["name"], f"it does not run: its phase is {phase}")
-        if isinstance(answer, PodReport):
-            answer = self._offsets.bounded(pod["metadata"]["uid"], answer)
-        return pod_seen(pod, ordinal, answer)
 
     def _list_still(self, namespace: str, app: str) -> dict[str, Object]:
         return {

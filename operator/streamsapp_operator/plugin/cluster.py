@@ -5,8 +5,6 @@ Made once by ``main``; pods are asked on threads of a pool, all else is called o
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import os
 import socket
@@ -32,6 +30,7 @@ from streamsapp_operator.plugin.pod_exec import execute
 from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask, forwarded
 from streamsapp_operator.plugin.session import Document, OperatorSeen, Streams
 from streamsapp_operator.plugin.text import clean
+from streamsapp_operator.pod_tokens import read_tokens
 
 _MANAGER = "kubectl-streamsapp"
 _DEPLOYMENT = ResourceKind("apps/v1", "Deployment", "deployments")
@@ -217,11 +216,7 @@ class KubeCluster:
             return _Login((), f"you may not read its token (get on Secret {secret})")
         except ApiError as error:
             return _Login((), f"its token cannot be read: {error}")
-        try:
-            lines = base64.b64decode(((found or {}).get("data") or {}).get("token") or "").decode().split()
-        except (binascii.Error, UnicodeDecodeError):
-            lines = []
-        return _Login(tuple(lines), f"it does not accept the token in Secret {secret}")
+        return _Login(read_tokens(found), f"it does not accept the token in Secret {secret}")
 
     def _ask(self, pod: Document, path: str, login: _Login) -> PodResponse:
         """Returns a pod's answer. A token of today may not have reached it yet, so that of yesterday is tried too."""

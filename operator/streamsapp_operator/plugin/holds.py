@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from streamsapp_operator.children.names import APPROVED, PAUSED
-from streamsapp_operator.kube.kinds import annotation
+from streamsapp_operator import orders
+from streamsapp_operator.children.names import APPROVED
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import read_app
 from streamsapp_operator.plugin.errors import PluginError
@@ -30,26 +30,25 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def pause(options: argparse.Namespace, session: CommandSession) -> int:
-    return _annotate(session, options, {PAUSED: "true"}, "paused: no pod is taken for a rollout; approve lets it go on")
+    said = "paused: no pod is taken for a rollout; approve lets it go on"
+    return _annotate(session, options, orders.pause(), said)
 
 
 def approve(options: argparse.Namespace, session: CommandSession) -> int:
     document = session.cluster.app(options.name)
-    rollout = read_app(document).status.rollout
-    waits = rollout is not None and rollout.phase in {"Checking", "Rolling", "Paused", "Blocked"}
-    if not waits and annotation(document, PAUSED) is None:
+    changes = orders.approve(document, read_app(document).status.rollout)
+    if changes is None:
         raise PluginError(f"{options.name}: no rollout waits and none is paused, so there is nothing to approve")
-    approved = rollout.revision if rollout is not None and waits else None
-    changes = {PAUSED: None} | ({} if approved is None else {APPROVED: approved})
+    approved = changes.get(APPROVED)
     said = "goes on" if approved is None else f"revision {approved} is approved for all pods"
     return _annotate(session, options, changes, said)
 
 
-def _annotate(session: CommandSession, options: argparse.Namespace, changes: dict[str, str | None], said: str) -> int:
+def _annotate(session: CommandSession, options: argparse.Namespace, changes: orders.Annotations, said: str) -> int:
     found = session.cluster.annotate(options.name, changes)
     if options.output == "json":
         metadata = found["metadata"]
-        session.print_json({"name": metadata["name"], "namespace": metadata["namespace"], "annotations": changes})
+        session.print_json({"name": metadata["name"], "namespace": metadata["namespace"], "annotations": dict(changes)})
     else:
         session.print([f"{session.style.title(options.name)}: {said}"])
     return 0

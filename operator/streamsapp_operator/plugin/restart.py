@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from streamsapp_operator.children.names import RESTART_POD, RESTARTED_AT
+from streamsapp_operator import orders
+from streamsapp_operator.children.names import RESTARTED_AT
 from streamsapp_operator.model.status import to_document
 from streamsapp_operator.plugin.arguments import add_command
 from streamsapp_operator.plugin.documents import StreamsAppSummary, read_app
@@ -47,8 +48,8 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
         )
     if options.pod is not None:
         return _restart_pod(options, session)
-    at = session.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    session.cluster.annotate(before.name, {RESTARTED_AT: at})
+    changes = orders.restart(session.now())
+    session.cluster.annotate(before.name, changes)
     if options.output == "text":
         session.print([f"{session.style.title(before.name)}: restart asked for in namespace {before.namespace}"])
     nobody = forsaken(before, session.cluster.operators()) if before.attended else None
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
         warn(f"{nobody} It begins when one runs again")
     if not options.wait:
         if options.output == "json":
+            at = changes[RESTARTED_AT]
             session.print_json({"name": before.name, "namespace": before.namespace, "restartedAt": at})
         else:
             session.print([f"  follow it: kubectl streamsapp status {before.name} -n {before.namespace} --watch"])
@@ -73,7 +75,7 @@ def _restart_pod(options: argparse.Namespace, session: CommandSession) -> int:
     if options.pod not in pods:
         there = f"there are: {', '.join(pods)}" if pods else "there is none"
         raise PluginError(f"--pod: {options.name} has no pod {options.pod!r}; {there}", WRONG_INPUT)
-    session.cluster.annotate(options.name, {RESTART_POD: pods[options.pod]})
+    session.cluster.annotate(options.name, orders.restart_pod(pods[options.pod]))
     if options.output == "json":
         session.print_json({"name": options.name, "pod": options.pod, "uid": pods[options.pod]})
     else:

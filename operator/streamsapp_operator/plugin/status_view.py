@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from streamsapp_operator.children.names import DRIVER, EXECUTOR
-from streamsapp_operator.model.status import AppStatus, Blocker, BootstrapStatus, Condition, RolloutStatus, SwitchStatus
+from streamsapp_operator.model.status import (
+    AppStatus,
+    Blocker,
+    BootstrapStatus,
+    Condition,
+    RolloutRecord,
+    RolloutStatus,
+    SwitchStatus,
+)
 from streamsapp_operator.plugin.documents import AppPod, StreamsAppSummary, read_time, seconds_since
 from streamsapp_operator.plugin.style import Style, Tone
 from streamsapp_operator.plugin.table import Column, Row, TableCell, render
@@ -58,13 +66,14 @@ def status_lines(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, 
 
 def _head(app: StreamsAppSummary, now: datetime, style: Style) -> Iterator[str]:
     phase = clean(app.status.phase) if app.attended else "not attended to"
-    tone = _health(app)
+    tone = health(app)
     where = style.between.join([f"namespace {app.namespace}", f"{age(seconds_since(app.created, now))} old"])
     dot, said = style.paint(style.dot, tone), style.paint(phase, tone)
     yield f"{dot} {style.title(app.name)}  {said}  {style.paint(where, Tone.DIM)}"
 
 
-def _health(app: StreamsAppSummary) -> Tone:
+def health(app: StreamsAppSummary) -> Tone:
+    """Returns the colour of an application as a whole."""
     states = {each.type: each.status for each in app.status.conditions}
     if not app.attended or states.get("Degraded") == "True":
         return Tone.BAD
@@ -72,26 +81,31 @@ def _health(app: StreamsAppSummary) -> Tone:
 
 
 def _summary(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> Iterator[str]:
+    for name, fact in facts(app, pods, now, style):
+        yield f"  {style.paint(fill(name, 9), Tone.DIM)}{fact}"
+
+
+def facts(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: Style) -> list[tuple[str, str]]:
+    """Returns the application in a few sentences, each with its subject."""
     status = app.status
-    facts: list[tuple[str, str]] = [("pods", _pods_fact(app, pods, style))]
+    found: list[tuple[str, str]] = [("pods", _pods_fact(app, pods, style))]
     if app.attended:
-        facts += [
+        found += [
             ("tasks", _tasks_fact(status, style)),
             ("lag", _lag_fact(app, style)),
             ("restart", _restart_fact(status, style)),
         ]
         if status.engine == "spark":
-            facts.insert(1, ("query", _query_fact(status, style)))
+            found.insert(1, ("query", _query_fact(status, style)))
         if status.switch is not None:
-            facts.append(("engine", _switch_fact(status.switch, now, style)))
+            found.append(("engine", _switch_fact(status.switch, now, style)))
         if status.rollout is not None:
-            facts.append(("rollout", _rollout_fact(status.rollout, now, style)))
+            found.append(("rollout", _rollout_fact(status.rollout, now, style)))
         if status.bootstrap is not None and status.bootstrap.phase != "Done":
-            facts.append(("history", _bootstrap_fact(status.bootstrap, now, style)))
+            found.append(("history", _bootstrap_fact(status.bootstrap, now, style)))
         if status.scaling is not None:
-            facts.append(("scaling", f"{plural(status.scaling.desired, 'pod')} wanted: {clean(status.scaling.reason)}"))
-    for name, fact in facts:
-        yield f"  {style.paint(fill(name, 9), Tone.DIM)}{fact}"
+            found.append(("scaling", f"{plural(status.scaling.desired, 'pod')} wanted: {clean(status.scaling.reason)}"))
+    return found
 
 
 def _pods_fact(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> str:
@@ -151,9 +165,13 @@ def _restart_fact(status: AppStatus, style: Style) -> str:
     return style.paint(f"not safe: no pod is taken away ({why})", Tone.WARN)
 
 
+def rollout_tone(rollout: RolloutStatus | RolloutRecord) -> Tone:
+    """Returns the colour of a rollout."""
+    return Tone.BAD if rollout.phase in _BAD else Tone.WARN if rollout.phase in _PENDING else Tone.GOOD
+
+
 def _rollout_fact(rollout: RolloutStatus, now: datetime, style: Style) -> str:
-    tone = Tone.BAD if rollout.phase in _BAD else Tone.WARN if rollout.phase in _PENDING else Tone.GOOD
-    parts = [style.paint(rollout.phase, tone), _reach(rollout)]
+    parts = [style.paint(rollout.phase, rollout_tone(rollout)), _reach(rollout)]
     if rollout.current is not None:
         parts.append(f"restarting {clean(rollout.current)}")
     if rollout.phase == "Paused" and rollout.message:

@@ -31,15 +31,19 @@ class EventStreams:
         if not self._room.acquire(blocking=False):
             error = {"error": f"{self._most} pages look at this port already; close one"}
             return json_response(error, HTTPStatus.SERVICE_UNAVAILABLE, **{"Retry-After": "5"})
-        stream = self._events(request)
+        try:
+            stream = self._events(self._documents(request))
+        except BaseException:
+            self._room.release()
+            raise
         next(stream)  # from here on closing it gives the room back
         headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         return HttpResponse(HTTPStatus.OK, b"", "text/event-stream", headers, stream)
 
-    def _events(self, request: HttpRequest) -> Generator[bytes, None, None]:
+    def _events(self, documents: Generator[Any, None, None]) -> Generator[bytes, None, None]:
         try:
             yield b""
-            with closing(self._documents(request)) as documents:
+            with closing(documents):
                 for each in documents:
                     yield b": still here\n\n" if each is None else _event(each)
         finally:

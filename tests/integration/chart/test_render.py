@@ -86,6 +86,19 @@ def test_the_pod_of_helm_test_is_not_taken_for_the_operator(render: Render) -> N
     assert selector <= one(documents, "Deployment")["spec"]["template"]["metadata"]["labels"].items()
 
 
+@pytest.mark.parametrize(("values", "told"), [((), "on"), (("console.enabled=false",), "off")])
+def test_the_console_can_be_left_out(render: Render, values: tuple[str, ...], told: str) -> None:
+    (container,) = one(render(*values), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {each["name"]: each.get("value") for each in container["env"]}["STREAMSAPP_CONSOLE"] == told
+
+
+def test_the_service_has_the_port_that_is_chosen(render: Render) -> None:
+    documents = render("service.port=80")
+    assert one(documents, "Service")["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+    (container,) = one(documents, "Pod")["spec"]["containers"]
+    assert {each["name"]: each["value"] for each in container["env"]}["OPERATOR_URL"].endswith(":80")
+
+
 @pytest.mark.parametrize(
     ("values", "watched"),
     [((), "apps"), (('watch.namespaces=["b","a"]',), "a,b"), (("watch.clusterWide=true",), "*")],

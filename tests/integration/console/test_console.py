@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chromium import Page, chromium
+from chromium import Page
 from instances import eventually
 from kafka_cluster import Kafka
 from streamsapp.local.broker import EmbeddedBroker
@@ -84,20 +83,6 @@ def console(tmp_path: Path, kafka: Kafka, broker: EmbeddedBroker) -> Iterator[Co
     yield made
     made.process.send_signal(signal.SIGTERM)
     assert made.process.wait(120) == 0
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    with chromium(tmp_path / "profile") as opened:
-        yield opened
-
-
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    """The folder of the screenshots: one that the caller names, or one of the test's."""
-    folder = Path(os.environ.get("STREAMSAPP_SCREENSHOTS", tmp_path / "shots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 @pytest.mark.long

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from api_server import ApiServer
-from operator_process import OperatorProcess, admin, prepare
-from operator_world import World
-from simulated_node import SimulatedNode
+from operator_world import World, running
 
 
 @pytest.fixture
@@ -23,17 +21,10 @@ def own_api_server(tmp_path: Path) -> Iterator[ApiServer]:
 @pytest.fixture
 def world(api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
     """On the API server that all tests share."""
-    yield from _world(api_server, tmp_path)
+    yield from running(api_server, tmp_path)
 
 
 @pytest.fixture
 def own_world(own_api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
     """With an API server that the test may stop."""
-    yield from _world(own_api_server, tmp_path)
-
-
-def _world(api: ApiServer, directory: Path) -> Iterator[World]:
-    namespace, client = prepare(api), admin(api)
-    with SimulatedNode(client, namespace) as node, OperatorProcess(api, namespace, directory) as operator:
-        yield World(api, namespace, client, node, operator, directory)
-        assert not node.errors
+    yield from running(own_api_server, tmp_path)

@@ -39,7 +39,7 @@ export class Table {
     table.replaceChildren(element("thead", {}, element("tr", {}, ...titles)), this.body);
   }
 
-  // Rows are [key, cells]; a cell is a value or {value, class}.
+  // Rows are [key, cells]; a cell is a value or {value, class, title, href}.
   show(rows) {
     const shown = new Set();
     for (const [key, cells] of rows) {
@@ -64,6 +64,10 @@ export class Table {
     const told = cell !== null && typeof cell === "object" ? cell : { value: cell };
     const wanted = `${kind} ${told.class ?? ""}`.trim();
     if (td.className !== wanted) td.className = wanted;
-    setText(td, told.value);
+    if (!told.title) td.removeAttribute("title");
+    else if (td.title !== told.title) td.title = told.title;
+    if (!told.href) return setText(td, told.value);
+    if (td.firstElementChild?.getAttribute("href") !== told.href) td.replaceChildren(element("a", { href: told.href }));
+    return setText(td.firstElementChild, told.value);
   }
 }

@@ -70,10 +70,10 @@ export class EventParser {
 // The events of the server, for as long as the page is seen; a connection that is lost is made again.
 export class Events {
   // `take` is given the document of each event, and whether it is the first of a connection.
-  constructor(take, told) {
+  constructor(take, told, query = {}) {
     this.take = take;
     this.told = told;
-    this.query = {};
+    this.query = query;
     this.pause = 500;
     this.abort = null;
     this.timer = null;

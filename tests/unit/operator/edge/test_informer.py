@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -48,8 +48,8 @@ class ScriptedClient(MemoryApi):
 
     def watch(
         self, kind: ResourceKind, namespace: str | None, labels: str | None, version: str, seconds: int,
-        *, metadata_only: bool = False,
-    ) -> Iterator[tuple[str, Object]]:  # fmt: skip
+        *, metadata_only: bool = False, fields: str | None = None,
+    ) -> Generator[tuple[str, Object], None, None]:  # fmt: skip
         self.watched_from.append(version)
         while (said := self.told.get(timeout=10)) is not None:
             if isinstance(said, Exception):

@@ -19,6 +19,7 @@ from streamsapp_operator.kube.errors import (
     InternalError,
     Refused,
     Rejected,
+    Unauthorized,
     Unavailable,
     error_of,
 )
@@ -56,7 +57,7 @@ def test_figures_alone_make_no_new_status() -> None:
     ("code", "kind"),
     [
         (400, Rejected),
-        (401, Unavailable),
+        (401, Unauthorized),
         (403, Rejected),
         (404, Gone),
         (409, Conflict),

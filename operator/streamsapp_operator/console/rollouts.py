@@ -1,0 +1,89 @@
+"""The rollout as it happens, and those before it: predicted against observed. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from streamsapp_operator.console.look import Look
+from streamsapp_operator.console.tables import PageCell, PageRow, PageTable
+from streamsapp_operator.model.observed_state import PodSeen
+from streamsapp_operator.model.status import RolloutRecord, RolloutStatus, RolloutStep
+from streamsapp_operator.plugin.documents import seconds_since
+from streamsapp_operator.plugin.status_view import rollout_tone
+from streamsapp_operator.plugin.style import Tone
+from streamsapp_operator.plugin.text import UNKNOWN, age, plural, seconds
+
+#: An observed pause that is longer than was predicted by more than this is told by its colour.
+_SLACK_SECONDS = 1.0
+
+
+def rollout(look: Look) -> PageTable:
+    """Returns a row per pod of the rollout that is under way, or was last."""
+    found = look.app.status.rollout
+    columns = ["Pod", "State", "#Predicted pause", "#Observed pause"]
+    if found is None:
+        return PageTable("rollout", "Rollout", columns, note="There was none yet.")
+    steps = {step.pod: step for step in _steps(look)}
+    rows = [PageRow(pod.name, _pod(look, found, pod, steps.get(pod.name))) for pod in look.seen]
+    words = found.message or found.failure or ""
+    told = f"{found.phase}: {found.updated} of {plural(found.total, 'pod')} on revision {found.revision}"
+    return PageTable("rollout", "Rollout", columns, rows, f"{told}. {words}" if words else f"{told}.")
+
+
+def _steps(look: Look) -> tuple[RolloutStep, ...]:
+    history, found = look.app.status.history, look.app.status.rollout
+    same = bool(history) and found is not None and history[0].revision == found.revision
+    return history[0].steps if same else ()
+
+
+def _pod(look: Look, found: RolloutStatus, pod: PodSeen, step: RolloutStep | None) -> list[PageCell | str]:
+    if found.current == pod.name:
+        return [
+            pod.name,
+            PageCell("is being restarted", Tone.WARN),
+            seconds(found.predicted_seconds),
+            "" if found.observed_seconds is None else seconds(found.observed_seconds),
+        ]
+    if pod.revision != found.revision:
+        predicted = look.gate.predicted_seconds(pod) if look.heard else None
+        return [pod.name, PageCell(f"has revision {pod.revision or UNKNOWN}", Tone.DIM), seconds(predicted), ""]
+    state = (
+        PageCell("has the revision", Tone.GOOD) if pod.ready else PageCell("has the revision, is not ready", Tone.WARN)
+    )
+    if step is None:
+        return [pod.name, state, "", ""]
+    return [pod.name, state, seconds(step.predicted_seconds), _observed(step)]
+
+
+def _observed(step: RolloutStep) -> PageCell:
+    predicted, observed = step.predicted_seconds, step.observed_seconds
+    longer = None not in (predicted, observed) and (observed or 0.0) > (predicted or 0.0) + _SLACK_SECONDS
+    return PageCell(seconds(observed), Tone.WARN if longer else Tone.GOOD if observed is not None else Tone.DIM)
+
+
+def history(look: Look) -> PageTable:
+    """Returns a row per rollout that the status remembers, the newest first."""
+    columns = [
+        "Began", "Revision", "Ended as", "#Took", "#Pods restarted", "#Longest pause predicted", "#Observed", "Why",
+    ]  # fmt: skip
+    rows = [PageRow(f"{each.revision} {each.started_at}", _record(each, look.now)) for each in look.app.status.history]
+    return PageTable("history", "History of rollouts", columns, rows, "" if rows else "There was none yet.")
+
+
+def _record(each: RolloutRecord, now: datetime) -> list[PageCell | str]:
+    took = seconds_since(each.started_at, each.ended_at)
+    return [
+        "" if each.started_at is None else f"{age(seconds_since(each.started_at, now))} ago",
+        each.revision,
+        PageCell(each.phase, rollout_tone(each)),
+        "" if took is None else seconds(took),
+        f"{len(each.steps)}",
+        _longest([step.predicted_seconds for step in each.steps]),
+        _longest([step.observed_seconds for step in each.steps]),
+        each.failure or "",
+    ]
+
+
+def _longest(found: list[float | None]) -> str:
+    known = [each for each in found if each is not None]
+    return seconds(max(known)) if known else ""

@@ -1,0 +1,207 @@
+"""The console of the cluster in a real browser, on a real API server: what is seen and done with whose rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from api_server import ApiServer
+from chromium import Page
+from operator_process import until
+from operator_world import APP, World, running
+from streamsapp_operator.kube.kinds import STREAMS_APP
+
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> " + "x" * 5000
+STRICT = {"maxStandbyLag": 1000}
+_GROUP = "rbac.authorization.k8s.io"
+LOOKS = [{"apiGroups": ["streamsapp.dev"], "resources": ["streamsapps"], "verbs": ["get", "list", "watch"]}]
+CHANGES = [
+    *LOOKS,
+    {"apiGroups": ["streamsapp.dev"], "resources": ["streamsapps"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+]
+
+
+@pytest.fixture
+def world(api_server: ApiServer, tmp_path: Path) -> Iterator[World]:
+    yield from running(api_server, tmp_path)
+
+
+def token_of(world: World, name: str, rules: list[dict[str, list[str]]]) -> str:
+    """A token of somebody with these rights in the namespace."""
+    metadata = {"name": name, "namespace": world.namespace}
+    role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+    binding = {
+        "apiVersion": f"{_GROUP}/v1", "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": _GROUP, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": world.namespace}],
+    }  # fmt: skip
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    world.api.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([account, role, binding]))
+    return world.api.kubectl("create", "token", name, "-n", world.namespace).strip()
+
+
+def post_event(world: World, message: str) -> None:
+    """As anybody with the right to it might."""
+    app = world.app()["metadata"]
+    about = {"apiVersion": STREAMS_APP.api_version, "kind": "StreamsApp", "name": APP, "namespace": world.namespace}
+    metadata = {"name": "hostile", "namespace": world.namespace}
+    event = {
+        "apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": {**about, "uid": app["uid"]},
+        "type": "Warning", "reason": "Hostile", "message": message[:1000], "lastTimestamp": "2126-01-01T00:00:00Z",
+    }  # fmt: skip
+    world.client.create(event)
+
+
+def log_in(page: Page, token: str) -> None:
+    page.until("document.querySelector('#token-dialog').open")
+    page.fill("#token", token)
+    page.click("#token-form button")
+
+
+@pytest.mark.long
+def test_everybody_sees_and_does_what_their_own_rights_allow(world: World, page: Page, shots: Path) -> None:
+    world.apply(rollout=STRICT)
+    world.until_ready()
+    changes, looks = token_of(world, "dora", CHANGES), token_of(world, "vera", LOOKS)
+    page.look()
+    url = f"http://127.0.0.1:{world.operator.port}/console/"
+    page.open(url)
+    refuses_a_wrong_token(page)
+    shows_all_applications(world, page, changes, shots)
+    shows_one_application(world, page, shots)
+    comes_back_when_the_connection_was_lost(page)
+    shows_a_task_that_does_not_run(world, page, shots)
+    follows_a_rollout_that_is_blocked(world, page, shots)
+    goes_on_when_the_rollout_does(world, page, shots)
+    takes_events_for_texts(world, page, shots)
+    shows_a_revision_that_cannot_run(world, page, shots)
+    goes_by_keyboard_at_200_percent(page, shots)
+    page.open("about:blank")
+    page.open(url)
+    shows_less_to_who_may_less(world, page, looks, shots)
+    assert page.value("document.title") == "streamsapp · cluster"
+    assert page.complaints == []
+
+
+def refuses_a_wrong_token(page: Page) -> None:
+    log_in(page, "wrong")
+    page.until("document.querySelector('#token-dialog').open && document.querySelector('#token').value === ''")
+
+
+def shows_all_applications(world: World, page: Page, token: str, shots: Path) -> None:
+    log_in(page, token)
+    page.until(f"/{APP}/.test(document.querySelector('#applications').innerText)")
+    assert page.value("document.querySelector('#namespace').value") == world.namespace
+    row = page.text("#applications tbody tr")
+    assert "3 of 3" in row
+    assert "safe" in row
+    world.apply("other", replicas=0)
+    page.until("document.querySelectorAll('#applications tbody tr').length === 2")
+    page.screenshot(shots / "cluster-applications.png")
+
+
+def shows_one_application(world: World, page: Page, shots: Path) -> None:
+    page.click(f"a[href='#app/{world.namespace}/{APP}']")
+    page.until("/goes on after about 1.0s/.test(document.querySelector('#part-matrix')?.innerText)")
+    matrix = page.text("#part-matrix")
+    assert "standby · 0 behind, seen" in matrix
+    assert "safe: its tasks run again after about 1.0s" in page.text("#part-pods")
+    assert "CheckStarted" in page.text("#part-events")
+    assert "Complete" in page.text("#part-history")
+    page.screenshot(shots / "cluster-application.png")
+    page.look(dark=True)
+    page.screenshot(shots / "cluster-dark.png")
+    page.look()
+
+
+def comes_back_when_the_connection_was_lost(page: Page) -> None:
+    page.offline(True)
+    page.value("document.dispatchEvent(new Event('visibilitychange'))")  # a stream that is open stays; begin another
+    page.until("/trying again/.test(document.querySelector('#connection').innerText)")
+    page.offline(False)
+    page.until("document.querySelector('#connection').innerText === 'live'")
+
+
+def shows_a_task_that_does_not_run(world: World, page: Page, shots: Path) -> None:
+    world.node.behaviour.states["0_1"] = "RESTORING"
+    page.until("/active · RESTORING/.test(document.querySelector('#part-matrix').innerText)")
+    page.until("/the task is RESTORING/.test(document.querySelector('#part-blockers').innerText)")
+    page.screenshot(shots / "cluster-restoring.png")
+    world.node.behaviour.states.clear()
+    until(world.ready, "the task runs")
+
+
+def follows_a_rollout_that_is_blocked(world: World, page: Page, shots: Path) -> None:
+    """Asked for with the viewer's own rights; standbys that are too far behind hold it."""
+    world.node.behaviour.standby_lag = 4000
+    page.until("/StandbyBehind/.test(document.querySelector('#part-blockers').innerText)")
+    page.click("button[data-order=restart]")
+    page.until("/is restarted, pod after pod/.test(document.querySelector('#told').innerText)")
+    page.until("/Blocked/.test(document.querySelector('#part-rollout').innerText)")
+    assert "StandbyBehind: the standby on" in page.text("#part-matrix")
+    assert "not safe: 0_" in page.text("#part-pods")
+    page.screenshot(shots / "cluster-blocked.png")
+    page.click("button[data-order=pause]")
+    page.until("document.querySelector('button[data-order=pause]').hidden")
+    page.until("!document.querySelector('button[data-order=approve]').hidden")
+
+
+def goes_on_when_the_rollout_does(world: World, page: Page, shots: Path) -> None:
+    world.node.behaviour.standby_lag = 0
+    page.click("button[data-order=approve]")
+    page.until("/the rollout goes on/.test(document.querySelector('#told').innerText)")
+    until(world.ready, "the rollout is complete")
+    page.until("/Complete: 3 of 3 pods/.test(document.querySelector('#part-rollout').innerText)")
+    record = world.status()["history"][0]
+    assert sorted(step["pod"] for step in record["steps"]) == [f"{APP}-{number}" for number in range(3)]
+    assert all(step["observedSeconds"] is not None for step in record["steps"])
+    told = page.value("[...document.querySelectorAll('#part-rollout tbody tr')].map((row) => row.innerText)")
+    assert all("has the revision" in each and each.count("s") >= 2 for each in told), told
+    assert page.value("document.querySelector('#part-history tbody tr').children[4].innerText") == "3"
+    page.look(height=1150)
+    page.screenshot(shots / "cluster.png")
+    page.look()
+
+
+def takes_events_for_texts(world: World, page: Page, shots: Path) -> None:
+    post_event(world, HOSTILE)
+    page.until("/<script>/.test(document.querySelector('#part-events').innerText)")
+    page.value("document.querySelector('#part-events').scrollIntoView()")
+    page.screenshot(shots / "cluster-events.png")
+    page.value("scrollTo(0, 0)")
+
+
+def shows_a_revision_that_cannot_run(world: World, page: Page, shots: Path) -> None:
+    """Its pod is waiting for an image; its place in the matrix is empty, and said to be."""
+    world.apply(rollout=STRICT, podTemplate={"metadata": {"annotations": {"example.com/image": "wrong"}}})
+    until(lambda: world.status()["rollout"]["phase"] in {"Checking", "Rolling"} or None, "a rollout begins")
+    world.node.behaviour.broken[world.status()["rollout"]["revision"]] = "ImagePullBackOff"
+    page.until("/ImagePullBackOff/.test(document.querySelector('#part-pods').innerText)")
+    page.screenshot(shots / "cluster-broken.png")
+
+
+def goes_by_keyboard_at_200_percent(page: Page, shots: Path) -> None:
+    page.look(zoom=2)
+    assert page.value("document.documentElement.scrollWidth <= innerWidth")
+    page.screenshot(shots / "cluster-200.png")
+    page.value("document.querySelector('#home').focus()")
+    page.press("Enter", 13)
+    page.until("!document.querySelector('#apps').hidden && document.querySelector('#app').hidden")
+    page.look()
+
+
+def shows_less_to_who_may_less(world: World, page: Page, token: str, shots: Path) -> None:
+    """Who reads StreamsApps and nothing else sees what their status says, and no order."""
+    log_in(page, token)
+    page.until(f"/{APP}/.test(document.querySelector('#applications').innerText)")
+    page.click(f"a[href='#app/{world.namespace}/{APP}']")
+    page.until("/You may not see pods.*cannot list resource/.test(document.querySelector('#notes').innerText)")
+    assert "of 3 ready, says the operator" in page.text("#facts")
+    assert page.value("document.querySelector('#orders').hidden")
+    assert page.value("document.querySelectorAll('#part-conditions tbody tr').length") == 5
+    page.screenshot(shots / "cluster-viewer.png")
