@@ -62,8 +62,13 @@ class Run:
         """Let the last process read everything, and close it."""
         process = self.start()
         wanted = self.truth.total()
+        eventually(lambda: process.assert_running() and self._consumed() >= wanted)  # reading all results takes longer
         eventually(lambda: process.assert_running() and sum(last_counts(self.kafka.read(self.sink)).values()) >= wanted)
         assert process.close() == 0
+
+    def _consumed(self) -> int:
+        """Records of the input whose processing is committed."""
+        return sum(at for at, _ in self.kafka.committed(self.config.application_id, self.source).values())
 
 
 @pytest.mark.parametrize("wipe", [True, pytest.param(False, marks=pytest.mark.long)], ids=["state_wiped", "state_kept"])
