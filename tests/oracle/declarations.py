@@ -13,12 +13,14 @@ from typing import Any
 import functions
 from options import serde
 from processors import supplier
+from window_steps import transformer
 
 Step = dict[str, Any]
 
 _SERDES = {"key": "keySerde", "value": "valueSerde"}
 _PLAIN = {**_SERDES, "name": "name", "reset": "offsetReset", "partitions": "partitions", "stores": "stores"}
 _STORE = {**_SERDES, "engine": "engine", "logging": "logging", "caching": "caching"}
+_STORE_TYPES = {"kv": "keyValue", "timestamped": "timestampedKeyValue"}
 #: By the kind of windows, what their first number is called.
 _WINDOWS = {"time": "sizeMs", "sliding": "differenceMs", "session": "gapMs", "unlimited": "startMs"}
 
@@ -33,7 +35,7 @@ _WITH_FUNCTION = {
     "select_key": ("KEY_SELECTORS", "selector"),
     "to_stream": ("KEY_SELECTORS", "mapper"),
 }
-_GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate", "suppress"}
+_GIVES_TABLE = {"table", "to_table", "count", "reduce", "aggregate", "suppress", "transform_values"}
 _JOINED = {**_PLAIN, "other_value": "otherValueSerde"}
 _KEEPS_KIND = {"filter", "filter_not", "map_values"}
 
@@ -85,8 +87,10 @@ class Declarer:
         return self._named(supplier(step), f"supplier_{len(vars(self.code))}")
 
     def _store(self, step: Step) -> Step:
-        kind = "timestampedKeyValue" if step.get("kind") == "timestamped" else "keyValue"
-        return _options(step, _STORE) | {"type": kind, "caching": step.get("caching", False)}
+        kind = step.get("kind", "kv")
+        kept = {"retention": "retentionMs"} | ({"size": "windowSizeMs"} if kind == "window" else {})
+        options = _options(step, _STORE) | _options(step, kept)
+        return options | {"type": _STORE_TYPES.get(kind, kind), "caching": step.get("caching", False)}
 
     def _read(self, given: Step) -> Step:
         options = _options(given, _PLAIN)
@@ -204,6 +208,10 @@ class Declarer:
         if "emit" in step:
             options["emitStrategy"] = "onWindowClose" if step["emit"] == "close" else "onWindowUpdate"
         return options
+
+    def _on_transform_values(self, step: Step) -> Step:
+        supplier = self._named(transformer(step), f"supplier_{len(vars(self.code))}")
+        return {"supplier": supplier, **self._on_any(step)}
 
     def _on_suppress(self, step: Step) -> Step:
         closes = step["until"] == "window_closes"

@@ -172,11 +172,9 @@ class LanguageGenerator(DslGenerator):
         store = self.store(node.key, node.value, self.random.choice(["window", "session"]))
         # What comes too late is in Kafka Streams' changelog all the same (docs/departures.md).
         store |= {"size": 10, "retention": self.random.choice([50, 500, _KEPT]), "logging": False}
-        if store["kind"] == "window":
-            store["kind"] = self.random.choice(["window", "timestamped_window"])
         made = Node("stream", self.new("p"), node.key, TEXT, node.key_known, False)
         step: Step = {"op": "process_values", "id": made.id, "of": node.id, "stores": [store["name"]]}
-        step["processor"] = store["kind"].removeprefix("timestamped_") + "_api"
+        step["processor"] = store["kind"] + "_api"
         self.steps.append(store)
         self.add(made, self.named(step))
 

@@ -13,7 +13,6 @@ from oracle import Oracle
 
 _STORES: dict[str, dict[str, Any]] = {
     "window": {"kind": "window", "size": 10},
-    "timestamped_window": {"kind": "timestamped_window", "size": 10},
     "duplicates": {"kind": "window", "size": 10, "duplicates": True},
     "session": {"kind": "session"},
     "versioned": {"kind": "versioned"},
@@ -27,7 +26,6 @@ def _program(kind: str, seed: int, engine: str, retention: int, events: int = 30
     store = {"op": "store", "name": "st", "key": "string", "value": "long", "retention": retention, **_STORES[kind]}
     if engine == "memory":
         store["engine"] = engine
-    processor = store["kind"].removeprefix("timestamped_") + "_api"
     serdes = {"key": "string", "value": "long"}
     records: list[dict[str, Any]] = []
     time = random.choice([0, 100, 100_000])
@@ -46,7 +44,7 @@ def _program(kind: str, seed: int, engine: str, retention: int, events: int = 30
         "steps": [
             store,
             {"op": "stream", "id": "s", "topics": ["in"], "consumed": serdes},
-            {"op": "process_values", "id": "p", "of": "s", "processor": processor, "stores": ["st"]},
+            {"op": "process_values", "id": "p", "of": "s", "processor": store["kind"] + "_api", "stores": ["st"]},
             {"op": "to", "of": "p", "topic": "out", "produced": {"key": "string", "value": "string"}},
         ],
         "inputs": {"in": serdes},
@@ -71,7 +69,6 @@ def _without_changelog(oracle: Oracle, program: dict[str, Any]) -> str | None:
         ("session", "rocksdb"),
         ("session", "memory"),
         ("versioned", "rocksdb"),
-        ("timestamped_window", "memory"),
         ("duplicates", "rocksdb"),
         ("segments", "rocksdb"),
     ],

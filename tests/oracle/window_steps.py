@@ -13,6 +13,7 @@ from streamsapp import (
     EmitStrategy,
     Joined,
     JoinWindows,
+    ProcessorContext,
     SessionWindows,
     SlidingWindows,
     StreamJoined,
@@ -21,6 +22,7 @@ from streamsapp import (
     TimeWindows,
     UnlimitedWindows,
 )
+from streamsapp.dsl.operators.tables import ValueTransformer
 
 Step = dict[str, Any]
 
@@ -65,6 +67,21 @@ def suppressed(step: Step) -> Suppressed:
     return made.with_name(step["name"]) if "name" in step else made
 
 
+def transformer(step: Step) -> type[ValueTransformer]:
+    """The transformer that a step names, which needs no store."""
+    mapper = functions.VALUE_MAPPERS_WITH_KEY[step["fn"]]
+
+    class Transformer(ValueTransformer):
+        def init(self, context: ProcessorContext) -> None: ...
+
+        def transform(self, key: Any, value: Any) -> Any:
+            return mapper(key, value)
+
+        def close(self) -> None: ...
+
+    return Transformer
+
+
 class WindowSteps:
     """A mixin: every method builds one step on what an earlier step made."""
 
@@ -85,18 +102,8 @@ class WindowSteps:
         return of.suppress(suppressed(step))
 
     def on_transform_values(self, step: Step, of: Any) -> Any:
-        mapper = functions.VALUE_MAPPERS_WITH_KEY[step["fn"]]
-
-        class Transformer:
-            def init(self, context: Any) -> None: ...
-
-            def transform(self, key: Any, value: Any) -> Any:
-                return mapper(key, value)
-
-            def close(self) -> None: ...
-
         return of.transform_values(
-            Transformer, *step.get("stores", ()), named=named(step), materialized=materialized(step)
+            transformer(step), *step.get("stores", ()), named=named(step), materialized=materialized(step)
         )
 
     def on_join(self, step: Step, of: Any) -> Any:

@@ -13,6 +13,7 @@ import compare
 from classics import CLASSICS
 from declarations import Declarer
 from generate_dsl import dsl_program
+from generate_language import language_program
 from generate_raw import raw_program
 from generate_suppress import suppress_program
 from streamsapp.declared.build_graph import build_graph
@@ -80,6 +81,13 @@ def test_random_programs_with_windows_and_suppression_are_the_same_as_steps(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(suppress_program(seed, events=EVENTS), monkeypatch)
+
+
+@pytest.mark.seeds(8)
+def test_random_programs_of_the_whole_language_are_the_same_as_steps(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(language_program(seed, events=EVENTS), monkeypatch)
 
 
 _SERDES = {"key": "string", "value": "long"}
