@@ -11,6 +11,8 @@ import pytest
 from compare import description_difference, outcome_difference, report
 from generate_language import language_program
 from generate_stream_joins import stream_join_program
+from generate_suppress import suppress_program
+from generate_versioned import VersionedGenerator
 from generate_windows import window_program
 from oracle import Oracle
 from scale import scaled
@@ -26,9 +28,15 @@ def test_random_programs_of_the_whole_language_are_those_of_kafka_streams(seed: 
     _agree(oracle, language_program(seed))
 
 
+def versioned_program(seed: int) -> dict[str, Any]:
+    return VersionedGenerator(seed).tables(events=30)
+
+
 @pytest.mark.seeds(2)
 @pytest.mark.parametrize(
-    "make", [language_program, window_program, stream_join_program], ids=lambda make: make.__name__
+    "make",
+    [language_program, window_program, stream_join_program, suppress_program, versioned_program],
+    ids=lambda make: make.__name__,
 )
 def test_programs_that_span_the_segments_of_stores_are_those_of_kafka_streams(
     make: Callable[[int], dict[str, Any]], seed: int, oracle: Oracle
