@@ -172,7 +172,7 @@ class WordCount:
             raise self.failed(f"ended with exit code {self._process.returncode}")
 
     def wait_for(self, pattern: str) -> str:
-        """What the first group of ``pattern`` is in its log, as soon as it is there."""
+        """The first group of ``pattern`` in its log, as soon as it is there."""
         deadline = time.monotonic() + STALLED_SECONDS
         while (found := re.search(pattern, self._log.read_text("utf-8", errors="replace"))) is None:
             self.check()

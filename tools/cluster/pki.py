@@ -1,7 +1,7 @@
 """The certificates of a cluster, by an authority of its own, and the files that log a client in with them.
 
-Called by the node and by the API server of the tests, on the caller's thread. What exists is kept, so that a
-``KUBECONFIG`` handed out stays good over restarts.
+Called by the node and by the API server of the tests, on the caller's thread. Files that exist are kept, so that
+a ``KUBECONFIG`` handed out stays good over restarts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sends children to the API server, unless they are so already.
 
-One writer for each application, called on the thread of its loop. What a child should be is known by the hash in its
-annotation; that somebody else changed it, by the fields that the API server says are still ours.
+One writer for each application, called on the thread of its loop. A hash in its annotation says what a child should be;
+the fields that the API server says are still ours show whether somebody else changed it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from streamsapp_operator.children.run_to_completion import run_to_completion, sm
 
 #: The seconds that a command may take.
 DEADLINE_SECONDS = 3600
-#: What sleeps has nothing to end.
+#: A program that sleeps has nothing to end.
 _GRACE_SECONDS = 1
 
 

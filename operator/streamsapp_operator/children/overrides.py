@@ -1,7 +1,7 @@
 """Refuses parts of ``spec.podTemplate`` that would change what operator, gate and runtime rely on. Pure.
 
-Each fault names the field and what to do instead. What is left is merged, and then held against the restricted Pod
-Security Standard.
+Each fault names the field and what to do instead. The other parts are merged, and then held against the restricted
+Pod Security Standard.
 """
 
 from __future__ import annotations

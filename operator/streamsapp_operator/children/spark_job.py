@@ -1,7 +1,7 @@
 """Builds the pods and the Jobs that run a command with Spark and end: history, previews. Pure.
 
 Called by ``bootstrap_job`` and ``preview_job``. Such a pod is one of the application's in secrets, security, code and
-place, in an image with Spark, whose driver and executors are one process each. What it has to say is its container's
+place, in an image with Spark, whose driver and executors are one process each. Its result is its container's
 termination message.
 """
 

@@ -66,7 +66,7 @@ class PreviewStatus(_Fields, frozen=True, kw_only=True):
     """The preview of a revision: ``spec.rollout.preview``."""
 
     phase: Literal["Pending", "Running", "Done", "Failed"] = "Pending"
-    #: What tells one attempt from another.
+    #: Tells one attempt from another.
     attempt: str
     message: str | None = None
     #: Records of input that both revisions read.

@@ -2,7 +2,7 @@
 
 More: when what comes and what waits is more than the pods can do in time, for a while. Fewer: when fewer have been
 enough for a longer while, nothing waits, and the move pays. How much a pod does is only known of a busy one; before,
-the lag decides, and fewer are tried one at a time. What is not known changes nothing.
+the lag decides, and fewer are tried one at a time. A figure that is not known changes nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Decides on the bootstrap, which makes state of history before an application's first pods start. Pure.
 
 The Job is in the status before it is made, and until it is gone, so it is looked for after any crash. There is one at a
-time: another one is started only when the one before is gone with its pods. What is done stays done, whatever the spec
-becomes; an application that has run needs no history.
+time: another one is started only when the one before is gone with its pods. Finished work stays finished, whatever the
+spec becomes; an application that has run needs no history.
 """
 
 from __future__ import annotations

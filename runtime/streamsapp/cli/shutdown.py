@@ -38,7 +38,7 @@ def closing_on_signals(
 ) -> Iterator[None]:
     """While the body runs, a first signal calls ``close`` on a thread of its own and a second leaves at once.
 
-    Whatever holds closing up, it is left ``within`` seconds after the first, as by a second signal. What comes within
+    Whatever holds closing up, it is left ``within`` seconds after the first, as by a second signal. A signal within
     ``one_press`` seconds of the first is the same wish. On the main thread only.
     """
     heard, said = socket.socketpair()

@@ -1,8 +1,9 @@
 """Records on their way out: filled by processing threads, drained into the producer by the polling thread.
 
-Two buffers, one per epoch. What tasks send before they end their epoch belongs to the commit under way (``current``);
-what they send after it waits (``next``) until that commit is through, so that one transaction holds exactly the
-results of the input it commits, and processing goes on meanwhile (see docs/decisions/0001-rolling-epochs.md).
+Two buffers, one per epoch. Records that tasks send before they end their epoch belong to the commit under way
+(``current``); those that they send after it wait (``next``) until that commit is through, so that one transaction holds
+exactly the results of the input it commits, and processing goes on meanwhile (see
+docs/decisions/0001-rolling-epochs.md).
 
 Changelog records of overwritten values never get here: the write-back layer keeps the last value per key and hands
 it over once, at the commit.

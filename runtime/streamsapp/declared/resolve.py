@@ -32,7 +32,7 @@ from streamsapp.topology.suppliers import check_supplier
 
 
 class Code(Protocol):
-    """The user's code. What is wrong with it is a ``ManifestError`` that begins with ``field``."""
+    """The user's code. A fault in it is a ``ManifestError`` that begins with ``field``."""
 
     def find(self, name: str, field: str) -> Any:
         """Returns the object that ``module:attribute`` names."""

@@ -1,7 +1,7 @@
 """Reads ``spec.topology.steps``: which operation each step is, on what, and what is wrong with it.
 
-Called when a manifest is decoded (for the faults) and before the topology is built (for the steps). What a step works
-on follows from the steps before it, so what Python would tell by a missing method is told here. Pure.
+Called when a manifest is decoded (for the faults) and before the topology is built (for the steps). The
+steps before a step decide what it works on, so faults that Python would tell by a missing method are told here. Pure.
 """
 
 from __future__ import annotations

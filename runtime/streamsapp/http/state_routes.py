@@ -1,7 +1,8 @@
 """``GET /state/<store>/<key>`` and ``/state/<store>?from=&to=``: interactive queries over HTTP.
 
-Called on threads of the HTTP server. What is not here is redirected to its owner (307), fetched from it (``proxy``),
-or refused with the owner's name: 421 when only this instance was asked (``local``), 503 while nobody has it.
+Called on threads of the HTTP server. An entry that is not here is redirected to its owner (307), fetched from it
+(``proxy``), or refused with the owner's name: 421 when only this instance was asked (``local``), 503 while nobody has
+it.
 """
 
 from __future__ import annotations

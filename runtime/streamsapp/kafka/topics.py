@@ -50,7 +50,7 @@ class TopicAdmin:
         except KafkaException as error:
             raise client_error(error) or error from error
         self._servers = properties.get("bootstrap.servers")
-        #: What the client told last of brokers that are out of reach.
+        #: The client's last message about brokers that are out of reach.
         self.last_error = "no answer"
 
     def wait_for_broker(self, given_up: Callable[[], bool]) -> None:

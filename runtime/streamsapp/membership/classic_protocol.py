@@ -1,7 +1,7 @@
 """The classic group protocol of one member: join, sync, heartbeat, leave, and what every answer means.
 
 Runs on the membership's thread: one coroutine joins whenever that is due, another sends heartbeats all the time, also
-while a JoinGroup waits for the others. What the member says and does with its assignment is the ``Delegate``'s.
+while a JoinGroup waits for the others. The ``Delegate`` decides what the member says and does with its assignment.
 
     looking for the coordinator → joining → syncing → stable ─┐
            └──────────▲──────────────▲──────────────────────────┘ a rebalance, or somebody asked for one

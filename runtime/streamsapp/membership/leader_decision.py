@@ -109,8 +109,8 @@ def decide(
     """Decide what each of ``members`` is told; ``subscriptions`` lacks those that could not be read.
 
     A member with whom nothing can be decided is left out, as if it could not be read, and the others go on. It is found
-    by deciding for more and more of them, first for those whose topology most of them have. What the assignor raises
-    comes through if it cannot decide for anybody.
+    by deciding for more and more of them, first for those whose topology most of them have. An error
+    that the assignor raises comes through if it cannot decide for anybody.
     """
 
     def decide_for(some: Mapping[str, MemberSubscription]) -> Decision:

@@ -1,7 +1,7 @@
 """The requests of the group protocol and what is read from their answers, in kafka-python's classes.
 
 Pure; used on the membership's thread. The greatest version of each request is fixed: a newer one may mean something
-else. What an older broker does not know, kafka-python leaves out.
+else. Kafka-python leaves out the fields that an older broker does not know.
 """
 
 from __future__ import annotations

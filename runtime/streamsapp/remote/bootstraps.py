@@ -87,7 +87,7 @@ T = TypeVar("T", BootstrapBegun, BootstrapDone, TaskDone)
 
 
 class Bootstraps:
-    """The bootstraps of one application. What the object store raises comes through."""
+    """The bootstraps of one application. Errors of the object store come through."""
 
     def __init__(self, objects: ObjectStore, application_id: str) -> None:
         self._objects = objects

@@ -30,7 +30,7 @@ _LONGEST_GAP = 10**9
 
 
 class ManifestChain:
-    """The manifests of one task. What the object store raises comes through."""
+    """The manifests of one task. Errors of the object store come through."""
 
     def __init__(self, objects: ObjectStore, application_id: str, task_id: TaskId) -> None:
         self.objects = objects
@@ -84,7 +84,8 @@ class ManifestChain:
         return (numbers[0] if numbers else 0), next(found, None)
 
     def append(self, snapshot: Snapshot) -> None:
-        """Raises ``ObjectExistsError`` if there is one of this number. What nobody could read is not written."""
+        """Raises ``ObjectExistsError`` if there is one of this number. A document that nobody could read is not
+        written."""
         data = encode(snapshot)
         decode(data, self.application_id, self.task_id, snapshot.number)
         self.objects.put_new(self.manifest_key(snapshot.number), data)

@@ -88,7 +88,8 @@ class ObjectStore(Protocol):
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Objects whose key begins with ``prefix``, in the order of their keys. What was written before is there."""
+        """Objects whose key begins with ``prefix``, in the order of their keys. Objects that were written before are
+        there."""
         ...
 
     def delete(self, keys: Collection[str]) -> None:

@@ -1,7 +1,8 @@
 """An object store in an S3 bucket: ``s3://bucket/prefix``, through boto3.
 
 Called on the snapshot threads and by commands; safe on several threads. Large objects are moved in ranges by a few
-threads that live as long as the call. What can be tried again is, until there was no progress for some seconds.
+threads that live as long as the call. A request that can be tried again is, until there was no progress for some
+seconds.
 """
 
 from __future__ import annotations

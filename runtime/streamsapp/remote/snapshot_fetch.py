@@ -1,7 +1,7 @@
 """Brings a task's newest usable snapshot to an empty disk.
 
-Called on the snapshot threads. What is in the object store is believed only after it was checked: what is wrong with a
-snapshot is told in one warning, and the one before is tried; after the last, the changelog is there. Nothing is written
+Called on the snapshot threads. Nothing in the object store is believed before it was checked: a fault of a snapshot is
+told in one warning, and the one before is tried; after the last, the changelog is there. Nothing is written
 outside of the task's directory, and a database appears in it whole or not at all.
 """
 

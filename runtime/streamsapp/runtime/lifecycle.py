@@ -1,7 +1,7 @@
 """The life of an instance: it joins, follows its assignment, commits, recovers from failures and closes.
 
-The polling thread's side of the runtime: everything here runs on it. What ends the instance is decided in one place,
-by the answer of the uncaught exception handler.
+The polling thread's side of the runtime: everything here runs on it. One place decides whether an error ends the
+instance, by the answer of the uncaught exception handler.
 """
 
 from __future__ import annotations

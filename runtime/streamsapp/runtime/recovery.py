@@ -67,7 +67,7 @@ class Recovery:
             self.lost()
 
     def task_corrupted(self, task: StreamTask, error: TaskCorruptedError) -> None:
-        """Its state is wiped. What it sent since the last commit is in the open transaction."""
+        """Its state is wiped. The records that it sent since the last commit are in the open transaction."""
         self._restoration.damaged(task, error)
         self._corrupted.append(task)
         if self._exactly_once and task.initialized:

@@ -114,7 +114,7 @@ class RestorationThread(threading.Thread):
 
     def close(self, tasks: Collection[StreamTask], *, wipe: bool = False, clean: bool = False) -> None:
         """Close tasks' stores, also of tasks that are not here; ``wipe`` deletes them, ``clean`` says that they
-        ended at a commit. What is asked afterwards for the same task finds its directory free."""
+        ended at a commit. A later request for the same task finds its directory free."""
         for task in tasks:
             self._requests.put(partial(self._guarded, task, partial(self._close, task, wipe, clean)))
 

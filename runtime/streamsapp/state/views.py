@@ -1,8 +1,8 @@
 """Reads stores for interactive queries: from outside of the task, while it processes, commits and closes.
 
-The task's owner opens and closes the lease; queries read on threads of their own. What they read is the engine below
-the write-back layer, which holds committed entries only, or also what the layer holds, where nothing is lost by
-showing what may yet be reverted. Nothing here waits for processing, and processing waits for nothing here.
+The task's owner opens and closes the lease; queries read on threads of their own. They read the engine below the
+write-back layer, which holds committed entries only, and the layer too where nothing is lost by showing entries that
+may yet be reverted. Nothing here waits for processing, and processing waits for nothing here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Made by a task on its processing thread, and on the polling thread for records that could not be written. A letter is
 the original record and more headers, so that one as large as the broker allows no longer fits, nor does one that came
-compressed. What is left out is named in a header, with its size; topic, partition and offset say where all of it is.
+compressed. A header names each part that is left out, with its size; topic, partition and offset say where all of it
+is.
 """
 
 from __future__ import annotations

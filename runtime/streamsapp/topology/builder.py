@@ -1,4 +1,4 @@
-"""``Topology``: builds a topology node by node (KIP-28). What the DSL writes into and what users write by hand.
+"""``Topology``: builds a topology node by node (KIP-28). The DSL writes into it, and users by hand.
 
 Called on the thread that builds the topology, before the runtime starts; nothing here runs per record. Every method
 that adds something checks it at once and returns the topology, so that a mistake is reported by the line that makes it.

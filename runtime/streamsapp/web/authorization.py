@@ -37,7 +37,7 @@ class Authorization:
         # Headers come as bytes, which http.server reads as Latin-1.
         proof = given.strip().encode("latin-1")
         if scheme.lower() == PEER.lower():
-            # A peer reads. What it proved to somebody else, it did not prove here.
+            # A peer reads. A proof that it gave to somebody else proves nothing here.
             mine = bool(self.endpoint) and headers.get("Host") == self.endpoint
             return method == "GET" and mine and self._file.admits_peer(proof, self.endpoint, target, self._clock)
         return scheme.lower() == "bearer" and self._file.admits(proof)

@@ -1,7 +1,7 @@
 """Prepares the directories of new tasks: keeps a local database that is still good, or fetches a snapshot.
 
 The restoration thread begins, cancels and hears of the end; the work is done on a few threads of its own, active tasks
-before replicas. What a task gets here is never more than a head start: the changelog has everything since.
+before replicas. A snapshot is never more than a head start: the changelog has everything since.
 """
 
 from __future__ import annotations

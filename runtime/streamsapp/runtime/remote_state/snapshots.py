@@ -160,7 +160,8 @@ class Snapshots:
         self._schedule.give_back(entry, pause=min(FIRST_PAUSE * 2 ** (it.attempts - 1), LONGEST_PAUSE), succeeded=False)
 
     def _lost(self, entry: ScheduledSnapshot[TaskSnapshots], error: SnapshotFencedError | TaskCorruptedError) -> None:
-        """The task goes on elsewhere, or from what was stored before. Who has lost it since has nothing to stop."""
+        """The task goes on elsewhere, or from what was stored before. An instance that has lost it since has nothing to
+        stop."""
         task, left = entry.work.task, entry.removed
         self._schedule.give_back(entry, pause=LONGEST_PAUSE, succeeded=False)
         if not left:
