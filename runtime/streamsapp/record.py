@@ -37,7 +37,7 @@ def check_header_names(headers: Headers) -> None:
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic."""
+    """One partition of a topic: the topic's name and the partition's number, from 0."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Read ``"0_3"``; raises ``ValueError`` for anything else."""
+        """Makes a task id of a text such as ``"0_3"``; raises ``ValueError`` for anything else."""
         subtopology, separator, partition = text.partition("_")
         if not (separator and subtopology.isdecimal() and partition.isdecimal()):
             raise ValueError(f"{text!r} is not a task id; a task id looks like 0_3")

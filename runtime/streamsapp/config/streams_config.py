@@ -122,6 +122,7 @@ class StreamsConfig:
 
     @property
     def exactly_once(self) -> bool:
+        """Says whether the processing guarantee is exactly once."""
         return self.processing_guarantee == EXACTLY_ONCE
 
     @cached_property

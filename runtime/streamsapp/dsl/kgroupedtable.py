@@ -48,7 +48,11 @@ class KGroupedTable(JavaNames, Generic[K, V]):
         named: Named | str | None = None,
         materialized: Materialized[K, int] | None = None,
     ) -> KTable[K, int]:
-        """Counts the rows of each group, and returns the table of counts."""
+        """Counts the rows of each group, and returns the table of counts, which are ``int`` with ``Serdes.long()``.
+
+        ``named`` names the node, ``materialized`` the store. Raises ``TopologyError`` for options that contradict each
+        other.
+        """
         name, store = self._options("count", options, named, materialized, Serdes.long())
         make = partial(
             AggregateTable,

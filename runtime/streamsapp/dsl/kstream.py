@@ -149,7 +149,7 @@ class KStream(JavaNames, Generic[K, V]):
     # ---- records out of the program ----------------------------------------------------------------------------
 
     def foreach(self, action: Callable[[K, V], object], named: Named | str | None = None) -> None:
-        """Calls ``action(key, value)`` for each record; nothing follows."""
+        """Calls ``action(key, value)`` for each record. The stream ends here, so nothing is returned."""
         require_arity("foreach", action, "key", "value")
         name = self._names.named(name_of(named), "KSTREAM-FOREACH-")
         self._place.end(ProcessorGraphNode(name, lambda: ForEach(action)))

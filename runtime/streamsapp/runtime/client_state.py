@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class ClientState(Enum):
-    """The state of an instance."""
+    """The state of an instance (Kafka Streams' ``KafkaStreams.State``)."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"
@@ -46,12 +46,12 @@ class ClientState(Enum):
 
     @property
     def ended(self) -> bool:
-        """True if the instance is over."""
+        """Says whether the instance has ended, in good order or by an error."""
         return self in (ClientState.NOT_RUNNING, ClientState.ERROR)
 
     @property
     def ending(self) -> bool:
-        """Closing or closed."""
+        """Says whether the instance is closing or has ended."""
         return self.ended or self in (ClientState.PENDING_SHUTDOWN, ClientState.PENDING_ERROR)
 
 
@@ -80,7 +80,7 @@ class StateHolder:
         return self._state
 
     def to(self, target: ClientState) -> bool:
-        """Change state; ``False`` (and nothing happens) when the change is not legal from where we are."""
+        """Changes the state. Returns ``False``, and changes nothing, if the present state does not allow it."""
         with self._changed:
             old = self._state
             if target not in _ALLOWED[old]:
@@ -97,6 +97,7 @@ class StateHolder:
         return True
 
     def wait_for(self, predicate: Callable[[ClientState], bool], timeout: float | None) -> bool:
-        """Block until the state satisfies ``predicate``; ``False`` on time-out (seconds)."""
+        """Blocks until the state satisfies ``predicate``. Returns ``False`` if that takes more than ``timeout``
+        seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: predicate(self._told), timeout)

@@ -12,9 +12,11 @@ class MockClock:
         self._now_ms = now_ms
 
     def now_ms(self) -> int:
+        """Returns the wall-clock time, in milliseconds since 1970."""
         return self._now_ms
 
     def monotonic(self) -> float:
+        """Returns the same time in seconds."""
         return self._now_ms / 1000
 
     def advance(self, duration: Duration) -> None:

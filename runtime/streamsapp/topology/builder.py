@@ -45,7 +45,11 @@ class _AddedStore:
 
 
 class Topology(JavaNames):
-    """A graph of sources, processors and sinks, with the stores the processors use."""
+    """A graph of sources, processors and sinks, with the stores that the processors use (KIP-28).
+
+    Every method that adds something returns the topology, and raises ``TopologyError`` for names that Kafka refuses or
+    that are taken, and for parents or stores that are not there.
+    """
 
     def __init__(self) -> None:
         self._graph = TopologyDefinition()
@@ -67,7 +71,7 @@ class Topology(JavaNames):
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: str | None = None,
     ) -> Topology:
-        """Reads ``topics``, or every topic whose whole name matches ``pattern``."""
+        """Adds a node that reads ``topics``, or every topic whose whole name matches ``pattern``."""
         self._check_new(name)
         compiled = _compiled(name, pattern)
         self._check_source_topics(name, topics, compiled)
@@ -86,7 +90,7 @@ class Topology(JavaNames):
         return self
 
     def add_processor(self, name: str, supplier: NodeSupplier, *parents: str) -> Topology:
-        """Runs what ``supplier`` makes (once per task) on the records of ``parents``.
+        """Adds a node that runs the processor which ``supplier`` makes for each task, on the records of ``parents``.
 
         A supplier with a ``stores()`` that gives store builders has them added and connected.
         """
@@ -107,7 +111,8 @@ class Topology(JavaNames):
         value_serializer: Serializing = None,
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
-        """Writes the records of ``parents`` to ``topic``, or to the topic that a function of each record names."""
+        """Adds a node that writes the records of ``parents`` to ``topic``, or to the topic that a function of each
+        record names (KIP-303)."""
         self._check_new(name)
         if not topic or not (isinstance(topic, str) or callable(topic)):
             raise TopologyError(f"sink {name}: topic must be a name or a function (key, value, metadata) -> name")
@@ -168,7 +173,7 @@ class Topology(JavaNames):
         timestamp_extractor: TimestampExtractor | None = None,
         reprocess_on_restore: bool = True,
     ) -> Topology:
-        """A store that every instance fills from all partitions of ``topic`` through a processor.
+        """Adds a store that every instance fills from all partitions of ``topic``, through a processor (KIP-233).
 
         Every processor of the topology can read it. As in Kafka Streams, records carry the timestamps of the topic,
         whatever ``timestamp_extractor`` says. ``reprocess_on_restore=False`` restores the store without the
@@ -209,14 +214,14 @@ class Topology(JavaNames):
     # ---- internal topics ---------------------------------------------------------------------------------------
 
     def add_internal_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """A repartition topic, named without the ``<application id>-`` prefix."""
+        """Adds a repartition topic, named without the ``<application id>-`` prefix."""
         if partitions is not None and partitions < 1:
             raise TopologyError(f"internal topic {name}: partitions must be at least 1, got {partitions}")
         self._graph.internal_topics[name] = RepartitionTopic(name, partitions)
         return self
 
     def copartition_sources(self, sources: Collection[str]) -> Topology:
-        """The topics of these sources must have equally many partitions."""
+        """Demands that the topics of these sources have equally many partitions."""
         for name in sources:
             if not isinstance(self._graph.nodes.get(name), SourceNode):
                 raise TopologyError(f"{name} cannot be copartitioned: it is not a source")
@@ -226,18 +231,20 @@ class Topology(JavaNames):
     # ---- what was built ----------------------------------------------------------------------------------------
 
     def describe(self) -> TopologyDescription:
-        """The topology as text, byte for byte as Kafka Streams writes it, as Mermaid, and as JSON."""
+        """Returns the description of the topology: as text, byte for byte as Kafka Streams writes it, as Mermaid, as
+        SVG and as JSON."""
         return TopologyDescription.of(self._graph)
 
     def sub_topologies(self, existing_topics: Iterable[str] = ()) -> tuple[SubTopology, ...]:
-        """The sub-topologies that become tasks, numbered as Kafka Streams numbers them (global stores use up a number).
+        """Returns the sub-topologies that become tasks, numbered as Kafka Streams numbers them (global stores use up a
+        number).
 
         Sources with a pattern get the matching ones of ``existing_topics``.
         """
         return subtopologies.split(self._graph, existing_topics)
 
     def global_stores(self) -> tuple[GlobalStore, ...]:
-        """The stores that every instance fills, in the order in which they were added."""
+        """Returns the stores that every instance fills, in the order in which they were added."""
         return tuple(self._graph.global_stores.values())
 
     @property
