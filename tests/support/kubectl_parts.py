@@ -14,7 +14,7 @@ from typing import Any
 
 from streamsapp_operator.plugin.documents import PodAnswer, read_report
 from streamsapp_operator.plugin.errors import PluginError
-from streamsapp_operator.plugin.session import CommandSession, Document, OperatorSeen, Streams
+from streamsapp_operator.plugin.session import CommandSession, Document, OperatorSeen, PageServer, Streams
 from streamsapp_operator.plugin.style import Style
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -192,13 +192,16 @@ class FakeCluster:
             self.given += streams.input.read()
         return self.program()
 
-    def token(self, name: str) -> str | None:
-        return "to ken"
+    def page_of(self, name: str, pod: str) -> PageServer:
+        return PageServer(self.namespace, pod, 8080, "to ken")
+
+    def operators_page(self) -> PageServer:
+        return PageServer("operators", "operator-x", 8081, None)
 
     @contextmanager
-    def forwarded(self, pod: str) -> Iterator[socket.socket]:
+    def forwarded(self, page: PageServer) -> Iterator[socket.socket]:
         """Whoever is connected hears himself."""
-        self.forwards.append(pod)
+        self.forwards.append(page.pod)
         here, there = socket.socketpair()
         echo = threading.Thread(target=_echo, args=(there,), daemon=True)
         echo.start()

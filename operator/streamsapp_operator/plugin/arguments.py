@@ -11,16 +11,22 @@ Run = Callable[[argparse.Namespace, CommandSession], int]
 
 
 def add_command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, details: str, run: Run
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    details: str,
+    run: Run,
+    *,
+    about_one: bool = True,
 ) -> argparse.ArgumentParser:
-    """Adds a command on one application."""
+    """Adds a command on one application; on all of them without its name, unless it is ``about_one``."""
     parser = commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.\n\n{details}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", metavar="NAME", help="of the StreamsApp")
+    parser.add_argument("name", metavar="NAME", nargs=None if about_one else "?", help="of the StreamsApp")
     add_kubectl_options(parser)
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text", help="default: text")
     parser.set_defaults(run=run)

@@ -28,13 +28,18 @@ from streamsapp_operator.plugin.documents import PodAnswer, is_ready, read_repor
 from streamsapp_operator.plugin.errors import WRONG_INPUT, PluginError
 from streamsapp_operator.plugin.pod_exec import execute
 from streamsapp_operator.plugin.port_forward import PodResponse, PodUnreachableError, ask, forwarded
-from streamsapp_operator.plugin.session import Document, OperatorSeen, Streams
+from streamsapp_operator.plugin.session import Document, OperatorSeen, PageServer, Streams
 from streamsapp_operator.plugin.text import clean
 from streamsapp_operator.pod_tokens import read_tokens
 
 _MANAGER = "kubectl-streamsapp"
 _DEPLOYMENT = ResourceKind("apps/v1", "Deployment", "deployments")
 _OPERATORS = "app.kubernetes.io/name=streamsapp-operator"
+#: Of its container, whatever port its Service has.
+_OPERATOR_PORT = 8081
+_BY_HAND = """of the one that you trust:
+  kubectl port-forward -n NAMESPACE service/streamsapp-operator 8081
+  http://localhost:8081/console/"""
 #: Pods that are asked at the same time.
 _AT_ONCE = 8
 
@@ -172,11 +177,33 @@ class KubeCluster:
     def execute(self, pod: str, command: Sequence[str], streams: Streams) -> int:
         return execute(self._configuration, self.namespace, pod, command, streams)
 
-    def token(self, name: str) -> str | None:
-        return next(iter(self._login(name).tokens), None)
+    def page_of(self, name: str, pod: str) -> PageServer:
+        return PageServer(self.namespace, pod, PORT, next(iter(self._login(name).tokens), None))
 
-    def forwarded(self, pod: str) -> AbstractContextManager[socket.socket]:
-        return forwarded(self._configuration, self.namespace, pod, PORT)
+    def operators_page(self) -> PageServer:
+        found = self.operators()
+        if found is None:
+            raise PluginError(f"you may not look for the operator (list on deployments of all namespaces); {_BY_HAND}")
+        watching = [it for it in found if it.running and (it.watched is None or self.namespace in it.watched)]
+        if not watching:
+            raise PluginError(f"no operator that runs watches namespace {self.namespace}; try another one with -n")
+        if len(watching) > 1:  # anybody can make a Deployment that looks like one, and take tokens that are shown to it
+            names = ", ".join(f"{it.namespace}/{it.name}" for it in watching)
+            raise PluginError(f"several say that they watch namespace {self.namespace}: {clean(names)}; {_BY_HAND}")
+        return PageServer(watching[0].namespace, self._ready_pod(watching[0]), _OPERATOR_PORT, None)
+
+    def _ready_pod(self, operator: OperatorSeen) -> str:
+        try:
+            pods = self._client.list(POD, operator.namespace, _OPERATORS)
+        except ApiError as error:
+            raise PluginError(f"the operator's pods cannot be listed: {clean(error.said or str(error))}") from error
+        ready = [str(pod["metadata"]["name"]) for pod in pods if is_ready(pod)]
+        if not ready:
+            raise PluginError(f"no pod of operator {operator.name} in namespace {operator.namespace} is ready")
+        return ready[0]
+
+    def forwarded(self, page: PageServer) -> AbstractContextManager[socket.socket]:
+        return forwarded(self._configuration, page.namespace, page.pod, page.port)
 
     def operators(self) -> list[OperatorSeen] | None:
         try:

@@ -41,6 +41,17 @@ class Streams:
     input: BinaryIO | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PageServer:
+    """A pod that serves a page."""
+
+    namespace: str
+    pod: str
+    port: int
+    #: The token that the page asks for, if it is to be given to it.
+    token: str | None
+
+
 class ClusterAccess(Protocol):
     """Reads and changes one namespace of a cluster, with the rights of the user. Every method raises
     ``PluginError``."""
@@ -100,12 +111,16 @@ class ClusterAccess(Protocol):
         """Runs a program in a pod to its end; returns its exit code."""
         ...
 
-    def token(self, name: str) -> str | None:
-        """Returns the token that the application's pods take, if the user may read it."""
+    def page_of(self, name: str, pod: str) -> PageServer:
+        """Returns the page of an application, served by one of its pods, with the token that these take."""
         ...
 
-    def forwarded(self, pod: str) -> AbstractContextManager[socket.socket]:
-        """Connects to the pod's HTTP port; raises ``PodUnreachableError``."""
+    def operators_page(self) -> PageServer:
+        """Returns the page of all applications. It is given no token: the user's own is good for more than that."""
+        ...
+
+    def forwarded(self, page: PageServer) -> AbstractContextManager[socket.socket]:
+        """Connects to the port of a page; raises ``PodUnreachableError``."""
         ...
 
     def operators(self) -> list[OperatorSeen] | None:

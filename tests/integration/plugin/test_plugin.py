@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -209,6 +210,42 @@ def test_an_application_that_no_operator_has_made_has_no_pod_for_a_command(
 ) -> None:
     assert run(cluster, "consume", "wordcount", "counts", "-n", namespace) == 1
     assert "no operator has made its pods yet" in capsys.readouterr().err
+
+
+def test_the_console_of_the_cluster_is_a_ready_pod_of_the_operator_that_watches_the_namespace(
+    cluster: ApiServer, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody forwards ports here, which the command says of the pod that it found."""
+    labels = {"app.kubernetes.io/name": "streamsapp-operator"}
+    container = {"name": "operator", "image": "a", "env": [{"name": "WATCH_NAMESPACES", "value": namespace}]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "nodeName": "none"}}
+    metadata = {"namespace": namespace, "labels": labels}
+    deployment: dict[str, Any] = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {**metadata, "name": "operator"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }  # fmt: skip
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(deployment))
+    assert run(cluster, "console", "-n", namespace) == 1
+    assert f"no operator that runs watches namespace {namespace}" in capsys.readouterr().err
+    for name, ready in (("operator-x", "False"), ("operator-y", "True")):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "name": name}, "spec": template["spec"]}
+        cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+        status = json.dumps({"status": {"conditions": [{"type": "Ready", "status": ready}]}})
+        patch = ("--subresource=status", "--type=merge", "-p", status)
+        cluster.kubectl("patch", "pod", name, "-n", namespace, *patch)
+    ready = json.dumps({"status": {"replicas": 1, "readyReplicas": 1}})
+    cluster.kubectl("patch", "deploy", "operator", "-n", namespace, "--subresource=status", "--type=merge", "-p", ready)
+    assert run(cluster, "console", "-n", namespace) == 1
+    assert 'operator-y: ports cannot be forwarded: pods "none" not found' in capsys.readouterr().err
+    deployment["metadata"] |= {"name": "pretender", "labels": labels}
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(deployment))
+    cluster.kubectl(
+        "patch", "deploy", "pretender", "-n", namespace, "--subresource=status", "--type=merge", "-p", ready
+    )
+    assert run(cluster, "console", "-n", namespace) == 1
+    assert f"{namespace}/operator, {namespace}/pretender; of the one that you trust" in capsys.readouterr().err
+    assert run(cluster, "console", "-n", namespace, kubeconfig=cluster.kubeconfig_of("nobody")) == 1
+    assert "you may not look for the operator" in capsys.readouterr().err
 
 
 def test_the_namespace_of_the_context_is_the_default(cluster: ApiServer, namespace: str, tmp_path: Path) -> None:

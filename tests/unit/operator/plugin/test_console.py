@@ -28,10 +28,11 @@ class Told(Terminal):
         self.stream.write = self.documents.put  # type: ignore[assignment,method-assign]
 
 
-def begun(cluster: FakeCluster, *arguments: str) -> dict[str, str]:
+def begun(cluster: FakeCluster, *arguments: str, name: str | None = "wordcount") -> dict[str, str]:
     """Runs the command on a thread; returns what it says."""
     terminal = Told(cluster)
-    options = make_parser().parse_args(["console", "wordcount", "-o", "json", *arguments])
+    words = ["console", *([] if name is None else [name]), "-o", "json", *arguments]
+    options = make_parser().parse_args(words)
     threading.Thread(target=console.run, args=(options, terminal.session), daemon=True).start()
     found: dict[str, str] = json.loads(terminal.documents.get(timeout=60))
     return found
@@ -55,6 +56,24 @@ def test_a_connection_is_carried_both_ways_to_the_first_pod_that_is_ready(cluste
 def test_the_token_is_behind_what_a_browser_sends(cluster: FakeCluster) -> None:
     url = urlsplit(begun(cluster, "--pod", "wordcount-2")["url"])
     assert (url.hostname, url.path, url.query, url.fragment) == ("127.0.0.1", "/console/", "", "token=to%20ken")
+
+
+def test_without_a_name_it_is_the_operators_page_which_is_given_no_token(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = begun(cluster, name=None)
+    with socket.create_connection(("127.0.0.1", urlsplit(said["url"]).port or 0), timeout=60) as browser:
+        browser.sendall(b"GET /")
+        assert browser.recv(5) == b"GET /"
+    assert (said["pod"], urlsplit(said["url"]).fragment) == ("operator-x", "")
+    assert set(cluster.forwards) == {"operator-x"}
+    assert "kubectl create token" in capsys.readouterr().err
+
+
+def test_a_pod_is_chosen_of_an_application_only(cluster: FakeCluster) -> None:
+    options = make_parser().parse_args(["console", "--pod", "operator-x"])
+    with pytest.raises(PluginError, match="--pod: is of an application"):
+        console.run(options, Terminal(cluster, Style()).session)
 
 
 def test_a_pod_that_is_not_there_and_a_port_that_is_taken_are_told(cluster: FakeCluster) -> None:
