@@ -14,7 +14,7 @@ from kubernetes import client
 
 from streamsapp.clock import SystemClock
 from streamsapp.web import HttpServer
-from streamsapp_operator.console.routes import console_routes
+from streamsapp_operator.console.routes import STREAMS, console_routes
 from streamsapp_operator.console.viewer import configuration_of, words
 from streamsapp_operator.kube.errors import error_of
 from streamsapp_operator.steady_clock import SteadyClock
@@ -66,6 +66,10 @@ def test_nothing_is_told_or_done_without_a_token(
 ) -> None:
     status, told = asked(server, method, f"/console/{path}", **header)
     assert (status, told["error"]) == (401, "send 'Authorization: Bearer <token>', with a token of the API server")
+
+
+def test_who_is_refused_takes_no_place_among_those_who_look(server: HttpServer) -> None:
+    assert {asked(server, "GET", "/console/events")[0] for _ in range(STREAMS + 1)} == {401}
 
 
 def test_what_is_no_name_is_refused_before_anybody_is_asked(server: HttpServer) -> None:
