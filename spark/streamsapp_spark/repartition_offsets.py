@@ -1,9 +1,9 @@
 """Moves the offsets of a repartition topic on after history, so that they continue those of history.
 
-Used in Spark's Python workers, by a bootstrap. What sub-topologies send to each other in history is not written to the
-repartition topic; the replay numbers it from 0. Live, the topic would begin at 0 again, and code that keeps the offset
-of the last record would see it run backwards. So where a task's code has looked at such an offset, the partition is
-moved on: records without content are written, as many as history had, and deleted at once.
+Used in Spark's Python workers, by a bootstrap. Records that sub-topologies send to each other in history are not
+written to the repartition topic; the replay numbers it from 0. Live, the topic would begin at 0 again, and code that
+keeps the offset of the last record would see it run backwards. So where a task's code has looked at such an offset, the
+partition is moved on: records without content are written, as many as history had, and deleted at once.
 """
 
 from __future__ import annotations

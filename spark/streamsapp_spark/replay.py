@@ -1,8 +1,8 @@
 """Replays one task over the history of its inputs: the runtime's own task code, with all of the input at hand.
 
 Used in Spark's Python workers, on one thread; knows neither Spark nor Kafka. Records are taken as the runtime takes
-them: in offset order per partition, and among partitions the one whose next record is the earliest. What the task sends
-is the same whenever it is run over the same input, so a run that was lost can be repeated.
+them: in offset order per partition, and among partitions the one whose next record is the earliest. The task sends
+the same whenever it is run over the same input, so a run that was lost can be repeated.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Look:
     seen: tuple[PodSeen, ...] = ()
     driver: PodSeen | None = None
     events: Sequence[Object] = ()
-    #: What the viewer may not see, and why.
+    #: Parts that the viewer may not see, and why.
     notes: Sequence[str] = ()
     #: The viewer may change the application.
     may_change: bool = False

@@ -9,7 +9,7 @@ import re
 from functools import partial
 from typing import Any
 
-from streamsapp.declared.operations import DefaultBranch, Step
+from streamsapp.declared.operations import DeclaredDefaultBranch, Step
 from streamsapp.declared.resolve import Code, built, resolve
 from streamsapp.declared.steps import DeclaredSteps
 from streamsapp.dsl.builder import StreamsBuilder
@@ -79,7 +79,7 @@ class _Program:
         split = stream.split(options.name)
         for branch in (*options.branches, *([options.default] if options.default else [])):
             branched: Branched[Any, Any] = Branched(branch.name, consumer=partial(self._keep, branch.result))
-            if isinstance(branch, DefaultBranch):
+            if isinstance(branch, DeclaredDefaultBranch):
                 split.default_branch(branched)
             else:
                 split.branch(branch.predicate, branched)

@@ -157,7 +157,7 @@ class Step:
         """Says whether the operation reads a topic."""
         return self.name in OPERATIONS[Kind.BUILDER] and self.name != "addStateStore"
 
-    def branches(self) -> Iterator[tuple[str, Branch | DefaultBranch]]:
+    def branches(self) -> Iterator[tuple[str, DeclaredBranch | DeclaredDefaultBranch]]:
         """The branches of a ``split``, each with its path."""
         for index, branch in enumerate(getattr(self.options, "branches", ())):
             yield f"{self.path}.branches[{index}]", branch
@@ -166,7 +166,7 @@ class Step:
             yield f"{self.path}.default", default
 
 
-class Branch(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class DeclaredBranch(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The branch of a ``split`` for the records that no earlier one took and for which the predicate holds."""
 
     predicate: Annotated[Any, role_meta(PREDICATE)]
@@ -174,7 +174,7 @@ class Branch(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_f
     result: Name | None = msgspec.field(default=None, name="as")
 
 
-class DefaultBranch(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class DeclaredDefaultBranch(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """The branch for all other records."""
 
     name: Name | None = None
@@ -189,7 +189,7 @@ _VALUE_MAPPER = {"mapper": reference(VALUE_MAPPER)}
 _PREDICATE = {"predicate": reference(PREDICATE)}
 _TOPIC = {"topic": Name}
 _PROCESSOR = {"supplier": reference(PROCESSOR), "stores": list[Name] | None}
-Branches = Annotated[list[Branch], Meta(min_length=1)]
+Branches = Annotated[list[DeclaredBranch], Meta(min_length=1)]
 
 #: A table may be given a name and be kept in a store.
 _KEPT = (NAMED, MATERIALIZED)
@@ -257,7 +257,7 @@ OPERATIONS: dict[Kind, dict[str, Operation]] = {
         "selectKey": Operation(Kind.STREAM, {"selector": reference(KEY_SELECTOR)}, (NAMED,)),
         "peek": Operation(Kind.STREAM, {"action": reference(MAPPER)}, (NAMED,)),
         "merge": Operation(Kind.STREAM, {"with": Other}, (NAMED,)),
-        "split": Operation(None, {"branches": Branches, "default": DefaultBranch | None}, (NAMED,)),
+        "split": Operation(None, {"branches": Branches, "default": DeclaredDefaultBranch | None}, (NAMED,)),
         "repartition": Operation(Kind.STREAM, {}, (REPARTITIONED,)),
         "process": Operation(Kind.STREAM, _PROCESSOR, (NAMED,)),
         "processValues": Operation(Kind.STREAM, _PROCESSOR, (NAMED,)),

@@ -43,7 +43,7 @@ class OpenTelemetry:
         }
 
     def source(self, push: Push) -> Push:
-        """Returns the function in whose span a record is pushed on. What user code begins is below that span."""
+        """Returns the function in whose span a record is pushed on. Spans that user code begins are below it."""
         context, tracer, common = self._context, self._tracer, self._common
 
         def traced(key: object, value: object, timestamp: int, headers: Headers | None) -> None:

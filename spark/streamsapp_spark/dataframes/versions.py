@@ -45,7 +45,7 @@ class TaskVersions:
 
     chain: ManifestChain
     batch: int
-    #: What the state is of: another topology, or another number of tasks, cannot go on with it.
+    #: Names the topology and its tasks: another topology, or another number of tasks, cannot go on with the state.
     description: str
     #: Files that this machine had before, which are not downloaded again.
     kept: Path
