@@ -7,17 +7,20 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import MagicMock, create_autospec
 
+import pyspark.sql
 import pytest
 import yaml
 
+import streamsapp_spark
 from release import project_version
 from streamsapp.manifest import decode
 from streamsapp.manifest.mounts import CODE_DIR
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-#: Tests of their own run the blocks of the first three, and look at what they define. Those of the last two need a
-#: cluster of Spark and a bucket.
+#: Tests of their own run the blocks of the first three, and look at what they define. Those of the last two need Spark
+#: and a bucket.
 ELSEWHERE = {"guide.md", "serdes.md", "declared.md", "spark.md", "pyspark.md"}
 
 
@@ -37,6 +40,22 @@ def test_every_block_of_a_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, program.__name__, program)  # annotations of dataclasses are looked up there
     for line, text in blocks(page):
         exec(compile("\n" * (line - 1) + text, str(page), "exec"), program.__dict__)  # noqa: S102 - our own page
+
+
+def test_the_step_of_a_pyspark_program_has_a_topology_that_builds_and_the_functions_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_topology = create_autospec(streamsapp_spark.run_topology)
+    monkeypatch.setattr(streamsapp_spark, "run_topology", run_topology)
+    monkeypatch.setattr(pyspark.sql, "SparkSession", MagicMock())  # it would start Java
+    for line, text in blocks(DOCS / "pyspark.md"):
+        exec(compile("\n" * (line - 1) + text, "pyspark.md", "exec"), {})  # noqa: S102 - our own page
+
+    ((topology, inputs), _) = run_topology.call_args
+    read = {topic for each in topology.sub_topologies() for source in each.sources for topic in source.topics}
+    assert inputs.keys() == read - {
+        topic.name for each in topology.sub_topologies() for topic in each.repartition_sources
+    }
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
