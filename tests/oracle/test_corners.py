@@ -289,3 +289,24 @@ def test_corners_are_those_of_kafka_streams(oracle: Oracle, corner: str) -> None
     written = [records for topic, records in outcome["outputs"].items() if topic.startswith("out-")]
     assert written
     assert all(len(records) > 2 for records in written)
+
+
+@pytest.mark.parametrize(
+    "fold",
+    [{"op": "aggregate", "init": "zero", "fn": "null_if_odd"}, {"op": "reduce", "fn": "null_if_odd_sum"}],
+    ids=["aggregate", "reduce"],
+)
+def test_at_commits_a_deletion_has_the_time_of_the_record_that_made_it(oracle: Oracle, fold: Step) -> None:
+    """Also where that is late, unlike what is sent at once: so it is with Kafka Streams' caches."""
+    serdes = {"key": "string", "value": "long"}
+    steps = [
+        {"op": "stream", "id": "in", "topics": ["in"], "consumed": serdes},
+        {"op": "group_by_key", "id": "g", "of": "in"},
+        {**fold, "id": "t", "of": "g", "materialized": {**serdes, "name": "st", "emit": "commit"}},
+        *_out("t", value="long"),
+    ]
+    records = [("a", 2, 30), ("a", 3, 20), ("a", 4, 25)]
+    events = [{"topic": "in", "key": key, "value": value, "ts": at} for key, value, at in records]
+    program = {"optimize": False, "cache": True, "steps": steps, "inputs": {"in": serdes}, "events": events}
+    assert outcome_difference(oracle, program) is None
+    assert [record["ts"] for record in run_here(program)["outputs"]["out-t"]] == [30, 20, 25]

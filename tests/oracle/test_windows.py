@@ -176,7 +176,7 @@ def test_at_commits_a_window_that_is_deleted_is_sent_only_where_it_was_known(
         ("a", 5, 4),
         ("a", 7, 5),
         ("b", 2, 30),
-        ("b", 3, 30),
+        ("b", 3, 29),
         ("b", 2, 30),
     ]
     program["events"] = [{"topic": "in", "key": key, "value": value, "ts": at} for key, value, at in records]

@@ -88,8 +88,9 @@ class Aggregate(StoredTableOperator):
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
         deleting = _WarnOnce(context, DELETES)
-        # Sent at once, a group's first update has the initial aggregate as its old value, as in Kafka Streams.
-        initial_is_old = not self._emit_at_commit
+        # As in Kafka Streams: sent at once, a group's first update has the initial aggregate as its old value; sent at
+        # commits, a deletion has its record's time.
+        at_commit = self._emit_at_commit
 
         def push(key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
             if key is None or value is None:
@@ -112,7 +113,9 @@ class Aggregate(StoredTableOperator):
             if stored_at > timestamp:
                 changed_at = stored_at
             write(key_bytes, new_stored, timestamp if new is None else changed_at)
-            old = aggregate if initial_is_old or stored is not None else None
+            old = None if at_commit and stored is None else aggregate
+            if new is None and at_commit:
+                changed_at = timestamp
             update(key, key_bytes, new, old, changed_at, headers)
 
         return push
@@ -128,7 +131,7 @@ class Reduce(StoredTableOperator):
         self._reducer = reducer
 
     def bind_to_store(self, context: NodeContext, store: KeyValueStoreImpl, update: Update) -> Push:
-        reducer = self._reducer
+        reducer, at_commit = self._reducer, self._emit_at_commit
         key_bytes_of, read, write = store.key_bytes, store.read, store.write
         from_stored, to_stored = store.from_stored, store.to_stored
         on_error, dropped = context.on_error, context.dropped
@@ -150,6 +153,8 @@ class Reduce(StoredTableOperator):
             if stored_at > timestamp:
                 changed_at = stored_at
             write(key_bytes, new_stored, timestamp if new is None else changed_at)
+            if new is None and at_commit:
+                changed_at = timestamp
             update(key, key_bytes, new, old, changed_at, headers)
 
         return push

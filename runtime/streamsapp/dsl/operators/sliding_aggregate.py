@@ -89,6 +89,8 @@ class SlidingAggregate(WindowedAggregate[SlidingWindows]):
                 write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
                 if not folds or (at_commit and (stored is None or not own)):
                     old = None  # at commits, what downstream knows of the window
+                if at_commit and new is None:
+                    changed_at = timestamp
                 update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push

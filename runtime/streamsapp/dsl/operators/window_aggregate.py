@@ -62,8 +62,10 @@ class WindowAggregate(WindowedAggregate[TimeWindows | UnlimitedWindows]):
                     return
                 changed_at = max(timestamp, stored_at)
                 write(key_bytes, start, new_stored, timestamp if new is None else changed_at)
-                if stored is None and at_commit:
-                    old = None  # a window that comes and goes within a commit is not sent
+                if at_commit:
+                    # A window that comes and goes within a commit is not sent; a deletion has its record's time.
+                    old = None if stored is None else old
+                    changed_at = timestamp if new is None else changed_at
                 update(Windowed(key, start, end), (key_bytes, start), new, old, changed_at, headers)
 
         return push
