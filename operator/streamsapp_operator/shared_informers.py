@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL, PREVIEW_LABEL
+from streamsapp_operator.children.names import BOOTSTRAP_LABEL, CHECK_LABEL, NAME_LABEL, PREVIEW_LABEL, RUN_LABEL
 from streamsapp_operator.kube import Client, Object, ResourceKind
 from streamsapp_operator.kube.cache import Cache
 from streamsapp_operator.kube.informer import Changed, Informers, Watched
 from streamsapp_operator.kube.kinds import (
     BUDGET,
     CONFIG_MAP,
+    CRON_JOB,
     JOB,
     NETWORK_POLICY,
     POD,
@@ -28,9 +29,9 @@ from streamsapp_operator.loop import Key
 from streamsapp_operator.steady_clock import SteadyClock
 
 _MANAGED = "app.kubernetes.io/managed-by=streamsapp-operator"
-_LOOKUPS = (NAME_LABEL, CHECK_LABEL, BOOTSTRAP_LABEL, PREVIEW_LABEL)
+_LOOKUPS = (NAME_LABEL, CHECK_LABEL, BOOTSTRAP_LABEL, PREVIEW_LABEL, RUN_LABEL)
 WATCHED = (
-    *(Watched(kind, _MANAGED) for kind in (POD, STATEFUL_SET, BUDGET, JOB)),
+    *(Watched(kind, _MANAGED) for kind in (POD, STATEFUL_SET, BUDGET, JOB, CRON_JOB)),
     *(Watched(kind, _MANAGED, metadata_only=True) for kind in (SERVICE, SERVICE_ACCOUNT, NETWORK_POLICY)),
     # Users' code too, which has no label of ours.
     Watched(CONFIG_MAP, metadata_only=True),

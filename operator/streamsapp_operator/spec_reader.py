@@ -79,8 +79,9 @@ def _refuse_depth(document: Object) -> None:
 
 def _refuse_end(app: StreamsApp) -> None:
     """A driver that has caught up ends, and its pod would be started again at once."""
-    if app.spec.engine == "spark" and app.spec.spark.catches_up:
-        told = "'availableNow' ends, which is not available on Kubernetes yet; set a time such as 1s"
+    spark = app.spec.spark
+    if app.spec.engine == "spark" and spark.catches_up and spark.schedule is None:
+        told = "'availableNow' ends, so spec.spark.schedule has to say when it begins; set that, or a time such as 1s"
         raise ManifestError([f"spec.spark.trigger: {told}"])
 
 
@@ -120,6 +121,7 @@ def _wanted(app: StreamsApp, owner: Owner, revision: str, bootstrap: str | None,
         bootstrap=bootstrap,
         deleting=deleting,
         engine=spec.engine,
+        schedule=spec.spark.schedule if spec.engine == "spark" else None,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from observed_builders import NOW, SHAPE, observed, pods
 from streamsapp_operator.model.actions import Action, PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
-from streamsapp_operator.model.observed_state import CheckSeen, JobSeen, PodSeen, PreviewSeen
+from streamsapp_operator.model.observed_state import CheckSeen, JobSeen, PodSeen, PreviewSeen, RunSeen
 from streamsapp_operator.model.status import AppStatus, RolloutStatus
 from streamsapp_operator.plan import ReconcilePlan, plan
 from streamsapp_operator.plan.topology_compatibility import encode
@@ -37,6 +37,7 @@ class Reconciles:
         checks: Mapping[str, CheckSeen] | None = None,
         job: JobSeen | None = None,
         preview: PreviewSeen | None = None,
+        run: RunSeen | None = None,
         after: float = 1.0,
         driver: PodSeen | None = None,
         **children: Any,
@@ -45,7 +46,7 @@ class Reconciles:
         self.now += after
         look = observed([fresh_at(it, self.now) for it in seen], at=self.now, checks=checks, **children)
         head = None if driver is None else fresh_at(driver, self.now)
-        look = replace(look, bootstrap=job, preview=preview, driver=head)
+        look = replace(look, bootstrap=job, preview=preview, run=run, driver=head)
         planned = plan(self.app, look, self.status, self.now)
         self.status = planned.status
         return planned

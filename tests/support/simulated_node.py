@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from streamsapp_operator.kube import ApiError, Client, Gone, Object, Unavailable
-from streamsapp_operator.kube.kinds import BUDGET, JOB, POD, STATEFUL_SET
+from streamsapp_operator.kube.kinds import BUDGET, CRON_JOB, JOB, POD, STATEFUL_SET
 
 _addresses = itertools.count(2)
 PORT = 8080
@@ -58,6 +58,8 @@ class Behaviour:
     bootstrap: tuple[int, str] | None = None
     #: The same of a preview.
     preview: tuple[int, str] | None = None
+    #: The same of a scheduled run.
+    run: tuple[int, str] | None = None
     #: Bearer tokens that pods admit; empty: any.
     tokens: tuple[str, ...] = ()
     #: Tokens that were seen.
@@ -142,10 +144,22 @@ class SimulatedNode(threading.Thread):
                 running = _container({"running": {"startedAt": _iso(time.time())}}, ready=True)
                 self._write(mine[0], {"phase": "Running", "containerStatuses": [running]})
             elif mine[0]["status"]["phase"] == "Running":
-                of_preview = "streamsapp.dev/preview" in job["metadata"]["labels"]
-                end = self.behaviour.preview if of_preview else self.behaviour.bootstrap
+                behaviour, labels = self.behaviour, job["metadata"]["labels"]
+                ends = {"bootstrap": behaviour.bootstrap, "preview": behaviour.preview, "run": behaviour.run}
+                end = next(end for kind, end in ends.items() if f"streamsapp.dev/{kind}" in labels)
                 if end is not None:
                     self._end_job(job, mine[0], *end)
+
+    def begin_run(self, name: str) -> None:
+        """The CronJobs' controller: a moment has come that the schedule names."""
+        cron = self._client.get(CRON_JOB, self._namespace, name)
+        assert cron is not None
+        assert not cron["spec"]["suspend"]
+        template, uid = cron["spec"]["jobTemplate"], cron["metadata"]["uid"]
+        owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": uid, "controller": True}
+        metadata = {**template["metadata"], "name": f"{name}-{next(_addresses):08}", "namespace": self._namespace}
+        metadata |= {"ownerReferences": [owner]}
+        self._client.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"]})
 
     def _end_job(self, job: Object, pod: Object, code: int, message: str) -> None:
         ended = {"exitCode": code, "message": message, "startedAt": None, "finishedAt": None}

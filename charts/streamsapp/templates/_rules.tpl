@@ -39,10 +39,15 @@ tests/integration/chart/allowed.yaml: both change together or the tests fail.
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# The Job that makes state of history before an application's first pods; it is deleted when its result is in the status.
+# The Jobs that make state of history before an application's first pods, and that preview a new revision; they are
+# deleted when their results are in the status.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, delete]
+# The CronJob of an application whose query catches up by a schedule; it is deleted when the application runs all the time.
+- apiGroups: [batch]
+  resources: [cronjobs]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

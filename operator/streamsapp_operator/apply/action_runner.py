@@ -17,6 +17,7 @@ from streamsapp_operator.children.names import (
     REVISION_LABEL,
     bootstrap_job_name,
     check_pod_name,
+    cron_job_name,
     driver_name,
     preview_job_name,
 )
@@ -25,7 +26,7 @@ from streamsapp_operator.children.preview_job import preview_job
 from streamsapp_operator.children.spark_job import attempt_of
 from streamsapp_operator.kube import Client, Conflict, Object, Rejected
 from streamsapp_operator.kube.events import Recorder, Subject
-from streamsapp_operator.kube.kinds import CONFIG_MAP, JOB, POD, STATEFUL_SET, STREAMS_APP, label
+from streamsapp_operator.kube.kinds import CONFIG_MAP, CRON_JOB, JOB, POD, STATEFUL_SET, STREAMS_APP, label
 from streamsapp_operator.model.actions import (
     Action,
     ApplyChildren,
@@ -150,7 +151,11 @@ class ActionRunner:
         if revision is not None:
             if revision.driver is None:
                 self._set_drivers(0, case)  # nothing else is said of a driver that an earlier revision left
-            children = self._render(revision, case, action.replicas, action.max_unavailable, action.runs_driver)
+            if revision.scheduled is None:
+                self._end_schedule(case)
+            children = self._render(
+                revision, case, action.replicas, action.max_unavailable, action.runs_driver, action.begins_runs
+            )
             self._writer.send_all(children.objects, observation.children)
             return
         if observation.observed.children.template_revision != action.revision:
@@ -166,6 +171,12 @@ class ActionRunner:
         self._set_drivers(int(action.runs_driver and action.replicas > 0), case)
         self._scale(case.spec.owner.name, case.observation.observed.children.replicas, action.replicas, case)
 
+    def _end_schedule(self, case: ActionContext) -> None:
+        """Deletes the CronJob that an earlier revision left: pods run all the time now."""
+        owner, name = case.spec.owner, cron_job_name(case.spec.owner.name)
+        if case.observation.children.pop(f"{CRON_JOB.name}/{name}", None) is not None:
+            self._client.delete(CRON_JOB, owner.namespace, name)
+
     def _set_drivers(self, replicas: int, case: ActionContext) -> None:
         self._scale(
             driver_name(case.spec.owner.name), case.observation.observed.children.driver_replicas, replicas, case
@@ -176,7 +187,13 @@ class ActionRunner:
             self._client.merge(STATEFUL_SET, case.spec.owner.namespace, name, {"spec": {"replicas": replicas}})
 
     def _render(
-        self, revision: Revision, case: ActionContext, replicas: int, max_unavailable: int, runs_driver: bool = True
+        self,
+        revision: Revision,
+        case: ActionContext,
+        replicas: int,
+        max_unavailable: int,
+        runs_driver: bool = True,
+        begins_runs: bool = False,
     ) -> Children:
         return render(
             case.spec.owner,
@@ -187,6 +204,7 @@ class ActionRunner:
             token_lines=case.tokens,
             spark_word=case.spark_word,
             runs_driver=runs_driver,
+            begins_runs=begins_runs,
         )
 
     def _start_check(self, name: str, case: ActionContext) -> None:

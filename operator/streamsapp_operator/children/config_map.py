@@ -21,6 +21,8 @@ MANIFEST_KEY = "streamsapp.yaml"
 TEMPLATE_KEY = "pod-template.json"
 #: Of the driver, and how many cores an executor has; only with ``engine: spark``.
 DRIVER_KEY = "driver.json"
+#: Of ``spec.spark.schedule``: when runs begin, and their pods.
+SCHEDULE_KEY = "schedule.json"
 
 #: Keys and values together, by the API server.
 _MAX_BYTES = 1 << 20

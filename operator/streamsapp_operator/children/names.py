@@ -23,7 +23,9 @@ BOOTSTRAP_LABEL = "streamsapp.dev/bootstrap"
 COMMAND_LABEL = "streamsapp.dev/command"
 #: On the Job of a preview and its pods.
 PREVIEW_LABEL = "streamsapp.dev/preview"
-#: On these Jobs: what they are made of.
+#: On the CronJob of ``spec.spark.schedule``, its Jobs and their pods.
+RUN_LABEL = "streamsapp.dev/run"
+#: On Jobs of bootstraps and previews: what they are made of.
 ATTEMPT = "streamsapp.dev/attempt"
 #: On pods of others that may reach the port, to scrape metrics or to ask for state.
 CLIENT_LABEL = "streamsapp.dev/client"
@@ -91,6 +93,10 @@ def preview_labels(app: str, revision: str) -> dict[str, str]:
     return {PREVIEW_LABEL: app, REVISION_LABEL: revision, **_recommended(app, "preview")}
 
 
+def run_labels(app: str, revision: str) -> dict[str, str]:
+    return {RUN_LABEL: app, REVISION_LABEL: revision, **_recommended(app, "run")}
+
+
 def selector(app: str) -> dict[str, str]:
     """Returns the selector that finds the pods of an application, and nothing else."""
     return {NAME_LABEL: app}
@@ -111,6 +117,10 @@ def bootstrap_job_name(app: str) -> str:
 
 def preview_job_name(app: str) -> str:
     return f"{app}-preview"
+
+
+def cron_job_name(app: str) -> str:
+    return f"{app}-run"
 
 
 def query_service_name(app: str) -> str:

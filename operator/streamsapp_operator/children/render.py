@@ -11,6 +11,7 @@ from streamsapp_operator.children.check_pod import check_pod
 from streamsapp_operator.children.names import SPARK_WORD, Owner, http_secret_name, service_account_name
 from streamsapp_operator.children.policies import disruption_budget, network_policy
 from streamsapp_operator.children.revision import DriverPod, Revision
+from streamsapp_operator.children.scheduled_run import cron_job
 from streamsapp_operator.children.services import headless_service, query_service
 from streamsapp_operator.children.settings import RenderSettings
 from streamsapp_operator.children.spark_pods import driver_set
@@ -22,7 +23,7 @@ class Children:
     """The children of one revision of an application."""
 
     revision: str
-    #: Every object but the check; the StatefulSet is the last.
+    #: Every object but the check; the StatefulSet is the last, but for a CronJob.
     objects: tuple[dict[str, Any], ...]
     #: The children that the check needs, and its pod last: nothing of it touches pods that run.
     check: tuple[dict[str, Any], ...]
@@ -38,11 +39,12 @@ def render(
     token_lines: Sequence[str],
     spark_word: str = "",
     runs_driver: bool = True,
+    begins_runs: bool = False,
 ) -> Children:
     """Renders the children. ``token_lines`` are the tokens that pods take, the newest first, and ``spark_word`` is what
     those of ``engine: spark`` know each other by; they are no part of the revision. ``runs_driver`` is false while the
-    driver is to end before the executors."""
-    driver = revision.driver
+    driver is to end before the executors, ``begins_runs`` while no scheduled run may begin."""
+    driver, scheduled = revision.driver, revision.scheduled
     needed = (
         *_service_account(owner, revision),
         revision.config_map(owner),
@@ -56,6 +58,7 @@ def render(
         network_policy(owner, settings, among_pods=driver is not None),
         *(() if driver is None else [_driver_set(owner, driver, replicas, runs_driver)]),
         stateful_set(owner, revision, replicas),
+        *(() if scheduled is None else [cron_job(owner, scheduled.schedule, scheduled.template, begins=begins_runs)]),
     )
     return Children(revision.id, objects, (*needed, check_pod(owner, revision)))
 

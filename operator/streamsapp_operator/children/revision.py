@@ -17,6 +17,7 @@ from streamsapp.manifest.model import StreamsApp
 from streamsapp_operator.children.config_map import (
     DRIVER_KEY,
     MANIFEST_KEY,
+    SCHEDULE_KEY,
     TEMPLATE_KEY,
     binary_files,
     manifest_text,
@@ -25,6 +26,7 @@ from streamsapp_operator.children.config_map import (
 )
 from streamsapp_operator.children.names import REVISION_LABEL, Owner, config_map_name, name_faults, own_labels
 from streamsapp_operator.children.pod_template import pod_template
+from streamsapp_operator.children.scheduled_run import run_template
 from streamsapp_operator.children.settings import RenderSettings
 from streamsapp_operator.children.spark_pods import cores_of, driver_template, executor_template
 from streamsapp_operator.children.user_code import CodeFiles
@@ -41,6 +43,14 @@ class DriverPod:
 
     template: dict[str, Any]
     cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """The line of cron by which runs begin, and their pod template."""
+
+    schedule: str
+    template: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,12 @@ class Revision:
         """Returns the driver of ``engine: spark``; ``None`` with the other engine."""
         text = self.data.get(DRIVER_KEY)
         return None if text is None else DriverPod(**json.loads(text))
+
+    @property
+    def scheduled(self) -> ScheduledRun | None:
+        """Returns the runs of ``spec.spark.schedule``; ``None`` without it."""
+        text = self.data.get(SCHEDULE_KEY)
+        return None if text is None else ScheduledRun(**json.loads(text))
 
     def config_map(self, owner: Owner) -> dict[str, Any]:
         metadata = owner.metadata(
@@ -92,6 +108,9 @@ def revision_of(app: StreamsApp, settings: RenderSettings, code: CodeFiles) -> R
 
 
 def _spark_templates(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
+    if app.spec.spark.schedule is not None:
+        run = {"schedule": app.spec.spark.schedule, "template": run_template(app, template)}
+        return {TEMPLATE_KEY: template, SCHEDULE_KEY: run}
     driver = {"template": driver_template(app, template), "cores": cores_of(app)}
     return {TEMPLATE_KEY: executor_template(app, template), DRIVER_KEY: driver}
 

@@ -37,7 +37,7 @@ _EXECUTORS_COME = 60
 #: The master's page; its own port is the driver's here.
 _PAGE = ("--webui-port", "8081")
 #: Pages of Spark's programs are for whoever forwards a port.
-_LOCAL_PAGES = {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}
+LOCAL_PAGES = {"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}
 #: A master that is gone comes back at the same name with another address, however long that takes.
 _WORKER_OPTIONS = (
     "-Dspark.authenticate=true -Dspark.worker.preferConfiguredMasterAddress=true"
@@ -50,6 +50,12 @@ def cores_of(app: StreamsApp) -> int:
     """Returns the number of tasks that an executor runs at a time: its whole cores."""
     given = app.spec.resources.requests | app.spec.resources.limits
     return max(1, int(parse_quantity(given.get("cpu", 1)) or 0))
+
+
+def heaps(app: StreamsApp) -> dict[str, str]:
+    """Returns Spark's settings of Java's heaps, as far as the manifest does not have them."""
+    defaults = {"spark.driver.memory": _HEAP, "spark.executor.memory": _HEAP}
+    return {key: value for key, value in defaults.items() if key not in app.spec.spark.conf}
 
 
 def executor_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +93,7 @@ def driver_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]
             *(part for key, value in _settings(app).items() for part in ("--conf", f"{key}={value}")),
         ]
     }
-    made = _changed(template, DRIVER, changes, {SPARK_WORD_VARIABLE: _word(app), "SPARK_LOCAL_IP": _LOCAL_PAGES})
+    made = _changed(template, DRIVER, changes, {SPARK_WORD_VARIABLE: _word(app), "SPARK_LOCAL_IP": LOCAL_PAGES})
     made["spec"]["initContainers"] = [*made["spec"].get("initContainers", ()), _master(app, _container(made))]
     return made
 
@@ -113,8 +119,7 @@ def driver_set(owner: Owner, template: dict[str, Any], cores: int, replicas: int
 
 def _settings(app: StreamsApp) -> dict[str, str]:
     """Returns Spark's settings: those that the manifest may change, and those that belong to these pods."""
-    defaults = {"spark.driver.memory": _HEAP, "spark.executor.memory": _HEAP}
-    return {key: value for key, value in defaults.items() if key not in app.spec.spark.conf} | {
+    return heaps(app) | {
         "spark.driver.host": "$(POD_IP)",
         "spark.authenticate": "true",
         "spark.authenticate.secret": f"$({SPARK_WORD_VARIABLE})",
@@ -149,7 +154,7 @@ def _master(app: StreamsApp, runtime: dict[str, Any]) -> dict[str, Any]:
 def _daemon(app: StreamsApp) -> dict[str, dict[str, Any]]:
     """Returns the environment of Spark's own programs, by name."""
     memory = {"name": "SPARK_DAEMON_MEMORY", "value": _DAEMON_MEMORY}
-    return {"SPARK_DAEMON_MEMORY": memory, "SPARK_LOCAL_IP": _LOCAL_PAGES, SPARK_WORD_VARIABLE: _word(app)}
+    return {"SPARK_DAEMON_MEMORY": memory, "SPARK_LOCAL_IP": LOCAL_PAGES, SPARK_WORD_VARIABLE: _word(app)}
 
 
 def _word(app: StreamsApp) -> dict[str, Any]:

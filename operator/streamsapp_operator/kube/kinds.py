@@ -37,6 +37,7 @@ SECRET = ResourceKind("v1", "Secret", "secrets")
 POD = ResourceKind("v1", "Pod", "pods")
 EVENT = ResourceKind("v1", "Event", "events")
 JOB = ResourceKind("batch/v1", "Job", "jobs")
+CRON_JOB = ResourceKind("batch/v1", "CronJob", "cronjobs")
 #: Not of a namespace, and never stored: a question.
 ACCESS_REVIEW = ResourceKind("authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews")
 LEASE = ResourceKind("coordination.k8s.io/v1", "Lease", "leases")
@@ -53,6 +54,7 @@ _ALL = (
     POD,
     EVENT,
     JOB,
+    CRON_JOB,
     LEASE,
 )
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in _ALL}

@@ -23,6 +23,8 @@ class ApplyChildren:
     until: float | None = None
     #: False: the driver of ``engine: spark`` is to end. Without that engine there is none.
     runs_driver: bool = True
+    #: True: runs of ``spec.spark.schedule`` may begin.
+    begins_runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ class DesiredState:
     deleting: bool = False
     orders: AnnotationRequests = AnnotationRequests()
     engine: Engine = "threads"
+    #: ``spec.spark.schedule``: runs that catch up, instead of pods.
+    schedule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

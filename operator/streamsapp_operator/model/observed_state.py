@@ -166,6 +166,8 @@ class ChildrenSeen:
     #: Of the driver's StatefulSet, like ``replicas`` and ``template_revision``.
     driver_replicas: int | None = None
     driver_revision: str | None = None
+    #: Of the CronJob; ``None``: there is none.
+    schedule_revision: str | None = None
 
 
 class CheckState(Enum):
@@ -248,6 +250,16 @@ class PreviewSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class RunSeen:
+    """The newest run of ``spec.spark.schedule``."""
+
+    job: JobSeen
+    started_at: float
+    #: Records of input that had come by its end and that it did not read; ``None``: it did not say.
+    input_lag: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """The reason why the operator could not do everything in its last reconcile; ``reason`` is stable."""
 
@@ -284,6 +296,8 @@ class ObservedState:
     bootstrap: JobSeen | None = None
     #: ``None``: there is none.
     preview: PreviewSeen | None = None
+    #: ``None``: there is none, or not any more.
+    run: RunSeen | None = None
     #: ``None``: not known.
     flow: InputRates | None = None
     #: ``None``: the last reconcile did all it wanted.

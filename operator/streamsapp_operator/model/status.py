@@ -182,6 +182,19 @@ class SwitchStatus(_Fields, frozen=True, kw_only=True):
     learned: dict[str, float] = {}
 
 
+class ScheduleStatus(_Fields, frozen=True, kw_only=True):
+    """The runs of ``spec.spark.schedule``."""
+
+    #: The last run, which may be under way: when it began, what it came to (Running, Succeeded or Failed), and why.
+    last_run: datetime | None = None
+    result: str | None = None
+    message: str | None = None
+    #: Records that had come by the end of the last run and that it did not read.
+    input_lag: int | None = None
+    #: ``None`` while none may begin.
+    next_run: datetime | None = None
+
+
 class Accepted(_Fields, frozen=True, kw_only=True):
     """The running part of the last valid spec: the application goes on by it while the spec is invalid."""
 
@@ -194,6 +207,7 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     snapshot_interval_seconds: int = 60
     bootstrap: str | None = None
     engine: Engine = "threads"
+    schedule: str | None = None
 
 
 class Condition(_Fields, frozen=True, kw_only=True):
@@ -245,6 +259,10 @@ class AppStatus(_Fields, frozen=True, kw_only=True):
     #: As the driver tells it, with ``engine: spark``.
     query: QueryReport | None = None
     switch: SwitchStatus | None = None
+    #: ``None``: the application does not run by a schedule.
+    schedule: ScheduleStatus | None = None
+    #: ``last_good_revision`` runs by a schedule.
+    last_good_scheduled: bool = False
 
 
 def to_document(status: AppStatus) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads the Job of a bootstrap or a preview: whether it is done, and what its pods say. Pure.
+"""Reads the Job of a bootstrap, a preview or a scheduled run: whether it is done, and what its pods say. Pure.
 
 Called by the observer. The reason of a failure is the termination message of its last pod, and so is the result of a
 preview; user code runs in it, so the one is text, and the other is read whole before it is used.
@@ -14,9 +14,9 @@ from msgspec import Meta, Struct
 from streamsapp.structs import decoded
 from streamsapp_operator.children.names import ATTEMPT, REVISION_LABEL
 from streamsapp_operator.kube.kinds import Object, annotation, label
-from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewResult, PreviewSeen
+from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewResult, PreviewSeen, RunSeen
 from streamsapp_operator.model.waiting_reasons import CANNOT_RUN_ONCE
-from streamsapp_operator.observe.pods import container_status, last_exit, terminated, waiting
+from streamsapp_operator.observe.pods import container_status, last_exit, seconds, terminated, waiting
 
 _MOST_LINES, _LONGEST_LINE = 20, 300
 _Count = Annotated[int, Meta(ge=0)]
@@ -68,6 +68,21 @@ def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
         return PreviewSeen(JobSeen(seen.attempt, seen.revision, JobState.FAILED, why))
     first, notes = (tuple(_short(each) for each in lines[:_MOST_LINES]) for lines in (found.first, found.notes))
     return PreviewSeen(seen, PreviewResult(found.records, found.keys, found.differences, first, notes))
+
+
+class _Left(Struct, frozen=True, rename="camel"):
+    input_lag: _Count
+
+
+def run_seen(job: Object, pods: Sequence[Object]) -> RunSeen:
+    """Returns the state of a scheduled run; how much input it left is what its pod said at its end."""
+    ended = [terminated(container_status(pod["status"])) for pod in pods]
+    told = next((str(each.get("message")) for each in ended if each is not None and each.get("exitCode") == 0), "")
+    try:
+        left = decoded(told, _Left).input_lag
+    except (ValueError, RecursionError):
+        left = None
+    return RunSeen(job_seen(job, pods), seconds(str(job["metadata"]["creationTimestamp"])), left)
 
 
 def _short(line: str) -> str:

@@ -20,6 +20,8 @@ from streamsapp_operator.children.names import (
     PREVIEW_LABEL,
     REVISION_LABEL,
     ROLE_LABEL,
+    RUN_LABEL,
+    cron_job_name,
     driver_name,
     preview_job_name,
 )
@@ -27,6 +29,7 @@ from streamsapp_operator.kube import Client
 from streamsapp_operator.kube.kinds import (
     BUDGET,
     CONFIG_MAP,
+    CRON_JOB,
     JOB,
     NETWORK_POLICY,
     POD,
@@ -45,10 +48,11 @@ from streamsapp_operator.model.observed_state import (
     PodSeen,
     PreviewSeen,
     ReportedRole,
+    RunSeen,
 )
 from streamsapp_operator.observe.checks import check_seen
 from streamsapp_operator.observe.input_rates import RateObserver
-from streamsapp_operator.observe.jobs import job_seen, preview_seen
+from streamsapp_operator.observe.jobs import job_seen, preview_seen, run_seen
 from streamsapp_operator.observe.pod_observer import PodObserver
 from streamsapp_operator.observe.pod_status import PodAsker
 from streamsapp_operator.spec_reader import ReadSpec
@@ -96,7 +100,8 @@ class Observer:
         reader: ObjectReader = self._client if fresh else self._cache
         children = self._list_still(owner.namespace, owner.name)
         driver_set = STATEFUL_SET, driver_name(owner.name), self._cache
-        for kind, name, source in ((STATEFUL_SET, owner.name, reader), (BUDGET, owner.name, reader), driver_set):
+        runs = CRON_JOB, cron_job_name(owner.name), self._cache
+        for kind, name, source in ((STATEFUL_SET, owner.name, reader), (BUDGET, owner.name, reader), driver_set, runs):
             found = source.get(kind, owner.namespace, name)
             if found is not None and is_owned(found, owner.uid):
                 children[f"{kind.name}/{name}"] = found
@@ -115,6 +120,7 @@ class Observer:
             driver=driver,
             bootstrap=None if job is None else self._bootstrap(spec, job),
             preview=self._preview(spec),
+            run=self._run(spec, children),
         )
         return AppObservation(observed, children)
 
@@ -125,6 +131,19 @@ class Observer:
     def _preview(self, spec: ReadSpec) -> PreviewSeen | None:
         found = self._job(spec, preview_job_name(spec.owner.name), PREVIEW_LABEL)
         return None if found is None else preview_seen(*found)
+
+    def _run(self, spec: ReadSpec, children: dict[str, Object]) -> RunSeen | None:
+        """Returns the newest of the CronJob's runs."""
+        owner, of = spec.owner, children.get(f"{CRON_JOB.name}/{cron_job_name(spec.owner.name)}")
+        if of is None:
+            return None
+        listed = self._cache.list(JOB, owner.namespace, f"{RUN_LABEL}={owner.name}")
+        mine = [job for job in listed if is_owned(job, of["metadata"]["uid"])]
+        if not mine:
+            return None
+        newest = max(mine, key=_made)
+        pods = self._cache.list(POD, owner.namespace, f"{RUN_LABEL}={owner.name}")
+        return run_seen(newest, [pod for pod in pods if is_owned(pod, newest["metadata"]["uid"])])
 
     def _job(self, spec: ReadSpec, name: str, of: str) -> tuple[Object, list[Object]] | None:
         """Returns a Job of the application with its pods, which have the label ``of``."""
@@ -143,6 +162,11 @@ class Observer:
         }
 
 
+def _made(job: Object) -> tuple[str, str]:
+    """Returns what is larger for a Job that was made later. CronJobs number theirs by the minute."""
+    return str(job["metadata"]["creationTimestamp"]), job["metadata"]["name"]
+
+
 def is_owned(document: Object, uid: str) -> bool:
     """Says whether an object belongs to the application, or other owner, with this uid: whether that is its
     controller."""
@@ -154,6 +178,7 @@ def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
     """Returns the facts about the children that ``plan`` needs."""
     stateful_set = children.get(f"{STATEFUL_SET.name}/{app}")
     driver, budget = children.get(f"{STATEFUL_SET.name}/{driver_name(app)}"), children.get(f"{BUDGET.name}/{app}")
+    runs = children.get(f"{CRON_JOB.name}/{cron_job_name(app)}")
     applied = {key: text for key, child in children.items() if (text := annotation(child, APPLIED)) is not None}
     maps = (child for key, child in children.items() if key.startswith(f"{CONFIG_MAP.name}/"))
     revisions = frozenset(text for child in maps if (text := label(child, REVISION_LABEL)) is not None)
@@ -161,7 +186,8 @@ def children_seen(children: dict[str, Object], app: str) -> ChildrenSeen:
         replicas=None if stateful_set is None else stateful_set["spec"]["replicas"],
         template_revision=None if stateful_set is None else label(stateful_set["spec"]["template"], REVISION_LABEL),
         template_seen=stateful_set is not None and _is_seen(stateful_set),
-        engine=None if stateful_set is None else _engine_of(stateful_set),
+        engine=None if stateful_set is None else "spark" if runs is not None else _engine_of(stateful_set),
+        schedule_revision=None if runs is None else label(runs, REVISION_LABEL),
         driver_replicas=None if driver is None else driver["spec"]["replicas"],
         driver_revision=None if driver is None else label(driver["spec"]["template"], REVISION_LABEL),
         max_unavailable=None if budget is None else _max_unavailable(budget),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from streamsapp_operator.model.desired_state import InvalidSpec
 from streamsapp_operator.model.observed_state import PodSeen, Trouble
-from streamsapp_operator.model.status import AppStatus, Condition, PreviewStatus, RolloutStatus
+from streamsapp_operator.model.status import AppStatus, Condition, PreviewStatus, RolloutStatus, ScheduleStatus
 from streamsapp_operator.plan import preview, summary
 from streamsapp_operator.plan.external_faults import strangers, unreachable
 from streamsapp_operator.plan.plan_input import PlanInput, moment
@@ -26,6 +26,7 @@ Told = tuple[State, str, str]
 #: The reason why a container does not run that is expected to run in a moment.
 PASSING = frozenset({"ContainerCreating", "PodInitializing"})
 BOOTSTRAP_FAILED = "BootstrapFailed"
+RUN_FAILED = "RunFailed"
 #: A container that was started again is well after so many seconds.
 SETTLED_SECONDS = 60.0
 #: A snapshot may be as old as so many intervals, and then some.
@@ -84,6 +85,8 @@ def _ready(inputs: PlanInput, status: AppStatus) -> Told:
         return "False", "TopologyRefused", rollout.failure or ""
     if status.last_good_revision is None and (rollout is None or rollout.phase != "Complete"):
         return "False", "Starting", (rollout.message if rollout else None) or "pods are starting"
+    if status.schedule is not None:
+        return _scheduled(status.schedule)
     away = wanted - status.ready_replicas
     if wanted == 0 or away > int(rollout is not None and rollout.current is not None):
         return "False", "PodsNotReady", _unready(inputs) or f"{status.ready_replicas} of {wanted} pods are ready"
@@ -93,6 +96,22 @@ def _ready(inputs: PlanInput, status: AppStatus) -> Told:
     if status.tasks.restoring:
         return "True", "Restoring", f"{status.tasks.restoring} of {status.tasks.active} tasks restore"
     return "True", "Running", f"{status.ready_replicas} of {wanted} pods are ready"
+
+
+def _scheduled(runs: ScheduleStatus) -> Told:
+    following = "none is scheduled" if runs.next_run is None else f"the next one begins at {_minute(runs.next_run)}"
+    if runs.last_run is None:
+        return "True", "Scheduled", f"no run has begun yet; {following}"
+    last = f"the run of {_minute(runs.last_run)}"
+    if runs.result == "Failed":
+        return "False", RUN_FAILED, f"{last} failed: {runs.message}; {following}"
+    left = "" if runs.input_lag is None else f", and left {runs.input_lag} records"
+    done = "is under way" if runs.result == "Running" else f"has caught up{left}"
+    return "True", "CatchingUp" if runs.result == "Running" else "Scheduled", f"{last} {done}; {following}"
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%MZ}"
 
 
 def _progressing(inputs: PlanInput, status: AppStatus) -> Told:
@@ -176,6 +195,9 @@ def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
         yield "TopologyRefused" if rollout.phase == "Refused" else rollout.phase, _why(rollout)
     if rollout is not None and rollout.phase == "Bootstrapping" and _bootstrap_reason(status) == BOOTSTRAP_FAILED:
         yield BOOTSTRAP_FAILED, rollout.message or ""
+    runs = status.schedule
+    if runs is not None and runs.result == "Failed":
+        yield RUN_FAILED, f"the last scheduled run failed: {runs.message}"
     job = inputs.observed.bootstrap
     if job is not None and job.stuck:
         yield "PodFailing", f"the bootstrap's pod does not run: {job.message}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from streamsapp_operator.model.actions import PostEvent
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
-from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus, SwitchStatus
+from streamsapp_operator.model.status import AppStatus, BootstrapStatus, RolloutStatus, ScheduleStatus, SwitchStatus
 from streamsapp_operator.plan.preview import outcome
 from streamsapp_operator.plan.rollout_history import restarted
 
@@ -27,6 +27,7 @@ def events(
         *_preview(before, after),
         *_replicas(before, after),
         *_switch(before.switch, after.switch),
+        *_run(before.schedule, after.schedule),
     ]
 
 
@@ -103,7 +104,8 @@ def _phase(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[PostE
         case "Blocked":
             yield PostEvent("Warning", "RolloutBlocked", after.message or "")
         case "Complete":
-            yield PostEvent("Normal", "RolloutComplete", f"all {after.total} pods have revision {after.revision}")
+            which = f"all {after.total} pods have" if after.total else "runs that are scheduled have"
+            yield PostEvent("Normal", "RolloutComplete", f"{which} revision {after.revision}")
         case "TimedOut":
             yield PostEvent("Warning", "RolloutTimedOut", f"{after.message}; waiting for a change of the spec")
         case "RollingBack":
@@ -138,6 +140,17 @@ def _switch(before: SwitchStatus | None, after: SwitchStatus | None) -> Iterator
     else:
         stood = f"the application stood still for {after.observed_seconds:.1f} s"
         yield PostEvent("Normal", "EngineSwitched", f"{way}: {stood} {predicted}")
+
+
+def _run(before: ScheduleStatus | None, after: ScheduleStatus | None) -> Iterator[PostEvent]:
+    same = before is not None and after is not None and before.last_run == after.last_run
+    if after is None or after.last_run is None or (same and before is not None and before.result == after.result):
+        return
+    if after.result == "Failed":
+        yield PostEvent("Warning", "RunFailed", f"the run of {after.last_run:%Y-%m-%dT%H:%MZ}: {after.message}")
+    elif after.result == "Succeeded":
+        left = "" if after.input_lag is None else f", and left {after.input_lag} records that came meanwhile"
+        yield PostEvent("Normal", "RunDone", f"the run of {after.last_run:%Y-%m-%dT%H:%MZ} has caught up{left}")
 
 
 def _replicas(before: AppStatus, after: AppStatus) -> Iterator[PostEvent]:

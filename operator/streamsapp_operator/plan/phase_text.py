@@ -17,6 +17,8 @@ def phrase(inputs: PlanInput, status: AppStatus) -> str:
         return "Bootstrap failed"
     if status.rollout is not None and (words := _of_rollout(status.rollout, first=status.last_good_revision is None)):
         return words
+    if status.schedule is not None:
+        return "Catching up" if status.schedule.result == "Running" else "Scheduled"
     pods, asked = len(inputs.pods), status.target_replicas
     if pods != asked:
         return f"Scaling to {asked}"

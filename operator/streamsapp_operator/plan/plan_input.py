@@ -65,6 +65,7 @@ def settings_of(app: DesiredState | InvalidSpec, status: AppStatus, observed: Ob
             snapshot_interval_seconds=app.snapshot_interval_seconds,
             bootstrap=app.bootstrap,
             engine=app.engine,
+            schedule=app.schedule,
         )
     if status.accepted is not None:
         return status.accepted

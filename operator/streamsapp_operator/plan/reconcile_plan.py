@@ -18,7 +18,7 @@ from streamsapp_operator.model.actions import Action, ApplyChildren, DeleteRevis
 from streamsapp_operator.model.desired_state import DesiredState, InvalidSpec
 from streamsapp_operator.model.observed_state import ObservedState
 from streamsapp_operator.model.status import AppStatus, ScalingStatus
-from streamsapp_operator.plan import known_tasks, summary
+from streamsapp_operator.plan import known_tasks, scheduled_runs, summary
 from streamsapp_operator.plan.budget import max_unavailable
 from streamsapp_operator.plan.conditions import conditions, stamped
 from streamsapp_operator.plan.drain import drain
@@ -56,7 +56,7 @@ def plan(app: DesiredState | InvalidSpec, observed: ObservedState, status: AppSt
     course = decide(inputs, shrinking=shrinking)
     replicas = next_replicas(inputs, course, wanted, scaling)
     after = _status(inputs, course, scaling, replicas)
-    runs = not course.stop and wanted > 0
+    runs = not (course.stop or course.scheduled) and wanted > 0
     return ReconcilePlan(
         after, (*_actions(inputs, course, replicas, shrinking, runs), *events(app, observed, status, after))
     )
@@ -73,7 +73,8 @@ def _actions(
     actions: list[Action] = [SetBudget(0)] if budget == 0 and children.max_unavailable else []
     until = min(inputs.gate.good_until(), inputs.looked_at + inputs.settings.rollout.max_observation_age_seconds)
     if course.template is not None:
-        actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None, runs_driver))
+        begins = course.scheduled and scheduled_runs.may_begin(inputs)
+        actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None, runs_driver, begins))
     if restart is not None:
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds
@@ -87,6 +88,7 @@ def _actions(
 
 def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus | None, replicas: int) -> AppStatus:
     before = inputs.status
+    runs = scheduled_runs.told(inputs, begins=scheduled_runs.may_begin(inputs)) if course.scheduled else None
     status = replace(
         before,
         observed_generation=inputs.app.generation,
@@ -109,6 +111,8 @@ def _status(inputs: PlanInput, course: RolloutDecision, scaling: ScalingStatus |
         accepted=inputs.settings,
         engine=engine_of_good(inputs, course.last_good),
         query=query_of(inputs),
+        schedule=runs,
+        last_good_scheduled=scheduled_runs.leads_to(inputs, course.last_good),
         switch=followed(inputs, course.rollout, stops=course.stop, last_good=course.last_good),
     )
     return replace(status, phase=phrase(inputs, status), conditions=conditions(inputs, status))

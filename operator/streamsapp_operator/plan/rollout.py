@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from streamsapp_operator.model.actions import Action
 from streamsapp_operator.model.observed_state import PodSeen
 from streamsapp_operator.model.status import BootstrapStatus, Phase, RolloutStatus
-from streamsapp_operator.plan import engine_switch, rollout_holds, soak
+from streamsapp_operator.plan import engine_switch, rollout_holds, scheduled_runs, soak
 from streamsapp_operator.plan.bootstrap_job import prepared
 from streamsapp_operator.plan.plan_input import PlanInput
 from streamsapp_operator.plan.preview import previewed
@@ -47,6 +47,8 @@ class RolloutDecision:
     restart: PodSeen | None = None
     #: Every pod must end before the first of the new revision may start.
     stop: bool = False
+    #: Runs by a schedule take the place of pods.
+    scheduled: bool = False
     #: The actions before the first pod: those of the check, of the bootstrap and of the preview.
     before: tuple[Action, ...] = ()
     bootstrap: BootstrapStatus | None = None
@@ -66,6 +68,7 @@ def decide(inputs: PlanInput, *, shrinking: bool) -> RolloutDecision:
         last_good=status.last_good_revision,
         failed=status.failed_revision if status.failed_revision == rollout.revision else None,
         shape=status.shape,
+        scheduled=scheduled_runs.leads_to(inputs, template or status.last_good_revision),
         before=(*checks, *preparation.actions, *previews),
         bootstrap=preparation.status,
     )
@@ -95,6 +98,14 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
     course = dataclasses.replace(course, rollout=rollout, failed=failed)
     if target is None:
         return course
+    scheduled = scheduled_runs.leads_to(inputs, target)
+    if scheduled or course.scheduled:
+        kept = _held_with_schedule(inputs, course, target, back=back)
+        if kept is not None:
+            return kept
+        course = dataclasses.replace(course, scheduled=scheduled)
+    if scheduled:
+        return _by_schedule(inputs, course, target, back=back)
     given_up = None if back or course.last_good in {None, rollout.revision} else _given_up(inputs, rollout)
     if given_up is not None:
         return _follow(inputs, dataclasses.replace(course, rollout=given_up, failed=rollout.revision), shrinking)
@@ -114,6 +125,30 @@ def _follow(inputs: PlanInput, course: RolloutDecision, shrinking: bool) -> Roll
         return dataclasses.replace(course, rollout=stopping, stop=True)
     course = dataclasses.replace(course, template=target)
     return _move(inputs, course, target, back=back, shrinking=shrinking, alone=bool(reasons))
+
+
+def _held_with_schedule(
+    inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool
+) -> RolloutDecision | None:
+    """Returns the decision that all stays as it is, pods or runs, if the user holds the change from the one to the
+    other, or of the runs."""
+    rollout, good = course.rollout, course.last_good
+    if good is None or course.template == target:
+        return None
+    held = rollout_holds.hold(inputs, rollout, target)
+    if held is None:
+        return None
+    paused = replace(rollout, phase=rollout.phase if back else "Paused", message=held)
+    return dataclasses.replace(course, rollout=paused, template=good, scheduled=scheduled_runs.leads_to(inputs, good))
+
+
+def _by_schedule(inputs: PlanInput, course: RolloutDecision, target: str, *, back: bool) -> RolloutDecision:
+    """Moves towards runs by a schedule: pods that are there end first."""
+    rollout, course = course.rollout, dataclasses.replace(course, template=target)
+    if scheduled_runs.are_alone(inputs) and inputs.observed.children.schedule_revision == target:
+        return _finished(course, back)
+    waits = "every pod ends before the first run that is scheduled"
+    return dataclasses.replace(course, rollout=rollout if back else replace(rollout, phase="Rolling", message=waits))
 
 
 def _move(

@@ -31,7 +31,7 @@ def wanted_replicas(inputs: PlanInput) -> tuple[int, ScalingStatus | None]:
 def next_replicas(inputs: PlanInput, course: RolloutDecision, wanted: int, scaling: ScalingStatus | None) -> int:
     """Returns the number in this reconcile."""
     current = inputs.observed.children.replicas
-    if course.stop or wanted == 0:
+    if course.stop or course.scheduled or wanted == 0:
         # The driver gives its tasks up with its executors.
         return (current or 0) if driver_is_there(inputs.observed) else 0
     if current is None or wanted >= current:

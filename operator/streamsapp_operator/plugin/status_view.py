@@ -13,6 +13,7 @@ from streamsapp_operator.model.status import (
     Condition,
     RolloutRecord,
     RolloutStatus,
+    ScheduleStatus,
     SwitchStatus,
 )
 from streamsapp_operator.plugin.documents import AppPod, StreamsAppSummary, read_time, seconds_since
@@ -95,8 +96,10 @@ def facts(app: StreamsAppSummary, pods: Sequence[AppPod], now: datetime, style: 
             ("lag", _lag_fact(app, style)),
             ("restart", _restart_fact(status, style)),
         ]
-        if status.engine == "spark":
+        if status.engine == "spark" and status.schedule is None:
             found.insert(1, ("query", _query_fact(status, style)))
+        if status.schedule is not None:
+            found.append(("runs", _runs_fact(status.schedule, now, style)))
         if status.switch is not None:
             found.append(("engine", _switch_fact(status.switch, now, style)))
         if status.rollout is not None:
@@ -115,6 +118,8 @@ def _pods_fact(app: StreamsAppSummary, pods: Sequence[AppPod], style: Style) -> 
     wanted = max(app.status.replicas, len(pods)) if app.autoscaled else app.replicas
     if wanted == 0 and not pods:
         return "none: suspended, replicas is 0"
+    if app.status.schedule is not None and not pods:
+        return "none but those of runs"
     return style.paint(f"{ready} of {wanted} ready", Tone.GOOD if ready >= wanted else Tone.WARN)
 
 
@@ -127,6 +132,19 @@ def _query_fact(status: AppStatus, style: Style) -> str:
         parts.append(f"the last took {seconds(query.batch_seconds)}")
     if query.records_per_second is not None:
         parts.append(f"{count(round(query.records_per_second))} records/s")
+    return style.between.join(parts)
+
+
+def _runs_fact(runs: ScheduleStatus, now: datetime, style: Style) -> str:
+    if runs.last_run is None:
+        parts = ["none yet"]
+    else:
+        tone = Tone.BAD if runs.result == "Failed" else Tone.GOOD
+        parts = [f"the last {age(seconds_since(runs.last_run, now))} ago: {style.paint(runs.result or '', tone)}"]
+    if runs.input_lag is not None:
+        parts.append(f"it left {count(runs.input_lag)} records")
+    if runs.next_run is not None:
+        parts.append(f"the next at {runs.next_run:%Y-%m-%d %H:%M} UTC")
     return style.between.join(parts)
 
 

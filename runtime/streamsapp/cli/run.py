@@ -24,7 +24,7 @@ from streamsapp.cli.pod import (
     run_pod,
 )
 from streamsapp.cli.progress import RestoreBar
-from streamsapp.cli.spark_commands import add_spark_options
+from streamsapp.cli.spark_commands import add_report_option, add_spark_options, failure_reported
 from streamsapp.cli.spark_engine import run_driver
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import UserInputError
@@ -62,6 +62,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add_instance_options(parser, http_port=8080)
     add_member_options(parser)
     add_spark_options(parser)
+    add_report_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -70,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
         return _run_one(options)
     app = load(options.file)
     if app.spec.engine == "spark":
-        return run_driver(app, options)
+        with failure_reported(options.report):
+            return run_driver(app, options)
     code = user_code(app, options.file.parent)
     config = to_config(app, code=code, bootstrap_servers=options.bootstrap_servers, state_dir=options.state_dir)
     count = instances_of(app.spec.processing.instances, cpu_limit(app), config.memory_bytes)

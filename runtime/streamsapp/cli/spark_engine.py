@@ -9,6 +9,8 @@ import argparse
 import logging
 from contextlib import closing
 
+import msgspec
+
 from streamsapp.cli.arguments import with_remote_state
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.cli.spark_commands import spark_module
@@ -41,4 +43,8 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
         log.info("status on http://%s:%d/status", server.host, server.port)
         with closing_on_signals(engine.close, within=options.shutdown_timeout):
             code: int = engine.run(java)
+            if options.report is not None:
+                tasks = engine.status()["tasks"]
+                left = {"inputLag": sum(each["inputLag"] for each in tasks)}
+                options.report.write_bytes(msgspec.json.encode(left))
             return code

@@ -30,11 +30,13 @@ from streamsapp.manifest.model import (
     RemoteStateSpec,
     ResourcesSpec,
     RolloutSpec,
+    SparkSpec,
     StreamsApp,
     TopicsSpec,
     TopologySource,
 )
 from streamsapp.manifest.quantity import parse_quantity
+from streamsapp.manifest.schedule import parse_schedule
 from streamsapp.manifest.to_config import remote_state_config
 from streamsapp.manifest.yaml_text import parse_yaml
 from streamsapp.structs import converted
@@ -168,6 +170,20 @@ def _bootstrap_faults(bootstrap: BootstrapSpec | None) -> Iterator[str]:
         yield from _resource_faults(bootstrap.resources, "spec.bootstrap.resources")
 
 
+def _spark_faults(spark: SparkSpec) -> Iterator[str]:
+    if spark.schedule is None:
+        return
+    try:
+        parse_schedule(spark.schedule)
+    except ValueError as error:
+        yield f"spec.spark.schedule: {error}; write it as cron does, such as 0 * * * * for every full hour"
+    if not spark.catches_up:
+        yield (
+            "spec.spark.schedule: needs spec.spark.trigger: availableNow, as a query that goes on is begun once; set "
+            "that, or remove this"
+        )
+
+
 def _rollout_faults(rollout: RolloutSpec) -> Iterator[str]:
     for number, window in enumerate(rollout.maintenance_windows):
         try:
@@ -195,6 +211,7 @@ _SECTIONS: dict[str, tuple[Any, Callable[[Any], Iterator[str]]]] = {
     "code": (CodeSpec, _code_faults),
     "bootstrap": (BootstrapSpec | None, _bootstrap_faults),
     "resources": (ResourcesSpec, _resource_faults),
+    "spark": (SparkSpec, _spark_faults),
     "rollout": (RolloutSpec, _rollout_faults),
 }
 

@@ -217,6 +217,8 @@ class SparkSpec(_Fields, frozen=True, kw_only=True):
 
     #: The time between two batches; ``availableNow`` ends when it has caught up.
     trigger: Trigger = "1s"
+    #: On Kubernetes, when it begins to catch up: a line of cron, in UTC. Only with ``availableNow``.
+    schedule: str | None = None
     max_records_per_batch: PositiveLong = 500_000
     #: On Kubernetes, with Spark and the application's code; for the driver and the executors.
     image: str | None = None

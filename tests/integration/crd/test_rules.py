@@ -69,6 +69,11 @@ SHARED = [
         "so it has to be in spec.code",
         {"remoteState": {"url": S3}, "rollout": {"preview": {}}, "code": {"files": {}}},
     ),
+    Refused(
+        "spec.spark.schedule",
+        "needs spec.spark.trigger: availableNow",
+        {"engine": "spark", "spark": {"schedule": "0 * * * *"}},
+    ),
     Refused("spec.bootstrap", "needs spec.remoteState, which is where its state is put", {"bootstrap": {}}),
     Refused(
         "spec.bootstrap.resources.limits.memory",
@@ -129,7 +134,11 @@ CLUSTER_ONLY = [
     Refused(
         "spec.errors.deadLetterTopic", "is what 'dead_letter' writes to", {"errors": {"production": "dead_letter"}}
     ),
-    Refused("spec.spark.trigger", "'availableNow' ends", {"engine": "spark", "spark": {"trigger": "availableNow"}}),
+    Refused(
+        "spec.spark.trigger",
+        "'availableNow' ends, so spec.spark.schedule has to say when",
+        {"engine": "spark", "spark": {"trigger": "availableNow"}},
+    ),
     Refused("spec.topology", "at least 1", {"topology": {}}),
     Refused("spec.topology", "at most 1", {"topology": {"entrypoint": "a:b", "graph": {}}}),
     Refused("spec.topology", "at most 1", {"topology": {"entrypoint": "a:b", "steps": []}}),

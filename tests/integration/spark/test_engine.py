@@ -71,14 +71,14 @@ class Counted:
         since, self.produced = self.produced, self.produced + count
         produce(self.kafka, self.words, [(b"k%d" % n, b"word%d" % (n % 20), n) for n in range(since, self.produced)])
 
-    def driver(self) -> subprocess.Popen[str]:
+    def driver(self, *options: str) -> subprocess.Popen[str]:
         """A driver under way."""
         state = str(self.app.folder / "spark")
-        return self.app.command("run", "--master", "local[2]", "--http-port", "0", "--state-dir", state)
+        return self.app.command("run", "--master", "local[2]", "--http-port", "0", "--state-dir", state, *options)
 
-    def catch_up(self) -> str:
+    def catch_up(self, *options: str) -> str:
         """A driver that ends by itself, and well; what it logs."""
-        code, _, errors = finished(self.driver())
+        code, _, errors = finished(self.driver(*options))
         assert code == 0, errors[-6000:]
         return errors
 
@@ -141,8 +141,10 @@ def test_a_query_that_has_caught_up_does_nothing_and_one_that_finds_poison_says_
     counted.catch_up()
     counted.check()
     before = counted.ends()
-    said = counted.catch_up()
+    report = counted.app.folder / "report"
+    said = counted.catch_up("--report", str(report))
     assert counted.ends() == before
+    assert report.read_bytes() == b'{"inputLag":0}'
     assert " to RUNNING" not in said, "a task was opened"
     produce(counted.kafka, counted.words, [(b"k", b"poison", 10_000)])
     code, _, errors = finished(counted.driver())

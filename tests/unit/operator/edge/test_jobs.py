@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewResult, PreviewSeen
-from streamsapp_operator.observe.jobs import job_seen, preview_seen
+from streamsapp_operator.observe.jobs import job_seen, preview_seen, run_seen
 
 
 def seen(*pods: dict[str, Any], condition: dict[str, str] | None = None, **metadata: Any) -> JobSeen:
@@ -151,3 +151,18 @@ def test_a_preview_that_runs_or_failed_is_told_as_every_job() -> None:
     assert preview_seen(job(), [pod("Running", state=RUNS)]).job.state is JobState.RUNNING
     failed = preview_seen(job(FAILED), [ended(1, "tomorrow's program fails: KeyError")])
     assert (failed.job.state, failed.job.message) == (JobState.FAILED, "exit 1: tomorrow's program fails: KeyError")
+
+
+# ---- scheduled runs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("message", "left"), [('{"inputLag": 12}', 12), ("", None), ('{"inputLag": -1}', None)])
+def test_a_run_says_at_its_end_how_much_input_it_left(message: str, left: int | None) -> None:
+    ended_well = pod("Succeeded", state={"terminated": {"exitCode": 0, "message": message}})
+    found = run_seen(job({"type": "Complete"}, creationTimestamp="2026-01-01T00:00:00Z"), [ended_well])
+    assert (found.job.state, found.input_lag, found.started_at) == (JobState.DONE, left, 1_767_225_600.0)
+
+
+def test_a_run_that_failed_says_why() -> None:
+    found = run_seen(job(FAILED, creationTimestamp="2026-01-01T00:00:00Z"), [ended(1, "it is poisonous")])
+    assert (found.job.state, found.job.message, found.input_lag) == (JobState.FAILED, "exit 1: it is poisonous", None)

@@ -69,13 +69,24 @@ def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> Non
     assert [read_spec(app(spec), SETTINGS, lambda name: None).application_id for spec in wrong] == ["app"] * 3
 
 
-def test_a_query_that_ends_when_it_has_caught_up_is_refused() -> None:
+def test_a_query_that_ends_when_it_has_caught_up_is_refused_without_a_schedule() -> None:
     settings = replace(SETTINGS, spark_image="spark:1")
     spec = SPEC | {"engine": "spark", "spark": {"trigger": "availableNow"}}
     wanted = read_spec(app(spec), settings, lambda name: None).wanted
     assert isinstance(wanted, InvalidSpec)
     (fault,) = wanted.faults
-    assert fault.startswith("spec.spark.trigger: 'availableNow' ends, which is not available on Kubernetes yet; set")
+    assert fault.startswith("spec.spark.trigger: 'availableNow' ends, so spec.spark.schedule has to say when it begins")
+
+
+def test_a_query_that_catches_up_by_a_schedule_is_wanted_as_that() -> None:
+    settings = replace(SETTINGS, spark_image="spark:1")
+    spec = SPEC | {"engine": "spark", "spark": {"trigger": "availableNow", "schedule": "0 * * * *"}}
+    wanted = read_spec(app(spec), settings, lambda name: None).wanted
+    assert isinstance(wanted, DesiredState)
+    assert wanted.schedule == "0 * * * *"
+    threads = read_spec(app(spec | {"engine": "threads"}), settings, lambda name: None).wanted
+    assert isinstance(threads, DesiredState)
+    assert threads.schedule is None
 
 
 def test_an_engine_without_an_image_is_refused() -> None:

@@ -1,0 +1,54 @@
+"""Builds the CronJob of ``spec.spark.schedule``: runs that catch up and end. Pure.
+
+Called by ``revision`` and ``render``. A run is one pod, in which Spark's driver and executors are one process each
+(decision 27). It has everything of the application's pods; what it has to say at its end is its container's
+termination message.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamsapp.manifest.model import StreamsApp
+from streamsapp_operator.children.names import REVISION_LABEL, Owner, cron_job_name, run_labels
+from streamsapp_operator.children.pod_template import REPORT_PATH
+from streamsapp_operator.children.run_to_completion import run_to_completion, runtime_container
+from streamsapp_operator.children.spark_job import job_spec
+from streamsapp_operator.children.spark_pods import LOCAL_PAGES, cores_of, heaps
+
+#: A run that ended is kept until the next one has, for its log.
+_KEPT = 1
+_LOOPBACK = "127.0.0.1"
+
+
+def run_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
+    """Returns the pod template of a run; ``template`` is that of the application with the other engine."""
+    runtime, name = runtime_container(template), LOCAL_PAGES["name"]
+    options = {"--master": f"local[{cores_of(app)}]", "--http-host": _LOOPBACK, "--report": REPORT_PATH}
+    conf = (part for key, value in heaps(app).items() for part in ("--conf", f"{key}={value}"))
+    changes = {
+        "args": [*runtime["args"], *(part for option in options.items() for part in option), *conf],
+        "env": [*(each for each in runtime["env"] if each["name"] != name), LOCAL_PAGES],
+    }
+    revision = template["metadata"]["labels"][REVISION_LABEL]
+    return run_to_completion(template, run_labels(app.metadata.name, revision), changes)
+
+
+def cron_job(owner: Owner, schedule: str, template: dict[str, Any], *, begins: bool) -> dict[str, Any]:
+    """Returns the CronJob; no run begins unless ``begins``."""
+    labels = template["metadata"]["labels"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": owner.metadata(cron_job_name(owner.name), labels),
+        "spec": {
+            "schedule": schedule,
+            "timeZone": "Etc/UTC",
+            # One that takes longer than the time between two is not begun a second time beside itself.
+            "concurrencyPolicy": "Forbid",
+            "suspend": not begins,
+            "successfulJobsHistoryLimit": _KEPT,
+            "failedJobsHistoryLimit": _KEPT,
+            "jobTemplate": {"metadata": {"labels": labels}, "spec": job_spec(template)},
+        },
+    }
