@@ -18,19 +18,24 @@ DEADLINE_SECONDS = 3600
 _GRACE_SECONDS = 1
 
 
-def command_pod(owner: Owner, stateful_set: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Returns the pod; ``stateful_set`` is the application's as the API server has it, which leaves empty fields
+def template_of(stateful_set: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the pod template of the application's StatefulSet as the API server has it, which leaves empty fields
     out."""
     given = stateful_set["spec"]["template"]
-    template = {"metadata": {"annotations": {}, **given["metadata"]}, "spec": given["spec"]}
-    changes = {
+    return {"metadata": {"annotations": {}, **given["metadata"]}, "spec": given["spec"]}
+
+
+def command_pod(owner: Owner, template: dict[str, Any], name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the pod; ``changes`` are fields of its container that are not as those of the application's."""
+    own = {
         # Every image of an application has Python; it need not have a shell.
         "command": ["python3", "-c", f"import time; time.sleep({DEADLINE_SECONDS})"],
         "args": [],
         "resources": small_share(template),
+        **changes,
     }
     labels = command_labels(owner.name)
-    pod = run_to_completion(template, labels, changes)
+    pod = run_to_completion(template, labels, own)
     spec = pod["spec"] | {
         "activeDeadlineSeconds": DEADLINE_SECONDS,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,

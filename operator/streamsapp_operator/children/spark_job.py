@@ -1,8 +1,8 @@
 """Builds the pods and the Jobs that run a command with Spark and end: history, previews. Pure.
 
-Called by ``bootstrap_job`` and ``preview_job``. Such a pod is one of the application's in secrets, security, code and
-place, in an image with Spark, whose driver and executors are one process each. Its result is its container's
-termination message.
+Called by ``bootstrap_job``, ``preview_job`` and the plugin's ``preview``. Such a pod is one of the application's in
+secrets, security, code and place, in an image with Spark, whose driver and executors are one process each. Its result
+is its container's termination message.
 """
 
 from __future__ import annotations
@@ -52,14 +52,8 @@ def spark_pod(
     template: dict[str, Any], labels: dict[str, str], image: str, asked: Quantities, command: Sequence[str]
 ) -> dict[str, Any]:
     """Returns the template of a pod that runs a command of ``streamsapp`` with so much of a machine."""
-    resources = _resources(asked)
-    environment = [each for each in runtime_container(template)["env"] if each["name"] not in _ENVIRONMENT]
-    changes = {
-        "image": image,
-        "args": [*command, "--master", f"local[{_cores(resources)}]", "--report", REPORT_PATH],
-        "env": [*environment, *({"name": name, "value": value} for name, value in _ENVIRONMENT.items())],
-        "resources": resources,
-    }
+    arguments = {"args": [*command, "--master", local_master(asked), "--report", REPORT_PATH]}
+    changes = spark_container(template, image, asked) | arguments
     pod = run_to_completion(template, labels, changes)
     size = asked.limits.get("ephemeral-storage")
     state = {"name": "state", "emptyDir": {} if size is None else {"sizeLimit": str(size)}}
@@ -67,15 +61,26 @@ def spark_pod(
     return pod
 
 
+def spark_container(template: dict[str, Any], image: str, asked: Quantities) -> dict[str, Any]:
+    """Returns the fields of the runtime's container in which it differs where it runs Spark."""
+    environment = [each for each in runtime_container(template)["env"] if each["name"] not in _ENVIRONMENT]
+    return {
+        "image": image,
+        "env": [*environment, *({"name": name, "value": value} for name, value in _ENVIRONMENT.items())],
+        "resources": _resources(asked),
+    }
+
+
+def local_master(asked: Quantities) -> str:
+    """Returns the master of a pod that has so much. Each core takes its part of memory: so it is not as many as the
+    node has, where there is no limit."""
+    resources = _resources(asked)
+    given = resources["requests"] | resources.get("limits", {})
+    return f"local[{max(1, int(parse_quantity(given['cpu']) or 0))}]"
+
+
 def _resources(asked: Quantities) -> dict[str, Any]:
     limits = {name: str(quantity) for name, quantity in asked.limits.items()}
     requests = {name: str(quantity) for name, quantity in asked.requests.items()}
     requests = requests_within(_REQUESTS, limits) | requests
     return {"requests": requests} | ({"limits": limits} if limits else {})
-
-
-def _cores(resources: dict[str, dict[str, str]]) -> int:
-    """Returns the number of cores. Each takes its part of memory: so it is not that of the node, where there is no
-    limit."""
-    given = resources["requests"] | resources.get("limits", {})
-    return max(1, int(parse_quantity(given["cpu"]) or 0))

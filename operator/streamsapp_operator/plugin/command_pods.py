@@ -1,6 +1,6 @@
 """A pod beside an application in which commands of a user run: made, waited for, and deleted however they end.
 
-Called by ``produce``, ``consume`` and ``reset``, on the main thread, with the user's own rights.
+Called by ``produce``, ``consume``, ``reset`` and ``preview``, on the main thread, with the user's own rights.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import secrets
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO
+from types import MappingProxyType
+from typing import Any, BinaryIO
 
-from streamsapp_operator.children.command_pod import command_pod
+from streamsapp_operator.children.command_pod import command_pod, template_of
 from streamsapp_operator.children.names import Owner
 from streamsapp_operator.children.pod_template import MANIFEST_PATH
 from streamsapp_operator.model.waiting_reasons import CANNOT_RUN_ONCE
@@ -26,6 +27,15 @@ _START_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 
 
+#: A pipe cannot be read as a file in a pod: its owner is another user.
+_WRITE = """
+import pathlib, sys
+path = pathlib.Path(sys.argv[1])
+path.parent.mkdir(parents=True, exist_ok=True)
+path.write_bytes(sys.stdin.buffer.read())
+"""
+
+
 class CommandPod:
     """A pod that runs."""
 
@@ -33,20 +43,32 @@ class CommandPod:
         self._session = session
         self._name = name
 
-    def run(self, command: str, arguments: Sequence[str], given: BinaryIO | None = None) -> int:
-        """Runs a command of ``streamsapp`` on the application's manifest; returns its exit code."""
-        words = ["streamsapp", "--log-level", "warning", "--log-format", "text", command, "-f", MANIFEST_PATH]
+    def put(self, content: BinaryIO, path: str) -> None:
+        """Writes a file into the pod."""
+        words = ["python3", "-c", _WRITE, path]
+        code = self._session.cluster.execute(self._name, words, Streams(self._session.out, sys.stderr, content))
+        if code != 0:
+            raise PluginError(f"{self._name}: {path} could not be written there")
+
+    def run(
+        self, command: str, arguments: Sequence[str], given: BinaryIO | None = None, manifest: str = MANIFEST_PATH
+    ) -> int:
+        """Runs a command of ``streamsapp``, on the application's manifest or another one in the pod; returns its exit
+        code."""
+        words = ["streamsapp", "--log-level", "warning", "--log-format", "text", command, "-f", manifest]
         streams = Streams(self._session.out, sys.stderr, given)
         return self._session.cluster.execute(self._name, [*words, *arguments], streams)
 
 
 @contextmanager
-def command_pod_of(session: CommandSession, app: Document, command: str) -> Iterator[CommandPod]:
-    """Makes a pod beside the application, and deletes it at the end."""
+def command_pod_of(
+    session: CommandSession, app: Document, command: str, changes: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[CommandPod]:
+    """Makes a pod beside the application, and deletes it at the end; ``changes`` are fields of its container."""
     metadata = app["metadata"]
     owner = Owner(metadata["name"], session.cluster.namespace, metadata["uid"])
     name = f"{owner.name}-{command}-{secrets.token_hex(3)}"
-    document = command_pod(owner, session.cluster.stateful_set(owner.name), name)
+    document = command_pod(owner, template_of(session.cluster.stateful_set(owner.name)), name, changes)
     with _interrupted_by_any_signal():
         try:
             session.cluster.create_pod(document)

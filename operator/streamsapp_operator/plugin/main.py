@@ -16,6 +16,7 @@ from streamsapp_operator.plugin import (
     console,
     holds,
     logs,
+    preview,
     records,
     reset,
     restart,
@@ -41,6 +42,7 @@ examples:
   kubectl streamsapp logs wordcount --follow       the lines of all pods
   kubectl streamsapp console wordcount             a page that shows what it does
   kubectl streamsapp consume wordcount counts      records of a topic, as JSON; produce writes them
+  kubectl streamsapp preview wordcount -f new.yaml what a change would do to results and state
   kubectl streamsapp reset wordcount --dry-run     what starting over would delete
 
 exit codes: 0 done, 1 failed, 2 the input is wrong
@@ -75,7 +77,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (status, restart, holds, scale, topology, snapshots, logs, console, records, reset):
+    for command in (status, restart, holds, scale, topology, snapshots, logs, console, records, preview, reset):
         command.add(commands)
     return parser
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from manifests import app
 from streamsapp_operator.children import Owner, RenderSettings, revision_of
-from streamsapp_operator.children.command_pod import DEADLINE_SECONDS, command_pod
+from streamsapp_operator.children.command_pod import DEADLINE_SECONDS, command_pod, template_of
 from streamsapp_operator.children.names import selector
 from streamsapp_operator.children.stateful_set import stateful_set
 
@@ -20,7 +20,7 @@ def pod(**spec: Any) -> dict[str, Any]:
     # The API server leaves out what is empty.
     if not made["spec"]["template"]["metadata"]["annotations"]:
         del made["spec"]["template"]["metadata"]["annotations"]
-    return command_pod(OWNER, made, "wordcount-consume-1")
+    return command_pod(OWNER, template_of(made), "wordcount-consume-1", {})
 
 
 def container(**spec: Any) -> dict[str, Any]:
