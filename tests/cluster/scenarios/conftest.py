@@ -25,7 +25,7 @@ def world(cluster: ClusterLayout) -> Iterator[World]:
 def shared(world: World) -> Iterator[Running]:
     """The example as it is, three pods with standbys."""
     app = world.app(WORDCOUNT)
-    with world.load() as load, world.observer(WORDCOUNT) as observer:
+    with world.load(rate=25) as load, world.observer(WORDCOUNT) as observer:
         app.apply(world.manifest(WORDCOUNT))
         app.wait_settled()
         load.wait_for_counts()
