@@ -109,7 +109,7 @@ def test_continuous_integration_runs_the_tests_and_a_part_of_the_long_ones_that_
 
 
 def test_the_tests_of_a_group_run_in_one_process() -> None:
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadscope", "-v", "tests/unit/serdes"]
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadscope", "-v", "tests/unit/cluster"]
     answer = subprocess.run(command, cwd=ROOT, env=users_environment(), capture_output=True, text=True, check=True)
     ran = {
         (line.split("::")[0].split()[-1], line.split("]")[0]) for line in answer.stdout.splitlines() if "PASSED" in line
