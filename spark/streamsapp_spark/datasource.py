@@ -10,7 +10,7 @@ Spark's are text: JSON of the JSON serde, of others what Python prints.
 
 Options: ``asOf`` (the newest snapshots that are not after a time or a number), ``changes`` (the rows that differ
 between the snapshots as of then and those of ``asOf``), ``schema`` (the fields of JSON values), ``keys`` (a JSON array:
-only these, from the tasks that can have them).
+only these, from the tasks that can have them), ``partitions`` (how many tasks there are, or ``kafka``).
 
 Planned on the driver, from the object store alone, and read in Spark's Python workers. Spark finds it by itself
 (``pyspark_streamsapp``).
@@ -41,6 +41,7 @@ from streamsapp_spark.snapshots import numbered
 from streamsapp_spark.store_rows import changed_rows, stored_rows
 from streamsapp_spark.stored_application import ManifestPlace, StoredApplication, stored_application
 from streamsapp_spark.table_columns import TYPES, StoreColumns, arrow_batches
+from streamsapp_spark.task_count import task_count
 
 #: Tasks whose snapshots are looked up at a time.
 _LOOKED_UP = 8
@@ -76,6 +77,7 @@ class StreamsAppDataSource(DataSource):
             None if as_of is None else AsOf.parse("asOf", as_of),
             None if since is None else AsOf.parse("changes", since),
             None if keys is None else _keys(keys, columns.key_kind),
+            options.get("partitions"),
         )
 
 
@@ -90,6 +92,8 @@ class Table:
     since: AsOf | None
     #: Only these, as their column has them.
     keys: frozenset[Any] | None
+    #: How many tasks there are, or who is asked.
+    partitions: str | None
 
 
 @dataclass
@@ -118,9 +122,10 @@ class SnapshotReader(DataSourceReader):
     def _tasks(self, app: StoredApplication) -> list[TaskId]:
         """Returns the tasks that can have the keys that are wanted."""
         store, keys = self._table.columns.store, self._table.keys
+        count = task_count(app, store, self._table.partitions)
         if keys is None or self._table.columns.key_kind not in TYPES:
-            return app.tasks_with(store)
-        return app.tasks_of_keys(store, keys)
+            return app.tasks_with(store, count)
+        return app.tasks_of_keys(store, keys, count)
 
     def _partition(self, app: StoredApplication, task_id: TaskId) -> SnapshotPartition:
         chain, table = app.chain(task_id), self._table

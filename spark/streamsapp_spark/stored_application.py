@@ -77,23 +77,27 @@ class StoredApplication:
             raise StreamsError(f"store {store} is kept in memory and has no snapshots")
         return builders[store]
 
-    def tasks_with(self, store: str) -> list[TaskId]:
+    def tasks_with(self, store: str, count: int | None = None) -> list[TaskId]:
         """Returns the tasks that have a part of a store, in order. Raises ``StreamsError`` if one of them is missing
-        that has to be there, as later ones are."""
-        part = self._part_with(store).id
+        that has to be there, as there are ``count``, or as later ones are there."""
+        part = self.part_with(store).id
         chains = chains_of(self.objects, self.config.application_id)
         found = [chain.task_id for chain in chains if chain.task_id.subtopology == part]
         if not found:
             raise StreamsError(f"no task of sub-topology {part}, which has store {store}, has a snapshot")
-        missing = {TaskId(part, number) for number in range(found[-1].partition)} - set(found)
+        missing = {TaskId(part, number) for number in range(max(found[-1].partition, count or 0))} - set(found)
         for task_id in sorted(missing):
-            raise StreamsError(f"task {task_id} has no snapshot, and task {found[-1]} has")
+            other = f"task {found[-1]} has" if task_id < found[-1] else f"store {store} has {count} tasks"
+            raise StreamsError(f"task {task_id} has no snapshot, and {other}")
+        if count is not None and found[-1].partition >= count:
+            raise StreamsError(f"task {found[-1]} has a snapshot, and store {store} has {count} tasks")
         return found
 
-    def tasks_of_keys(self, store: str, keys: Iterable[Any]) -> list[TaskId]:
-        """Returns the tasks that can have these keys: where nobody knows how the topics are partitioned, all."""
-        tasks, part, builder = self.tasks_with(store), self._part_with(store), self.builder(store)
-        if part.id not in placed_by_key(self.parts.values()):
+    def tasks_of_keys(self, store: str, keys: Iterable[Any], count: int | None) -> list[TaskId]:
+        """Returns the tasks that can have these keys: where nobody knows how the topics are partitioned, or how many
+        tasks there are, all."""
+        tasks, part, builder = self.tasks_with(store, count), self.part_with(store), self.builder(store)
+        if count is None or part.id not in placed_by_key(self.parts.values()):
             return tasks
         topic = changelog_topic(self.config.application_id, builder)
         serde = (builder.key_serde or self.config.default_key_serde).bind(topic, is_key=True)
@@ -109,7 +113,8 @@ class StoredApplication:
         }
         return TaskPlan(task_id, part, {}, changelogs, {}, topic_name=str, partition_count=lambda _: 0)
 
-    def _part_with(self, store: str) -> SubTopology:
+    def part_with(self, store: str) -> SubTopology:
+        """Returns the sub-topology with a store that there is."""
         return next(part for part in self.parts.values() if store in {each.name for each in part.stores})
 
 

@@ -93,12 +93,27 @@ def read(app: App, *stores: str) -> dict[str, list[str]]:
 
 TYPED, ONE_KEY = "things&schema=size array<int>", 'counts&keys=["b"]'
 UNCHANGED, ODD = "counts&changes=2", "things&schema=size string"
+ASKED, TOO_MANY = "counts&partitions=kafka", "counts&partitions=3"
 
 
 @pytest.fixture(scope="module")
 def tables(app: App) -> dict[str, list[str]]:
     """Reads all in one session."""
-    return read(app, "counts", "things", "windows", "sessions", "versions", "count", TYPED, ONE_KEY, UNCHANGED, ODD)
+    return read(
+        app,
+        "counts",
+        "things",
+        "windows",
+        "sessions",
+        "versions",
+        "count",
+        TYPED,
+        ONE_KEY,
+        UNCHANGED,
+        ODD,
+        ASKED,
+        TOO_MANY,
+    )
 
 
 def test_a_store_is_a_table_with_the_types_of_its_serdes(tables: dict[str, list[str]]) -> None:
@@ -120,6 +135,11 @@ def test_options_choose_types_keys_and_changes(tables: dict[str, list[str]]) -> 
     assert tables[UNCHANGED][0].startswith("schema struct<key:string,change:string,old_value:bigint,new_value:bigint,")
     assert len(tables[UNCHANGED]) == 2
     assert "key 7: value.size is [1, 2], and the schema says string" in tables[ODD][-1]
+
+
+def test_kafka_tells_how_many_tasks_there_are_if_it_is_asked(tables: dict[str, list[str]]) -> None:
+    assert tables[ASKED] == tables["counts"]
+    assert "task 0_2 has no snapshot, and store counts has 3 tasks" in tables[TOO_MANY][-1]
 
 
 def test_windows_and_sessions_are_tables_with_their_bounds(tables: dict[str, list[str]]) -> None:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from stored_apps import StoredApp
 from streamsapp.errors import ConfigError, StreamsError
+from streamsapp.remote.bootstraps import VERSION, BootstrapBegun, BootstrapDone, Bootstraps, TaskDone
 from streamsapp.serdes.murmur2 import partition_for
 from streamsapp.state.api import ValueAndTimestamp
 from streamsapp_spark.datasource import SnapshotReader, StreamsAppDataSource
@@ -187,7 +188,7 @@ def test_keys_are_read_from_the_tasks_that_can_have_them(stored: StoredApp) -> N
     others = set(range(PARTITIONS)) - {partition_for(wanted.encode(), PARTITIONS)}
     for partition in others:  # which are not looked at
         shutil.rmtree(stored.folder / "objects" / "stored" / task_of(stored, "counts", partition) / "files")
-    assert values(read(stored, "counts", keys=json.dumps([wanted]))) == {wanted: 1}
+    assert values(read(stored, "counts", keys=json.dumps([wanted]), partitions=str(PARTITIONS))) == {wanted: 1}
     with pytest.raises(StreamsError, match="is damaged"):
         read(stored, "counts")
     with pytest.raises(ConfigError, match="option 'keys': expected a JSON array of keys"):
@@ -207,4 +208,33 @@ def test_a_task_without_snapshots_below_one_that_has_them_is_named(stored: Store
         read(stored, "counts")
     stored.snapshot(task_of(stored, "counts", 2), T, {"counts": [("a", at(1, 5))]})
     with pytest.raises(StreamsError, match=f"task {task_of(stored, 'counts')} has no snapshot, and task"):
+        read(stored, "counts")
+
+
+def test_last_tasks_without_snapshots_are_named_where_anybody_knows_of_them(
+    stored: StoredApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = [f"w{number}" for number in range(20)]
+    # Of the three tasks that are there, its hash would choose another one.
+    word = next(it for it in words if (partition_for(it.encode(), PARTITIONS), partition_for(it.encode(), 3)) == (1, 0))
+    tasks = [task_of(stored, "counts", partition) for partition in range(PARTITIONS)]
+    for task in tasks[:3]:
+        stored.snapshot(task, T, {"counts": [(word, at(1, 5))] if task == tasks[1] else [("other", at(1, 5))]})
+    assert values(read(stored, "counts", keys=json.dumps([word]))) == {word: 1}
+    assert "how many tasks store counts has is not known" in caplog.text
+    with pytest.raises(StreamsError, match=f"task {tasks[3]} has no snapshot, and store counts has {PARTITIONS} tasks"):
+        read(stored, "counts", partitions=str(PARTITIONS))
+    with pytest.raises(StreamsError, match=f"task {tasks[2]} has a snapshot, and store counts has 2 tasks"):
+        read(stored, "counts", partitions="2")
+    for text in ("0", "many", "9" * 5_000):
+        with pytest.raises(ConfigError, match="option 'partitions': expected 'kafka', or the number of tasks"):
+            read(stored, "counts", partitions=text)
+
+
+def test_the_tasks_that_a_bootstrap_has_noted_are_known(stored: StoredApp) -> None:
+    tasks = [task_of(stored, "counts", partition) for partition in range(PARTITIONS)]
+    bootstrap = Bootstraps(stored.app.objects, "stored").begin(1, BootstrapBegun(VERSION, "then", "kafka", (), {}))
+    bootstrap.finish(BootstrapDone(VERSION, "now", tuple(TaskDone(VERSION, task, (), 0, 0, 0) for task in tasks)))
+    stored.snapshot(tasks[0], T, {"counts": [("a", at(1, 5))]})
+    with pytest.raises(StreamsError, match=f"task {tasks[1]} has no snapshot, and store counts has {PARTITIONS} tasks"):
         read(stored, "counts")
