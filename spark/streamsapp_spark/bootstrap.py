@@ -19,7 +19,7 @@ from confluent_kafka import KafkaException
 from pyspark.sql import DataFrame, SparkSession
 
 from streamsapp.clock import SystemClock
-from streamsapp.config import client_properties
+from streamsapp.config import StreamsConfig, client_properties
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.consumer import PartitionConsumer
 from streamsapp.kafka.groups import GroupAdmin
@@ -106,7 +106,8 @@ class _Bootstrap(Command):
             self._has_begun = True
             self._refuse_change(before.begun(), layout)
         else:
-            self._refuse_used(layout, {topic.name for topic in missing})
+            records = internal_records(self._config, layout, {topic.name for topic in missing})
+            refuse_used(self._group, self._id, self._objects, records)
             found = () if kafka is None else self._ranges(kafka, layout)
         with session(self._java) as spark:
             history = kafka or self._parquet(spark)
@@ -121,13 +122,6 @@ class _Bootstrap(Command):
         return ParquetHistory(spark, self._options.source, self._config, accepts_gaps=self._options.accepts_gaps)
 
     # ---- beginning ---------------------------------------------------------------------------------------------
-
-    def _refuse_used(self, layout: ApplicationLayout, missing: Collection[str]) -> None:
-        internal = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
-        internal |= _repartitioned(layout)
-        bounds = PartitionOffsets(self._config, {each for each in internal if each.topic not in missing})
-        records = {each: high - bounds.lows[each] for each, high in bounds.highs.items()}
-        refuse_used(self._group, self._id, self._objects, records)
 
     def _ranges(self, history: History, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
         return history.ranges(PartitionOffsets(self._config, self._inputs(layout)), self._options.until)
@@ -171,7 +165,7 @@ class _Bootstrap(Command):
 
     def _internal(self, layout: ApplicationLayout) -> tuple[HistoryRange, ...]:
         """Returns the ends of repartition topics: the records in there are nobody's, and readers go on at their end."""
-        bounds = PartitionOffsets(self._config, _repartitioned(layout))
+        bounds = PartitionOffsets(self._config, repartitioned(layout))
         return tuple(HistoryRange(*each, bounds.lows[each], high) for each, high in sorted(bounds.highs.items()))
 
     # ---- replaying ---------------------------------------------------------------------------------------------
@@ -216,7 +210,7 @@ class _Bootstrap(Command):
         tasks = tuple(found.task(task_id) for task_id in sorted(found.finished))
         done = BootstrapDone(VERSION, timestamp(SystemClock().now_ms()), tasks)
         found.finish(done)
-        self._commit(done)
+        commit_offsets(self._config, done)
         self._tell(Outcome(self._id, work.begun, done, progress.seconds))
 
     def _done_before(self, bootstrap: BootstrapState) -> int:
@@ -226,28 +220,12 @@ class _Bootstrap(Command):
             raise ManifestError(
                 [f"{self._id} has run since its bootstrap was done at {done.done_at}: its state is kept; {INSTEAD}"]
             )
-        self._commit(done)
+        commit_offsets(self._config, done)
         self._tell(Outcome(self._id, bootstrap.begun(), done))
         return 0
 
     def _tell(self, outcome: Outcome) -> None:
         print(json.dumps(outcome.as_data()) if self._options.output == "json" else outcome.text())
-
-    def _commit(self, done: BootstrapDone) -> None:
-        """Commits the group's offsets, too: an instance that cannot reach the object store must not read history
-        again."""
-        offsets = {
-            TopicPartition(each.topic, each.partition): (each.offset, each.metadata)
-            for task in done.tasks
-            for each in task.inputs
-        }
-        consumer = PartitionConsumer(client_properties.main_consumer(self._config))
-        try:
-            consumer.commit(offsets)
-        except KafkaException as error:
-            log.warning("offsets were not committed (%s): instances take them from the snapshots", error.args[0].str())
-        finally:
-            consumer.close()
 
 
 def _replay_all(stages: Stages, frames: StageFrames, needed: list[Stage], progress: SparkProgress) -> None:
@@ -263,7 +241,33 @@ def _replay_all(stages: Stages, frames: StageFrames, needed: list[Stage], progre
     compute(reduce(DataFrame.union, last), progress)
 
 
-def _repartitioned(layout: ApplicationLayout) -> set[TopicPartition]:
+def internal_records(
+    config: StreamsConfig, layout: ApplicationLayout, missing: Collection[str]
+) -> dict[TopicPartition, int]:
+    """Returns how many records there are in each internal partition; topics that are ``missing`` have none."""
+    internal = {each for plan in layout.plans.values() for each in plan.changelogs.values()}
+    internal |= repartitioned(layout)
+    bounds = PartitionOffsets(config, {each for each in internal if each.topic not in missing})
+    return {each: high - bounds.lows[each] for each, high in bounds.highs.items()}
+
+
+def commit_offsets(config: StreamsConfig, done: BootstrapDone) -> None:
+    """Commits the group's offsets, too: an instance that cannot reach the object store must not read history again."""
+    offsets = {
+        TopicPartition(each.topic, each.partition): (each.offset, each.metadata)
+        for task in done.tasks
+        for each in task.inputs
+    }
+    consumer = PartitionConsumer(client_properties.main_consumer(config))
+    try:
+        consumer.commit(offsets)
+    except KafkaException as error:
+        log.warning("offsets were not committed (%s): instances take them from the snapshots", error.args[0].str())
+    finally:
+        consumer.close()
+
+
+def repartitioned(layout: ApplicationLayout) -> set[TopicPartition]:
     """Returns the partitions of internal topics that tasks read."""
     inputs = {each for plan in layout.plans.values() for each in plan.inputs}
     return {each for each in inputs if each.topic in layout.repartition_topics}

@@ -12,6 +12,8 @@ Options: ``asOf`` (the newest snapshots that are not after a time or a number), 
 between the snapshots as of then and those of ``asOf``), ``schema`` (the fields of JSON values), ``keys`` (a JSON array:
 only these, from the tasks that can have them), ``partitions`` (how many tasks there are, or ``kafka``).
 
+``df.write.format("streamsapp")`` seeds a store, see ``seed``.
+
 Planned on the driver, from the object store alone, and read in Spark's Python workers. Spark finds it by itself
 (``pyspark_streamsapp``).
 """
@@ -28,7 +30,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
 from streamsapp.errors import ConfigError
@@ -63,6 +65,11 @@ class StreamsAppDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         table = self._table()
         return SnapshotReader(table, table.columns.arrow(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from streamsapp_spark.seed import seeding  # readers need none of it
+
+        return seeding(self.options, schema, overwrite=overwrite)
 
     def _table(self) -> Table:
         options = self.options
