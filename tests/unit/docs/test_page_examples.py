@@ -48,8 +48,9 @@ def test_the_step_of_a_pyspark_program_has_a_topology_that_builds_and_the_functi
     run_topology = create_autospec(streamsapp_spark.run_topology)
     monkeypatch.setattr(streamsapp_spark, "run_topology", run_topology)
     monkeypatch.setattr(pyspark.sql, "SparkSession", MagicMock())  # it would start Java
+    program: dict[str, object] = {}
     for line, text in blocks(DOCS / "pyspark.md"):
-        exec(compile("\n" * (line - 1) + text, "pyspark.md", "exec"), {})  # noqa: S102 - our own page
+        exec(compile("\n" * (line - 1) + text, "pyspark.md", "exec"), program)  # noqa: S102 - our own page
 
     ((topology, inputs), _) = run_topology.call_args
     read = {topic for each in topology.sub_topologies() for source in each.sources for topic in source.topics}
