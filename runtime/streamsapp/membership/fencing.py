@@ -154,17 +154,18 @@ async def fence(connection: Connection, dead: Collection[str], wanted: Callable[
     """
     done = set()
     for each in dead:
-        if await _fence(connection, each, wanted):
+        if await take_over(connection, each, wanted) is not None:
             done.add(each)
     return done
 
 
-async def _fence(connection: Connection, transactional_id: str, wanted: Callable[[], bool]) -> bool:
+async def take_over(connection: Connection, transactional_id: str, wanted: Callable[[], bool]) -> wire.Response | None:
+    """Fence one id; the broker's last answer, or ``None`` if it is not wanted any more."""
     coordinator: Node | None = None
     while wanted():
         try:
             if coordinator is None:
-                coordinator = await _coordinator(connection, transactional_id)
+                coordinator = await transaction_coordinator(connection, transactional_id)
             if coordinator is not None and wanted():
                 answer = await connection.send(wire.fence(transactional_id), coordinator, _REQUEST)
                 code = answer.error_code
@@ -174,16 +175,17 @@ async def _fence(connection: Connection, transactional_id: str, wanted: Callable
                     await connection.sleep(_RETRY)  # it is aborting
                 else:
                     _tell(transactional_id, code)
-                    return True
+                    return answer
         except UnreachableError as error:
             log.warning("cannot fence %s yet: %s", transactional_id, error)
             coordinator = None
         if coordinator is None:
             await connection.sleep(_AWAY)
-    return False
+    return None
 
 
-async def _coordinator(connection: Connection, transactional_id: str) -> Node | None:
+async def transaction_coordinator(connection: Connection, transactional_id: str) -> Node | None:
+    """The broker that has the id; ``None`` while there is none."""
     request = partial(wire.find_coordinator, wire.TRANSACTION, transactional_id)
     answer = wire.coordinator_of(await connection.ask_any(request, _REQUEST))
     if answer.error_code:

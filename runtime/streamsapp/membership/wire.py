@@ -15,7 +15,7 @@ from streamsapp.membership.connection import REMEDY
 from streamsapp.record import TopicPartition
 
 try:
-    from kafka.protocol.admin.transactions import ListTransactionsRequest
+    from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
     from kafka.protocol.consumer import (
         HeartbeatRequest,
         JoinGroupRequest,
@@ -164,6 +164,11 @@ def fence(transactional_id: str) -> Request:
         producer_epoch=-1,
         max_version=4,
     )
+
+
+def describe_transaction(transactional_id: str) -> Request:
+    """Who may write under this id: the producer's id and epoch."""
+    return DescribeTransactionsRequest(transactional_ids=[transactional_id], max_version=0)
 
 
 def list_transactions(states: Sequence[str]) -> Request:

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from streamsapp.metrics.samples import Sample
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.lanes import fence_all
+from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.client_state import ClientState, StateHolder
 from streamsapp.topology.builder import Topology
@@ -91,11 +92,12 @@ class SparkEngine:
             topics.wait_for_broker(self._closing.is_set)
             self._refuse_running()
             self._layout = topics.look_up()
-            fence_all(self._config)
-            with session(java) as spark:
-                if (pages := spark.sparkContext.uiWebUrl) is not None:
-                    log.info("Spark's pages are on %s", pages)
-                self._run(spark, admin, self._layout)
+            with closing(DriverClaim(self._config)) as claim:
+                claim.take()
+                with session(java) as spark:
+                    if (pages := spark.sparkContext.uiWebUrl) is not None:
+                        log.info("Spark's pages are on %s", pages)
+                    self._run(spark, admin, self._layout, claim)
         except BaseException:
             self._state.to(ClientState.PENDING_ERROR)
             self._state.to(ClientState.ERROR)
@@ -124,14 +126,14 @@ class SparkEngine:
             log.info("waiting until instances have left: %s", activity)
             self._closing.wait(_LOOK)
 
-    def _run(self, spark: SparkSession, admin: TopicAdmin, layout: ApplicationLayout) -> None:
+    def _run(self, spark: SparkSession, admin: TopicAdmin, layout: ApplicationLayout, claim: DriverClaim) -> None:
         parallelism, setting = spark.sparkContext.defaultParallelism, self._program.app.spec.spark
         inputs = {task_id: plan.inputs.keys() for task_id, plan in layout.plans.items()}
         size = BatchSize(setting.max_records_per_batch, setting.trigger_ms / 1000)
         planner = BatchPlanner(inputs, max(1, min(parallelism, len(inputs))), size)
         batches = Batches(layout, self._config, admin, self._clock, planner, catches_up=setting.catches_up)
         service = BatchService(
-            batches, size, parallelism, self._figures, self._clock, lambda: self._state.to(ClientState.RUNNING)
+            batches, size, parallelism, self._figures, self._clock, claim, lambda: self._state.to(ClientState.RUNNING)
         )
         self._service = service
         if self._closing.is_set():

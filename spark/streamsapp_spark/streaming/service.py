@@ -13,6 +13,7 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,6 +21,7 @@ from streamsapp.clock import Clock
 from streamsapp.errors import ManifestError, StreamsAppError, StreamsError
 from streamsapp.record import TaskId
 from streamsapp.runtime.batches.batches import Batches
+from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.model import LaneOrder, LaneReport
 from streamsapp.runtime.batches.planning import BatchSize
 from streamsapp_spark.streaming.dispatcher import Dispatcher, Puller
@@ -29,6 +31,15 @@ log = logging.getLogger(__name__)
 
 #: Spark ends a Python worker that has had nothing to do for a minute, and with it what it has open. Seconds.
 _KEEP_WARM = 20.0
+
+
+@dataclass
+class _UnderWay:
+    """The batch that runs."""
+
+    records: int = 0
+    #: The seconds for which each process has been at work on it.
+    busy: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 class BatchService:
@@ -41,24 +52,24 @@ class BatchService:
         parallelism: int,
         figures: Figures,
         clock: Clock,
+        claim: DriverClaim,
         committed: Callable[[], object],
     ) -> None:
-        """``size`` is that of the planned batches, ``parallelism`` how many pullers a batch has; ``committed`` is
-        called with every lane that is."""
+        """``size`` is that of the planned batches, ``parallelism`` how many pullers a batch has; without the
+        ``claim`` there are no more; ``committed`` is called with every lane that is."""
         self._batches = batches
         self._size = size
         self._parallelism = parallelism
         self._figures = figures
         self._clock = clock
+        self._claim = claim
         self._committed = committed
         self._lock = threading.RLock()
         self._dispatcher = Dispatcher()
         self._next: tuple[LaneOrder, ...] = ()
         self._offset: dict[str, Any] = {"batch": 0}
         self._progress_at = clock.monotonic()
-        #: Records of the batch under way, and the seconds for which each process has been at work on it.
-        self._records = 0
-        self._busy: defaultdict[str, float] = defaultdict(float)
+        self._under_way = _UnderWay()
         #: Set when no more is to be read, and tasks are to be given up.
         self.closing = threading.Event()
         #: An error that trying again would not mend.
@@ -116,7 +127,7 @@ class BatchService:
                 name, *arguments = connection.recv()
                 if name == "join":
                     puller = self._dispatcher.join(*arguments)
-                    connection.send(self._dispatcher.take(puller))
+                    connection.send(self._take(puller))
                 else:
                     connection.send(answers[name](puller, *arguments))
         finally:
@@ -128,12 +139,19 @@ class BatchService:
     def _latest(self, _: None) -> dict[str, Any]:
         """The offset of the batch that is to begin; the same as before if there is none."""
         with self._lock:
-            if not self._dispatcher.done:
+            if not self._dispatcher.done or self._superseded():
                 return self._offset
             self._next = self._plan()
             if self._next or self._clock.monotonic() > self._progress_at + _KEEP_WARM:
                 self._offset = {"batch": self._offset["batch"] + 1, **self._offsets()}
             return self._offset
+
+    def _superseded(self) -> bool:
+        """Whether another driver has started since; then this one ends."""
+        if self.failure is None and not self._claim.held():
+            told = "another driver of this application has started since; this one ends, and commits nothing more"
+            self.failure = StreamsError(told)
+        return self.failure is not None
 
     def _plan(self) -> tuple[LaneOrder, ...]:
         if not self.closing.is_set():
@@ -158,7 +176,7 @@ class BatchService:
         """The batch begins; returns how many partitions it has."""
         with self._lock:
             self._progress_at = self._clock.monotonic()
-            self._records, self._busy = 0, defaultdict(float)
+            self._under_way = _UnderWay()
             self._dispatcher.begin(self._next if batch == self._offset["batch"] else (), self._parallelism)
             self._figures.batches += 1
             return self._parallelism
@@ -166,7 +184,7 @@ class BatchService:
     # ---- workers -----------------------------------------------------------------------------------------------
 
     def _take(self, puller: Puller) -> LaneOrder | None:
-        return self._dispatcher.take(puller)
+        return None if self.failure else self._dispatcher.take(puller)
 
     def _alive(self, _: Puller) -> None:
         """A worker restores or processes."""
@@ -191,13 +209,16 @@ class BatchService:
             }
 
     def _measure(self, process: str, report: LaneReport) -> None:
-        self._records += sum(task.records for task in report.tasks)
-        self._busy[process] += report.seconds - report.restore_seconds
+        batch = self._under_way
+        batch.records += sum(task.records for task in report.tasks)
+        batch.busy[process] += report.seconds - report.restore_seconds
         if self._dispatcher.done:
-            self._size.took(self._records, max(self._busy.values()))
+            self._size.took(batch.records, max(batch.busy.values()))
 
     def _failed(self, _: Puller | None, told: str, hopeless: bool, user: bool) -> None:
         """A lane or a worker failed; Spark runs it again unless that would end the same."""
-        log.warning("%s%s", told, "" if hopeless else "; Spark tries again")
+        # A worker may have been fenced by the lanes of another driver.
+        over = hopeless or self._superseded()
+        log.warning("%s%s", told, "" if over else "; Spark tries again")
         if hopeless:
             self.failure = ManifestError([told]) if user else StreamsError(told)

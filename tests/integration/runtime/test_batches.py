@@ -35,7 +35,7 @@ from streamsapp.kafka.topics import TopicAdmin
 from streamsapp.runtime.application_layout import ApplicationLayout
 from streamsapp.runtime.application_topics import ApplicationTopics
 from streamsapp.runtime.batches.batches import Batches
-from streamsapp.runtime.batches.lanes import fence_all
+from streamsapp.runtime.batches.lanes import DriverClaim
 from streamsapp.runtime.batches.model import LaneOrder
 from streamsapp.runtime.batches.planning import BatchPlanner, BatchSize
 from streamsapp.runtime.batches.process import BatchProcess
@@ -310,11 +310,19 @@ def test_a_driver_that_starts_fences_whoever_is_left(make: Make) -> None:
     left, order = app.process(), app.order()
     running = InBackground(lambda: left.run(order))
     assert reached.wait(60)
-    fence_all(app.config)
+    claim = DriverClaim(app.config)
+    claim.take()
+    assert claim.held()
     go_on.set()
     assert running.raised() == [FencedError]
     app.catch_up(app.process())
     app.check()
+    assert claim.held(), "processes of its own have taken nothing from it"
+    later = DriverClaim(app.config)
+    later.take()
+    assert (claim.held(), later.held()) == (False, True)
+    claim.close()
+    later.close()
 
 
 def test_while_the_group_has_members_a_batch_commits_nothing(app: Application) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
-import subprocess
 import threading
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,90 +15,14 @@ import pytest
 
 import batch_language
 from instances import Instances, end_offsets, eventually, produce
-from kafka_cluster import Kafka
 from spark_apps import App, finished
+from spark_counting import Counted
 from streamsapp.manifest.entrypoint import read_app
 from streamsapp.manifest.to_config import to_config
 from streamsapp.runtime.client_state import ClientState
 
 #: Each has sessions of Spark's.
 pytestmark = pytest.mark.timeout(900)
-
-PARTITIONS = 2
-
-PROGRAM = """
-import os
-from pathlib import Path
-from streamsapp import *
-
-TEXT, LONG = Serdes.string(), Serdes.long()
-
-
-def seen(key, value):
-    if value == "poison":
-        raise ValueError("it is poisonous")
-    Path("{folder}", str(os.getpid())).touch()
-
-
-def topology():
-    builder = StreamsBuilder()
-    words = builder.stream("{words}", Consumed(TEXT, TEXT)).peek(seen)
-    grouped = words.group_by(lambda key, value: value, Grouped(key_serde=TEXT, value_serde=TEXT))
-    counted = grouped.count(Materialized("counts", key_serde=TEXT, value_serde=LONG))
-    counted.to_stream().to("{counts}", Produced(key_serde=TEXT, value_serde=LONG))
-    return builder.build()
-"""
-
-
-class Counted:
-    """Words are counted; every count of each must be a result once, in order."""
-
-    def __init__(self, instances: Instances, name: str, trigger: str) -> None:
-        self.kafka: Kafka = instances.kafka
-        self.words = self.kafka.create_topic("words", PARTITIONS)
-        self.counts = self.kafka.create_topic("counts", PARTITIONS)
-        #: A file for each process that has seen a record.
-        self.processes = instances.directory / "processes"
-        self.processes.mkdir()
-        code = PROGRAM.replace("{words}", self.words).replace("{counts}", self.counts)
-        code = code.replace("{folder}", str(self.processes))
-        spec = {"engine": "spark", "spark": {"trigger": trigger, "conf": {"spark.ui.enabled": "false"}}}
-        self.app = App(instances, self.kafka.unique(name), code, spec=spec)
-        self.produced = 0
-
-    def produce(self, count: int) -> None:
-        since, self.produced = self.produced, self.produced + count
-        produce(self.kafka, self.words, [(b"k%d" % n, b"word%d" % (n % 20), n) for n in range(since, self.produced)])
-
-    def driver(self, *options: str) -> subprocess.Popen[str]:
-        """A driver under way."""
-        state = str(self.app.folder / "spark")
-        return self.app.command("run", "--master", "local[2]", "--http-port", "0", "--state-dir", state, *options)
-
-    def catch_up(self, *options: str) -> str:
-        """A driver that ends by itself, and well; what it logs."""
-        code, _, errors = finished(self.driver(*options))
-        assert code == 0, errors[-6000:]
-        return errors
-
-    def ends(self) -> list[int]:
-        """Where the topics of the application end, those that it made too."""
-        names = self.kafka.admin.list_topics(timeout=30).topics
-        return [
-            end_offsets(self.kafka, each) for each in sorted(names) if each.startswith((self.app.name, self.counts))
-        ]
-
-    def expected(self) -> Counter[str]:
-        return Counter(f"word{number % 20}" for number in range(self.produced))
-
-    def results(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for message in self.kafka.read(self.counts):
-            found.setdefault((message.key() or b"").decode(), []).append(int.from_bytes(message.value() or b"", "big"))
-        return found
-
-    def check(self) -> None:
-        assert self.results() == {word: list(range(1, count + 1)) for word, count in self.expected().items()}
 
 
 def test_an_application_goes_from_instances_to_spark_and_back(instances: Instances) -> None:
@@ -118,7 +41,7 @@ def test_an_application_goes_from_instances_to_spark_and_back(instances: Instanc
     assert instance.close(30)
     counted.check()
     stored = {key: value.value for (_, key), value in app.stored(1)["counts"].items()}
-    assert stored == dict(counted.expected())
+    assert stored == dict(counted.expected)
 
 
 @pytest.mark.long
@@ -151,6 +74,28 @@ def test_a_query_that_has_caught_up_does_nothing_and_one_that_finds_poison_says_
     assert code == 1
     assert re.search(r"task 0_[01].*it is poisonous", errors), errors[-6000:]
     counted.check()
+
+
+@pytest.mark.long
+def test_rows_offsets_and_state_that_spark_shows_are_those_of_the_broker(instances: Instances) -> None:
+    events = instances.directory / "events"
+    events.mkdir()
+    kept = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
+    counted = Counted(instances, "shown", "availableNow", conf=kept)
+    counted.write(f"word{number}" for number in range(300))
+    counted.catch_up()
+    counted.check()
+    told = [json.loads(line) for path in events.rglob("events_*") for line in path.read_text().splitlines()]
+    batches = [each["progress"] for each in told if each["Event"].endswith("QueryProgressEvent")]
+    assert sum(each["numInputRows"] for each in batches) == 2 * 300, "each word is read twice: as it came, and grouped"
+    last = max((each for each in batches if each["numInputRows"]), key=lambda each: each["batchId"])
+    read = json.loads(last["sources"][0]["endOffset"])[counted.words]
+    committed = counted.kafka.committed(counted.app.name, counted.words)
+    assert read == {str(partition): offset for partition, (offset, _) in committed.items()}
+    assert sum(read.values()) == end_offsets(counted.kafka, counted.words)
+    seen = last["observedMetrics"]["streamsapp"]
+    assert (seen["lag"], seen["state_rows"]) == (0, len(counted.state()))
+    assert seen["state_bytes"] > 0
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 Nobody is a member while batches are run: the broker refuses such commits while the group has members, and instances
 fence the open transactions of their application when they form a group. So the broker itself keeps both apart.
 
-``fence_all`` is called on the driver's main thread, the rest on the thread that runs lanes.
+``DriverClaim`` belongs to the driver, the rest is used on the thread that runs lanes.
 """
 
 from __future__ import annotations
@@ -64,31 +64,67 @@ class NoMember:
         raise StreamsError("bug: a lane commits without a transaction")
 
 
-def fence_all(config: StreamsConfig) -> None:
-    """Fences every process that ran a lane of this application before: a driver that starts does not know which of
-    them may be left. Raises ``StreamsError`` when the brokers do not answer."""
-    properties = client_properties.main_consumer(config)
-    connection = Connection(connection_settings(config, properties))
-    connection.start()
-    try:
-        connection.run(lambda: _fence_all(connection, config.application_id), _PATIENCE, Deadline(SystemClock()))
-    except UnreachableError as error:
-        raise StreamsError(f"who wrote for {config.application_id} before cannot be fenced: {error}") from error
-    finally:
-        connection.close(1.0)
+class DriverClaim:
+    """The right to run batches, which the driver that started last has: a transactional id of its own, whose epoch
+    tells who took it last. Nothing is ever written under it.
 
+    A driver that hung, or was cut off, while another one started would go on otherwise, and each would take its lanes
+    back from the other for ever.
+    """
 
-async def _fence_all(connection: Connection, application_id: str) -> None:
-    known: set[str] = set()
-    for node in await connection.learn_brokers(_REQUEST):
-        answer = await connection.send(wire.list_transactions(()), node, _REQUEST)
-        if answer.error_code:
-            raise UnreachableError(f"broker {node}: {KafkaError(answer.error_code).str()}")
-        known.update(each.transactional_id for each in answer.transaction_states)
-    lanes = of_lanes(application_id, known)
-    if lanes:
-        log.debug("fencing %d lanes", len(lanes))
-        await fencing.fence(connection, lanes, lambda: True)
+    def __init__(self, config: StreamsConfig) -> None:
+        self._application_id = config.application_id
+        self._id = f"{transactional_id(config.application_id, 0)[:-1]}driver"
+        self._connection = Connection(connection_settings(config, client_properties.main_consumer(config)))
+        self._deadline = Deadline(SystemClock())
+        #: Id and epoch of the producer that took it.
+        self._mine = (-1, -1)
+        self._connection.start()
+
+    def take(self) -> None:
+        """Take it from whoever had it, and fence every process that ran a lane before: a driver that starts does not
+        know which of them may be left. Raises ``StreamsError`` when the brokers do not answer, or refuse."""
+        try:
+            self._connection.run(self._take, _PATIENCE, self._deadline)
+        except UnreachableError as error:
+            raise StreamsError(f"who wrote for {self._application_id} before cannot be fenced: {error}") from error
+
+    def held(self) -> bool:
+        """False once another driver has taken it; true as well while the broker does not tell."""
+        try:
+            return self._connection.run(self._holder, _REQUEST, self._deadline) in (None, self._mine)
+        except UnreachableError as error:
+            log.debug("who is the driver is not known: %s", error)
+            return True
+
+    def close(self) -> None:
+        """End the connection; the claim stays, as nobody needs to wait for it."""
+        self._connection.close(1.0)
+
+    async def _take(self) -> None:
+        answer = await fencing.take_over(self._connection, self._id, lambda: True)
+        if answer is None or answer.error_code:
+            raise UnreachableError(KafkaError(answer.error_code).str() if answer else "no answer")
+        self._mine = (answer.producer_id, answer.producer_epoch)
+        known: set[str] = set()
+        for node in await self._connection.learn_brokers(_REQUEST):
+            answer = await self._connection.send(wire.list_transactions(()), node, _REQUEST)
+            if answer.error_code:
+                raise UnreachableError(f"broker {node}: {KafkaError(answer.error_code).str()}")
+            known.update(each.transactional_id for each in answer.transaction_states)
+        lanes = of_lanes(self._application_id, known)
+        if lanes:
+            log.debug("fencing %d lanes", len(lanes))
+            await fencing.fence(self._connection, lanes, lambda: True)
+
+    async def _holder(self) -> tuple[int, int] | None:
+        """Id and epoch of the producer that has it, unless the broker does not tell."""
+        coordinator = await fencing.transaction_coordinator(self._connection, self._id)
+        if coordinator is None:
+            return None
+        answer = await self._connection.send(wire.describe_transaction(self._id), coordinator, _REQUEST)
+        [state] = answer.transaction_states
+        return None if state.error_code else (state.producer_id, state.producer_epoch)
 
 
 def of_lanes(application_id: str, transactional_ids: Collection[str]) -> set[str]:
