@@ -71,13 +71,11 @@ class Counted:
         name: str,
         trigger: str,
         *,
-        words: str = "",
         conf: Mapping[str, str] | None = None,
         remote_state: Mapping[str, Any] | None = None,
     ) -> None:
-        """``words``: the topic of another one, so that both count the same."""
         self.kafka: Kafka = instances.kafka
-        self.words = words or self.kafka.create_topic("words", PARTITIONS)
+        self.words = self.kafka.create_topic("words", PARTITIONS)
         self.counts = self.kafka.create_topic("counts", PARTITIONS)
         #: A file for each process that has seen a record.
         self.processes = instances.directory / f"{name}-processes"
@@ -102,14 +100,23 @@ class Counted:
             self.produced += 1
         produce(self.kafka, self.words, records)
 
-    def driver(self, *, master: str = "local[2]", port: int = 0, state: Path | None = None) -> subprocess.Popen[str]:
+    def driver(self, *options: str, state: Path | None = None) -> subprocess.Popen[str]:
         """A driver under way."""
-        where = ("--http-port", str(port), "--state-dir", str(state or self.app.folder / "spark"))
-        return self.app.command("run", "--master", master, *where)
+        return self.app.command("run", *self._options("local[2]", 0, state), *options)
 
-    def catch_up(self, master: str = "local[2]") -> str:
+    def logging_driver(self, log: Path, *, master: str, port: int) -> subprocess.Popen[bytes]:
+        """A driver that may log more than fits into a pipe."""
+        command = [sys.executable, "-m", "streamsapp.cli.main", "run", "-f", str(self.app.manifest)]
+        with log.open("wb") as output:
+            return subprocess.Popen([*command, *self._options(master, port, None)], stdout=output, stderr=output)
+
+    def _options(self, master: str, port: int, state: Path | None) -> tuple[str, ...]:
+        where = str(state or self.app.folder / "spark")
+        return ("--master", master, "--http-port", str(port), "--state-dir", where)
+
+    def catch_up(self, *options: str) -> str:
         """A driver that ends by itself, and well; what it logs."""
-        code, _, errors = finished(self.driver(master=master))
+        code, _, errors = finished(self.driver(*options))
         assert code == 0, errors[-6000:]
         return errors
 
@@ -129,11 +136,6 @@ class Counted:
     def done(self) -> bool:
         """Whether there are as many results as words."""
         return len(self.kafka.read(self.counts)) >= self.produced
-
-    def state(self) -> dict[tuple[int | None, bytes | None], bytes | None]:
-        """The last value of every key in every partition of the changelog, as it is written."""
-        changelog = f"{self.app.name}-counts-changelog"
-        return {(each.partition(), each.key()): each.value() for each in self.kafka.read(changelog)}
 
     def check(self) -> None:
         assert self.results() == {word: list(range(1, count + 1)) for word, count in self.expected.items()}

@@ -167,7 +167,7 @@ def fence(transactional_id: str) -> Request:
 
 
 def describe_transaction(transactional_id: str) -> Request:
-    """Who may write under this id: the producer's id and epoch."""
+    """Ask for the id and epoch of the producer that may write under this id."""
     return DescribeTransactionsRequest(transactional_ids=[transactional_id], max_version=0)
 
 

@@ -147,7 +147,7 @@ class BatchService:
             return self._offset
 
     def _superseded(self) -> bool:
-        """Whether another driver has started since; then this one ends."""
+        """Return whether another driver has started since; then this one ends."""
         if self.failure is None and not self._claim.held():
             told = "another driver of this application has started since; this one ends, and commits nothing more"
             self.failure = StreamsError(told)

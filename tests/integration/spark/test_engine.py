@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import batch_language
-from instances import Instances, end_offsets, eventually, produce
+from instances import Instances, eventually, produce
 from spark_apps import App, finished
 from spark_counting import Counted
 from streamsapp.manifest.entrypoint import read_app
@@ -74,28 +73,6 @@ def test_a_query_that_has_caught_up_does_nothing_and_one_that_finds_poison_says_
     assert code == 1
     assert re.search(r"task 0_[01].*it is poisonous", errors), errors[-6000:]
     counted.check()
-
-
-@pytest.mark.long
-def test_rows_offsets_and_state_that_spark_shows_are_those_of_the_broker(instances: Instances) -> None:
-    events = instances.directory / "events"
-    events.mkdir()
-    kept = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.eventLog.compress": "false"}
-    counted = Counted(instances, "shown", "availableNow", conf=kept)
-    counted.write(f"word{number}" for number in range(300))
-    counted.catch_up()
-    counted.check()
-    told = [json.loads(line) for path in events.rglob("events_*") for line in path.read_text().splitlines()]
-    batches = [each["progress"] for each in told if each["Event"].endswith("QueryProgressEvent")]
-    assert sum(each["numInputRows"] for each in batches) == 2 * 300, "each word is read twice: as it came, and grouped"
-    last = max((each for each in batches if each["numInputRows"]), key=lambda each: each["batchId"])
-    read = json.loads(last["sources"][0]["endOffset"])[counted.words]
-    committed = counted.kafka.committed(counted.app.name, counted.words)
-    assert read == {str(partition): offset for partition, (offset, _) in committed.items()}
-    assert sum(read.values()) == end_offsets(counted.kafka, counted.words)
-    seen = last["observedMetrics"]["streamsapp"]
-    assert (seen["lag"], seen["state_rows"]) == (0, len(counted.state()))
-    assert seen["state_bytes"] > 0
 
 
 @pytest.mark.long

@@ -7,8 +7,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ _SPECULATION = {
     "spark.driver.host": "127.0.0.1",
 }
 _OUTAGE = 30.0
+#: Bytes on a disk that is full but for the directories of a worker.
+_ROOM = 24 << 10
 
 
 @pytest.fixture
@@ -45,72 +47,96 @@ def there(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Instances]:
     made.close()
 
 
-def test_speculation_a_lost_executor_and_outages_of_broker_and_s3_change_no_result(
+class Running:
+    """A driver under way, which must go on."""
+
+    def __init__(self, counted: Counted, folder: Path, master: str) -> None:
+        self._counted = counted
+        self._log = folder / "driver.log"
+        self.port = free_port()
+        self._process = counted.logging_driver(self._log, master=master, port=self.port)
+
+    def results_come(self, count: int) -> None:
+        """So many more words are counted."""
+        self._counted.produce(count)
+        self.until(self._counted.done, "results")
+
+    def until(self, holds: Callable[[], Any], what: str) -> None:
+        def goes_on() -> Any:
+            assert self._process.poll() is None, self._log.read_text()[-8000:]
+            return holds()
+
+        eventually(goes_on, what, 300.0)
+
+    def end(self) -> None:
+        """In good order."""
+        self._process.terminate()
+        assert self._process.wait(300) == 0, self._log.read_text()[-8000:]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def test_a_task_that_runs_twice_a_lost_executor_and_a_broker_that_is_away_change_no_result(
     there: Instances, own_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Executors have the environment of the workers that start them.
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    with ExitStack() as running:
-        s3 = running.enter_context(S3Server(tmp_path / "s3"))
-        master = running.enter_context(standalone(tmp_path, 2))
-        remote = {"url": f"s3://{BUCKET}/app", "endpoint": s3.endpoint}
-        counted = Counted(there, "executors", "200ms", conf=_SPECULATION, remote_state=remote)
-        counted.produce(200)
-        port = free_port()
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.setenv(name, (s3.credentials / name).read_text().strip())
-        driver = counted.driver(master=master, port=port)
-        running.callback(driver.communicate)
-        running.callback(driver.kill)
-        eventually(counted.done, "the first results", 300.0)
+    with ExitStack() as started:
+        master = started.enter_context(standalone(tmp_path, 2))
+        counted = Counted(there, "executors", "200ms", conf=_SPECULATION)
+        driver = Running(counted, tmp_path, master)
+        started.callback(driver.kill)
+        driver.results_come(200)
 
         counted.write(["slow"])
-        eventually(lambda: len(list(counted.processes.glob("slow-*"))) == 2, "the task on another executor", 300.0)
-        counted.produce(100)
-        eventually(counted.done, "results after a task was run twice at a time", 300.0)
+        driver.until(lambda: len(list(counted.processes.glob("slow-*"))) == 2, "the task on another executor")
+        driver.results_come(100)
+
         counted.write(["deadly"])
-        counted.produce(100)
-        eventually(counted.done, "results after an executor was killed", 300.0)
+        driver.results_come(100)
         assert (counted.processes / "killed").exists()
 
         assert own_broker.pid is not None
         os.kill(own_broker.pid, signal.SIGSTOP)
         time.sleep(_OUTAGE)
         os.kill(own_broker.pid, signal.SIGCONT)
-        counted.produce(100)
-        eventually(counted.done, "results after the broker was away", 300.0)
-
-        s3.stop()
-        until = time.monotonic() + _OUTAGE
-        counted.produce(100)
-
-        def told() -> Any:
-            return [each for each in status_of(port).get("outages", ()) if each["name"] == "remoteState"]
-
-        eventually(told, "word of S3 at the driver", 300.0)
-        assert re.match(r"on \S+:\S+/worker-\d+: cannot ", told()[0]["message"]), told()
-        time.sleep(max(0.0, until - time.monotonic()))
-        s3.start()
-        counted.produce(100)
-        eventually(counted.done, "results after S3 was away", 300.0)
-        eventually(lambda: status_of(port)["outages"] == [], "the end of the outage", 300.0)
-
-        driver.terminate()
-        code, _, errors = finished(driver)
-        assert code == 0, errors[-6000:]
+        driver.results_come(100)
+        driver.end()
         counted.check()
 
 
-def test_three_processes_of_a_cluster_and_two_of_one_machine_make_the_same_state(instances: Instances) -> None:
-    one = Counted(instances, "local", "availableNow")
-    other = Counted(instances, "cluster", "availableNow", words=one.words)
-    one.produce(2_000)
-    other.expected, other.produced = one.expected, one.produced
-    one.catch_up()
-    other.catch_up("local-cluster[3,1,1024]")
-    one.check()
-    other.check()
-    assert one.state() == other.state()
-    assert len(one.state()) == len(one.expected)
+def test_s3_that_is_away_is_told_at_the_driver_with_the_workers_name_and_changes_no_result(
+    instances: Instances, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")  # its Java has these credentials in its environment
+    with ExitStack() as started:
+        s3 = started.enter_context(S3Server(tmp_path / "s3"))
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, (s3.credentials / name).read_text().strip())
+        remote = {"url": f"s3://{BUCKET}/app", "endpoint": s3.endpoint}
+        counted = Counted(instances, "objects", "200ms", remote_state=remote)
+        driver = Running(counted, tmp_path, "local[2]")
+        started.callback(driver.kill)
+        driver.results_come(200)
+
+        def told() -> Any:
+            counted.produce(10)  # the word comes with a batch
+            outages = status_of(driver.port).get("outages", ())
+            return [each["message"] for each in outages if each["name"] == "remoteState"]
+
+        s3.stop()
+        back_at = time.monotonic() + _OUTAGE
+        driver.results_come(100)
+        driver.until(lambda: any(re.match(r"on \S+:\S+/worker-\d+: cannot ", each) for each in told()), "its name")
+        time.sleep(max(0.0, back_at - time.monotonic()))
+        s3.start()
+
+        driver.until(lambda: not told(), "the end of the outage")
+        driver.results_come(100)
+        driver.end()
+        counted.check()
 
 
 def test_a_driver_that_hung_while_another_one_took_over_ends(
@@ -147,8 +173,11 @@ def test_a_disk_that_is_full_ends_the_driver_with_the_workers_name_and_loses_not
 ) -> None:
     counted = Counted(instances, "full", "availableNow")
     counted.produce(200)
-    with (small_disk / "filler").open("wb") as filler:
-        filler.write(bytes(11 << 20))
+    filler = small_disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    os.truncate(filler, filler.stat().st_size - _ROOM)
     code, _, errors = finished(counted.driver(state=small_disk))
     assert code == 1, errors[-6000:]
     assert re.search(rf"on \S+:{re.escape(str(small_disk))}/\S+/worker-\d+: .*No space left on device", errors), errors[
