@@ -39,28 +39,31 @@ def applications(viewer: Viewer, namespace: str | None, watched: Sequence[str]) 
     while True:
         try:
             yield from _followed(viewer, namespace, watched)
+            pause.wait(LEAST_SECONDS)
         except Unauthorized:
             return
-        except Gone:
-            continue
         except ApiError as error:
             yield {"fault": words(error)}
             pause.wait(FAULT_SECONDS)
 
 
 def _followed(viewer: Viewer, namespace: str | None, watched: Sequence[str]) -> Documents:
+    """Yields a list and its changes, until the API server does not remember so far back."""
     listed, version = viewer.client.list_at(STREAMS_APP, namespace, None)
     mine = [each for each in listed if not watched or each["metadata"]["namespace"] in watched]
     table = PageTable("applications", "Applications", COLUMNS, [app_row(each) for each in mine[:ROWS]])
     more = len(mine) - ROWS
     yield {"table": table.document(), "leftOut": max(0, more)}
     while True:
-        for kind, found in viewer.client.watch(STREAMS_APP, namespace, None, version, WATCH_SECONDS):
-            version = found["metadata"]["resourceVersion"]
-            if kind == "BOOKMARK" or (watched and found["metadata"]["namespace"] not in watched):
-                continue
-            key = key_of(found)
-            yield {"row": [key, None] if kind == "DELETED" else app_row(found).document()}
+        try:
+            for kind, found in viewer.client.watch(STREAMS_APP, namespace, None, version, WATCH_SECONDS):
+                version = found["metadata"]["resourceVersion"]
+                if kind == "BOOKMARK" or (watched and found["metadata"]["namespace"] not in watched):
+                    continue
+                key = key_of(found)
+                yield {"row": [key, None] if kind == "DELETED" else app_row(found).document()}
+        except Gone:
+            return
         yield None
 
 

@@ -98,6 +98,14 @@ def test_a_watch_that_is_too_old_begins_with_a_list_and_a_server_that_is_away_is
     assert (keys(first), fault, keys(again)) == ([], {"fault": "the API server is away"}, ["apps/a"])
 
 
+def test_a_cluster_that_knows_no_applications_any_more_is_told_and_is_not_asked_without_a_pause() -> None:
+    removed = Gone("the server could not find the requested resource")
+    client = ScriptedClient([[app("a")], removed, Unauthorized("the token ended")], [removed])
+    first, *told = listed(client)
+    assert keys(first) == ["apps/a"]
+    assert told == [{"fault": "the server could not find the requested resource"}]
+
+
 def test_who_lost_the_right_to_watch_is_told_so_and_sees_no_more() -> None:
     lost = Forbidden("you may not watch streamsapps")
     client = ScriptedClient([[app("a")], lost, Unauthorized("the token ended")], [lost])
