@@ -7,9 +7,8 @@ preview; user code runs in it, so the one is text, and the other is read whole b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from streamsapp.structs import decoded
 from streamsapp_operator.children.names import ATTEMPT, REVISION_LABEL
@@ -17,15 +16,15 @@ from streamsapp_operator.kube.kinds import Object, annotation, label
 from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewResult, PreviewSeen, RunSeen
 from streamsapp_operator.model.waiting_reasons import CANNOT_RUN_ONCE
 from streamsapp_operator.observe.pods import container_status, last_exit, seconds, terminated, waiting
+from streamsapp_operator.observe.status_document import Count
 
 _MOST_LINES, _LONGEST_LINE = 20, 300
-_Count = Annotated[int, Meta(ge=0)]
 
 
 class _Summary(Struct, frozen=True):
-    records: _Count
-    keys: _Count
-    differences: _Count
+    records: Count
+    keys: Count
+    differences: Count
     first: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -71,7 +70,7 @@ def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
 
 
 class _Left(Struct, frozen=True, rename="camel"):
-    input_lag: _Count
+    input_lag: Count
 
 
 def run_seen(job: Object, pods: Sequence[Object]) -> RunSeen:

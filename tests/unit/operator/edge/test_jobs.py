@@ -131,6 +131,7 @@ def test_the_result_of_a_preview_is_what_its_last_pod_said() -> None:
         "word count: nothing differs",
         "[" * 4096,
         json.dumps(SUMMARY | {"differences": -1}),
+        json.dumps(SUMMARY | {"records": 2**63}),
         json.dumps(SUMMARY | {"first": "key 'a'"}),
         json.dumps({"records": 1}),
     ],
@@ -156,7 +157,10 @@ def test_a_preview_that_runs_or_failed_is_told_as_every_job() -> None:
 # ---- scheduled runs ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("message", "left"), [('{"inputLag": 12}', 12), ("", None), ('{"inputLag": -1}', None)])
+@pytest.mark.parametrize(
+    ("message", "left"),
+    [('{"inputLag": 12}', 12), ("", None), ('{"inputLag": -1}', None), (f'{{"inputLag": {2**63}}}', None)],
+)
 def test_a_run_says_at_its_end_how_much_input_it_left(message: str, left: int | None) -> None:
     ended_well = pod("Succeeded", state={"terminated": {"exitCode": 0, "message": message}})
     found = run_seen(job({"type": "Complete"}, creationTimestamp="2026-01-01T00:00:00Z"), [ended_well])
