@@ -7,6 +7,7 @@ preview; user code runs in it, so the one is text, and the other is read whole b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from msgspec import Struct
 
@@ -59,9 +60,12 @@ def preview_seen(job: Object, pods: Sequence[Object]) -> PreviewSeen:
     if seen.state is not JobState.DONE:
         return PreviewSeen(seen)
     ended = [terminated(container_status(pod["status"])) for pod in pods]
-    told = next((str(each.get("message")) for each in ended if each is not None and each.get("exitCode") == 0), "")
+    told = next((str(each.get("message")) for each in ended if each is not None and each.get("exitCode") == 0), None)
+    if told is None and any(pod["status"].get("phase") in ("Pending", "Running") for pod in pods):
+        # Pods are watched apart from Jobs: the end of the pod is heard of later.
+        return PreviewSeen(replace(seen, state=JobState.RUNNING))
     try:
-        found = decoded(told, _Summary)
+        found = decoded(told or "", _Summary)
     except (ValueError, RecursionError):
         why = "it ended without a result; is its image one of this version of streamsapp, with Spark?"
         return PreviewSeen(JobSeen(seen.attempt, seen.revision, JobState.FAILED, why))

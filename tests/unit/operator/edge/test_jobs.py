@@ -142,6 +142,11 @@ def test_a_preview_without_a_result_that_can_be_read_has_failed(message: str) ->
     assert "ended without a result" in (found.job.message or "")
 
 
+def test_a_preview_whose_job_is_heard_to_end_before_its_pod_is_has_not_failed() -> None:
+    found = preview_seen(job({"type": "Complete"}), [ended(1, "the broker is away"), pod("Running", 1, RUNS)])
+    assert (found.job.state, found.result) == (JobState.RUNNING, None)
+
+
 def test_a_result_is_no_longer_than_a_status_may_be() -> None:
     found = previewed(json.dumps(SUMMARY | {"first": ["x" * 5_000] * 500}))
     assert found.result is not None
