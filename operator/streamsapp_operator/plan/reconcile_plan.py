@@ -80,7 +80,8 @@ def _actions(
         limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds
         actions.append(Evict(restart.name, restart.uid, restart.resource_version, reason, limit))
     job = None if observed.bootstrap is None else observed.bootstrap.revision
-    kept = {job, course.rollout.revision, course.last_good, course.template, children.template_revision}
+    run = None if observed.run is None else observed.run.job.revision  # a pod that it makes again mounts it again
+    kept = {job, run, course.rollout.revision, course.last_good, course.template, children.template_revision}
     keep = frozenset(it for it in (*kept, *(pod.revision for pod in inputs.pods)) if it is not None)
     drop = [DeleteRevisions(keep)] if children.revisions - keep else []
     return [*actions, *course.before, *drop]

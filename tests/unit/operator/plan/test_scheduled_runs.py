@@ -10,7 +10,7 @@ import pytest
 
 from observed_builders import NOW, passed, pod, wanted
 from planned_reconciles import RUNS, Reconciles, has, only, three, told
-from streamsapp_operator.model.actions import ApplyChildren, Evict, StartCheck
+from streamsapp_operator.model.actions import ApplyChildren, DeleteRevisions, Evict, StartCheck
 from streamsapp_operator.model.desired_state import AnnotationRequests, DesiredState
 from streamsapp_operator.model.observed_state import CheckSeen, CheckState, JobSeen, JobState, PodSeen, RunSeen
 from streamsapp_operator.model.status import AppStatus, Condition, ScheduleStatus, from_document, to_document
@@ -129,6 +129,10 @@ def test_another_revision_that_is_scheduled_takes_the_place_of_the_one_before_at
     after = NO_PODS | {"template_revision": "three", "schedule_revision": "three"}
     reconcile(reconciles, [], run(JobState.RUNNING), **after)
     assert reconciles.status.last_good_revision == "three"
+    after |= {"revisions": frozenset({"one", "two", "three"})}
+    planned = reconcile(reconciles, [], run(JobState.RUNNING), **after)
+    assert only(planned, DeleteRevisions).keep == {"two", "three"}, "a run that tries again needs what it began with"
+    assert only(reconcile(reconciles, [], None, **after), DeleteRevisions).keep == {"three"}
 
 
 def test_one_that_does_not_load_leaves_the_runs_as_they_are() -> None:
