@@ -52,11 +52,17 @@ def run(options: argparse.Namespace, session: CommandSession) -> int:
 
 def _refuse_while_it_runs(app: Document, session: CommandSession) -> None:
     summary, pods = read_app(app), session.cluster.pods(app["metadata"]["name"])
-    if not pods and summary.replicas == 0:
+    runs = summary.status.schedule
+    if pods:
+        said = f"its pods are there ({', '.join(pod['metadata']['name'] for pod in pods)})"
+    elif summary.replicas:
+        said = f"it is to have {summary.replicas} pods"
+    elif runs is not None and runs.result == "Running":
+        ends = f"kubectl delete job --selector=streamsapp.dev/run={summary.name}"
+        said = f"a scheduled run of it is under way, which `{ends}` would end"
+    else:
         return
-    names = ", ".join(pod["metadata"]["name"] for pod in pods)
-    said = f"its pods are there ({names})" if pods else f"it is to have {summary.replicas} pods"
-    remedy = "scale it to 0 first, and wait until they are gone: kubectl streamsapp scale " + summary.name + " 0"
+    remedy = f"scale it to 0 first, and wait until nothing of it runs: kubectl streamsapp scale {summary.name} 0"
     raise PluginError(f"{summary.name} is not stopped: {said}; {remedy}", WRONG_INPUT)
 
 

@@ -140,6 +140,15 @@ def test_what_runs_is_not_reset(cluster: FakeCluster, pods: int, replicas: int, 
     assert (raised.value.code, cluster.created) == (2, [])
 
 
+def test_a_run_that_is_under_way_is_not_reset_and_one_that_has_ended_is_no_hindrance(cluster: FakeCluster) -> None:
+    cluster.apps = [app_document({"schedule": {"result": "Running"}}, replicas=0)]
+    with pytest.raises(PluginError, match="a scheduled run of it is under way, which `kubectl delete job") as raised:
+        run(cluster, "reset", "wordcount", "--yes")
+    assert (raised.value.code, cluster.created) == (2, [])
+    cluster.apps = [app_document({"schedule": {"result": "Succeeded"}}, replicas=0)]
+    assert run(cluster, "reset", "wordcount", "--yes") == 0
+
+
 class Person(io.StringIO):
     """Somebody at a terminal."""
 
