@@ -114,8 +114,9 @@ def _delete(session: CommandSession, name: str) -> None:
 
 @contextmanager
 def _interrupted_by_any_signal() -> Iterator[None]:
-    """A terminal that is closed, and a request to end, are as Ctrl-C: the pod is deleted."""
-    others = (signal.SIGTERM, signal.SIGHUP)
+    """A terminal that is closed, and a request to end, are as Ctrl-C: the pod is deleted. A signal that is ignored, as
+    under ``nohup``, stays so."""
+    others = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
     handlers = {number: signal.signal(number, signal.default_int_handler) for number in others}
     try:
         yield

@@ -106,6 +106,22 @@ def test_the_pod_is_deleted_however_the_command_is_ended(cluster: FakeCluster, p
     assert cluster.deleted == names(cluster)
 
 
+def hung_up() -> int:
+    os.kill(os.getpid(), signal.SIGHUP)
+    return 0
+
+
+def test_a_terminal_that_is_closed_does_not_end_what_nohup_runs(cluster: FakeCluster) -> None:
+    cluster.program = hung_up
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run(cluster, "consume", "wordcount", "counts") == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert cluster.deleted == names(cluster)
+
+
 @pytest.mark.parametrize(
     ("found", "warned", "told"),
     [
