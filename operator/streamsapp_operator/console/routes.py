@@ -73,7 +73,9 @@ class _Console:
     def events(self, request: HttpRequest) -> Generator[dict[str, Any] | None, None, None]:
         """``GET /console/events?namespace=&app=``: all applications, of one namespace or of all; or one of them."""
         given = _parameters(request)
-        namespace, name = given.get("namespace") or None, given.get("app")
+        namespace, name = given.get("namespace"), given.get("app")
+        if name and not namespace:
+            raise Rejected("namespace: name that of the application")
         self._check(namespace)
         with viewer_of(self._operator, request.authorization) as viewer:
             right = "get" if name else "list"
@@ -96,7 +98,9 @@ class _Console:
     def order(self, request: HttpRequest) -> HttpResponse:
         """``POST /console/order?namespace=&app=&order=&uid=``: sets the annotations of an order."""
         given = _parameters(request)
-        namespace, name = given.get("namespace", ""), given.get("app", "")
+        namespace, name = given.get("namespace"), given.get("app")
+        if not (namespace and name):
+            raise Rejected("namespace and app: name the application that the order is for")
         self._check(namespace)
         with viewer_of(self._operator, request.authorization) as viewer:
             annotations = self._annotations(viewer.app(namespace, name), given)

@@ -79,6 +79,16 @@ def test_what_is_no_name_is_refused_before_anybody_is_asked(server: HttpServer) 
     assert told["error"].startswith("app: expected letters, digits")
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "order?namespace=apps&order=restart"), ("POST", "order?app=a&order=restart"), ("GET", "events?app=a")],
+)
+def test_who_names_half_an_application_is_told_to_name_it(server: HttpServer, method: str, path: str) -> None:
+    status, told = asked(server, method, f"/console/{path}", Authorization="Bearer token")
+    assert status == 400
+    assert "application" in told["error"]
+
+
 def test_a_namespace_that_the_operator_does_not_watch_is_refused(server: HttpServer) -> None:
     status, told = asked(server, "GET", "/console/events?namespace=other", Authorization="Bearer token")
     assert (status, told["error"]) == (400, "the operator does not watch namespace 'other', but apps")
