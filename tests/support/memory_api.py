@@ -47,11 +47,13 @@ class MemoryApi(Client):
         *,
         metadata_only: bool = False,
         fields: str | None = None,
+        most: int | None = None,
     ) -> list[Object]:
         self._may_fail(f"list {kind.name}")
         wanted = dict([labels.split("=")]) if labels and "=" in labels else {}
         found = [it for (name, _), it in self.objects.items() if name == kind.name]
-        return [it for it in copy.deepcopy(found) if wanted.items() <= (it["metadata"].get("labels") or {}).items()]
+        labelled = [it for it in found if wanted.items() <= (it["metadata"].get("labels") or {}).items()]
+        return copy.deepcopy(labelled[:most])
 
     def create(self, document: Object, timeout: float = 0) -> Object:
         self._called("create", document)

@@ -18,6 +18,8 @@ from streamsapp_operator.kube.kinds import EVENT, POD, SECRET, STREAMS_APP, Obje
 from streamsapp_operator.orders import Annotations
 from streamsapp_operator.pod_tokens import read_tokens
 
+#: Events that are read at each look: anybody with the right to it may make any number.
+MOST_EVENTS = 1000
 _MANAGER = "streamsapp-console"
 _BEARER = re.compile(r"[Bb]earer +([!-~]+)")
 
@@ -62,7 +64,7 @@ class Viewer:
 
     def events(self, namespace: str, app: str, uid: str) -> list[Object]:
         about = f"involvedObject.kind={STREAMS_APP.name},involvedObject.name={app},involvedObject.uid={uid}"
-        return self.client.list(EVENT, namespace, fields=about)
+        return self.client.list(EVENT, namespace, fields=about, most=MOST_EVENTS)
 
     def annotate(self, namespace: str, app: str, annotations: Annotations) -> None:
         self.client.merge(STREAMS_APP, namespace, app, {"metadata": {"annotations": dict(annotations)}})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -100,10 +101,11 @@ class Client:
         *,
         metadata_only: bool = False,
         fields: str | None = None,
+        most: int | None = None,
     ) -> list[Object]:
-        """Returns all objects of a kind with these labels and fields."""
+        """Returns all objects of a kind with these labels and fields, or the first so many of them."""
         pages = self._pages(kind, namespace, labels, metadata_only, fields)
-        return [item for page in pages for item in page.get("items") or ()]
+        return [*islice((item for page in pages for item in page.get("items") or ()), most)]
 
     def list_at(
         self, kind: ResourceKind, namespace: str | None, labels: str | None, *, metadata_only: bool = False

@@ -15,8 +15,10 @@ from kubernetes import client
 from streamsapp.clock import SystemClock
 from streamsapp.web import HttpServer
 from streamsapp_operator.console.routes import STREAMS, console_routes
-from streamsapp_operator.console.viewer import configuration_of, words
+from streamsapp_operator.console.viewer import MOST_EVENTS, Viewer, configuration_of, words
+from streamsapp_operator.kube.client import Client
 from streamsapp_operator.kube.errors import error_of
+from streamsapp_operator.kube.kinds import Object
 from streamsapp_operator.steady_clock import SteadyClock
 
 PAGE = Path(__file__).resolve().parents[4] / "operator/streamsapp_operator/console"
@@ -98,6 +100,24 @@ def test_an_api_server_that_is_away_is_told_as_such(server: HttpServer) -> None:
     status, told = asked(server, "GET", "/console/scope", Authorization="Bearer token")
     assert status == 502
     assert "token" not in told["error"]
+
+
+class FullOfEvents(Client):
+    """Events that somebody made, page after page."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+
+    def _request(self, *_: Any, **__: Any) -> Object:
+        self.pages += 1
+        more = {"continue": "more"} if self.pages < 10 else {}
+        return {"metadata": more, "items": [{"metadata": {"name": f"{self.pages}-{it}"}} for it in range(400)]}
+
+
+def test_no_more_events_are_read_than_a_page_can_use() -> None:
+    found = FullOfEvents()
+    assert len(Viewer(found).events("apps", "a", "u-1")) == MOST_EVENTS == 1000
+    assert found.pages == 3
 
 
 def test_a_right_that_is_missing_is_told_in_the_api_servers_words_which_name_the_viewer() -> None:
