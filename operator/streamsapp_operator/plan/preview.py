@@ -13,7 +13,8 @@ from streamsapp_operator.model.observed_state import JobState, PreviewResult, Pr
 from streamsapp_operator.model.status import PreviewStatus, RolloutStatus
 from streamsapp_operator.plan.plan_input import PlanInput
 
-_REMEDY = "`kubectl streamsapp approve` lets it go on, another revision is previewed anew"
+_APPROVE = "`kubectl streamsapp approve` lets it go on"
+_REMEDY = f"{_APPROVE}, another revision is previewed anew"
 
 
 def previewed(inputs: PlanInput, rollout: RolloutStatus, *, begins: bool) -> tuple[RolloutStatus, list[Action]]:
@@ -45,7 +46,8 @@ def why_held(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     if found.phase == "Failed":
         return f"its preview failed: {found.message}; {_REMEDY}"
     if found.phase != "Done":
-        return f"the new revision is previewed on a copy of the state: {found.message or 'it runs'}"
+        said = found.message or "it runs"
+        return f"the new revision is previewed on a copy of the state: {said}; {_APPROVE} without its result"
     if (found.differences or 0) <= asked.max_differences:
         return None
     most = f"more than {asked.max_differences} (spec.rollout.preview.maxDifferences)"

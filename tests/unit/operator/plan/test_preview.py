@@ -161,9 +161,13 @@ def test_a_preview_that_compared_nothing_says_so_and_holds_nothing() -> None:
     assert (condition(reconciles).status, condition(reconciles).reason) == ("Unknown", "NothingCompared")
 
 
-def test_a_preview_whose_pod_cannot_run_is_told() -> None:
+def test_a_preview_whose_pod_cannot_run_is_told_with_the_way_past_it() -> None:
     reconciles, _ = begun()
     reconcile(reconciles, job(JobState.WAITING, "ImagePullBackOff: no such image", stuck=True))
+    assert reconciles.rollout.message == (
+        "the new revision is previewed on a copy of the state: ImagePullBackOff: no such image; "
+        "`kubectl streamsapp approve` lets it go on without its result"
+    )
     degraded = next(it for it in reconciles.status.conditions if it.type == "Degraded")
     assert (degraded.reason, degraded.message) == (
         "PodFailing",
