@@ -38,7 +38,7 @@ _OPERATORS = "app.kubernetes.io/name=streamsapp-operator"
 #: Of its container, whatever port its Service has.
 _OPERATOR_PORT = 8081
 _BY_HAND = """of the one that you trust:
-  kubectl port-forward -n NAMESPACE service/streamsapp-operator 8081
+  kubectl port-forward -n NAMESPACE deployment/streamsapp-operator 8081
   http://localhost:8081/console/"""
 #: Pods that are asked at the same time.
 _AT_ONCE = 8

@@ -36,6 +36,9 @@ class FakeClient:
             raise Forbidden("get secrets")
         return self.found
 
+    def list(self, kind: ResourceKind, *_: object) -> None:
+        raise Forbidden(f"list {kind.plural}")
+
 
 Ask = Callable[[str, str, str | None], PodResponse]
 
@@ -130,3 +133,8 @@ def test_when_no_pod_tells_the_topology_each_ones_reason_is_told(asked: Any) -> 
         "  wordcount-0: it does not accept the token in Secret wordcount-http",
         "  wordcount-1: it does not accept the token in Secret wordcount-http",
     ]
+
+
+def test_who_may_not_look_for_the_operator_is_told_a_way_that_does_not_depend_on_its_services_port(asked: Any) -> None:
+    with pytest.raises(PluginError, match=r"list on deployments(.|\n)* deployment/streamsapp-operator 8081"):
+        asked(None, admits()).operators_page()
