@@ -30,6 +30,8 @@ def _take_out_of_package(scratch: Path, target: Path) -> None:
     for command in (["apt-get", "download", "prometheus"], ["dpkg-deb", "-x", "prometheus.deb", "."]):
         for package in scratch.glob("prometheus_*.deb"):
             package.rename(scratch / "prometheus.deb")
-        if subprocess.run(command, cwd=scratch, capture_output=True, timeout=300, check=False).returncode != 0:
+        try:
+            subprocess.run(command, cwd=scratch, capture_output=True, timeout=300, check=True)
+        except subprocess.SubprocessError:
             return
     (scratch / "usr" / "bin" / "promtool").rename(target)

@@ -1,0 +1,26 @@
+"""``tools/promtool.py``: without the package tests are left out, whatever keeps it away."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import promtool
+
+
+@pytest.mark.parametrize(
+    "error", [subprocess.TimeoutExpired("apt-get", 300), subprocess.CalledProcessError(100, "apt-get")]
+)
+def test_a_package_that_cannot_be_fetched_leaves_no_program_and_nothing_half_done(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(promtool, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr("shutil.which", {"apt-get": "/usr/bin/apt-get"}.get)
+    monkeypatch.setattr("subprocess.run", fails)
+    assert promtool.promtool() is None
+    assert list(tmp_path.iterdir()) == []
