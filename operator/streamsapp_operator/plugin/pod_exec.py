@@ -79,14 +79,21 @@ class _Exchange:
         self._outputs = ((STDOUT_CHANNEL, _Printer(streams.out)), (STDERR_CHANNEL, _Printer(streams.errors)))
 
     def run(self) -> int:
-        with suppress(websocket.WebSocketException, OSError):  # what had come by then tells how it ended, or does not
-            while self._connection.is_open():
+        while self._hears():
+            self._take()
+        self._take(final=True)
+        return _exit_code(self._status)
+
+    def _hears(self) -> bool:
+        """Carries what has come from either side; says whether there can be more. Everything that came before the
+        connection broke is there to be taken: it tells how the program ended, or does not."""
+        with suppress(websocket.WebSocketException, OSError):
+            if self._connection.is_open():
                 if self._input_waits():
                     self._send()
                 self._connection.update(timeout=0)
-                self._take()
-        self._take(final=True)
-        return _exit_code(self._status)
+                return True
+        return False
 
     def _input_waits(self) -> bool:
         """Waits until something comes from either side; says whether it is from here."""
