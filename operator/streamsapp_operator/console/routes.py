@@ -28,7 +28,7 @@ from streamsapp_operator.steady_clock import SteadyClock
 
 #: Pages that look at a time; each has a thread, and a watch at the API server.
 STREAMS = 16
-#: What Kubernetes names namespaces, objects and uids.
+#: Names of namespaces and objects in Kubernetes, and uids.
 _NAME = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 
 

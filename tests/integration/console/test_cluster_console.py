@@ -195,7 +195,7 @@ def goes_by_keyboard_at_200_percent(page: Page, shots: Path) -> None:
 
 
 def shows_less_to_who_may_less(world: World, page: Page, token: str, shots: Path) -> None:
-    """Who reads StreamsApps and nothing else sees what their status says, and no order."""
+    """A viewer who reads StreamsApps and nothing else sees what their status says, and no order."""
     log_in(page, token)
     page.until(f"/{APP}/.test(document.querySelector('#applications').innerText)")
     page.click(f"a[href='#app/{world.namespace}/{APP}']")

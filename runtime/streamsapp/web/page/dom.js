@@ -1,4 +1,4 @@
-// Makes and changes elements. What comes from records and instances becomes text and nothing else.
+// Makes and changes elements. Everything that records and instances tell becomes text and nothing else.
 
 export const LONGEST = 2000;
 
