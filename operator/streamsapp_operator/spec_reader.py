@@ -14,6 +14,7 @@ from streamsapp.manifest import StreamsApp, decode
 from streamsapp_operator.children import Owner, RenderSettings, Revision, code_files, revision_of
 from streamsapp_operator.children.bootstrap_job import bootstrap_job
 from streamsapp_operator.children.names import APPROVED, PAUSED, RESTART_POD
+from streamsapp_operator.children.preview_job import preview_hash
 from streamsapp_operator.children.spark_job import attempt_of
 from streamsapp_operator.kube.documents import depth_fault
 from streamsapp_operator.kube.kinds import Object, annotation
@@ -57,7 +58,9 @@ def read_spec(document: Object, settings: RenderSettings, config_map: ReadConfig
         invalid = InvalidSpec(owner.name, owner.namespace, owner.uid, generation, tuple(error.faults), deleting, orders)
         return ReadSpec(owner, application_id_of(document), invalid, None)
     attempt = None if job is None else attempt_of(job)
-    wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), orders=orders)
+    asked = app.spec.rollout.preview
+    preview = None if asked is None or image is None else preview_hash(asked, image)
+    wanted = replace(_wanted(app, owner, revision.id, attempt, deleting), preview=preview, orders=orders)
     return ReadSpec(owner, app.application_id, wanted, revision, job, image, app.spec.kafka.bootstrap_servers)
 
 

@@ -6,7 +6,10 @@ Each revision's manifest and code lie in a folder of their own there: modules of
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
+
+import msgspec
 
 from streamsapp.manifest.model import PreviewSpec
 from streamsapp_operator.children.config_map import MANIFEST_KEY
@@ -18,6 +21,14 @@ _FOLDER = "/etc/streamsapp"
 _TODAY, _TOMORROW = "today", "tomorrow"
 #: Volumes of a pod that runs one revision.
 _OF_ONE = ("manifest", "code")
+_DIGITS = 10
+
+
+def preview_hash(asked: PreviewSpec, image: str) -> str:
+    """Returns a hash of everything that tells one preview of a revision from another: a Job that does not run for want
+    of an image, or of memory, may run with another one, or with more."""
+    made_of = (image, asked.records, asked.resources)
+    return hashlib.sha256(msgspec.json.encode(made_of, order="deterministic")).hexdigest()[:_DIGITS]
 
 
 def preview_job(

@@ -39,6 +39,8 @@ class DesiredState:
     snapshot_interval_seconds: int = 60
     #: The hash of everything that the Job of ``spec.bootstrap`` is made of; ``None`` if no bootstrap is asked for.
     bootstrap: str | None = None
+    #: ``spec.rollout.preview``: the hash of its image, resources and number of records; ``None`` if none is asked for.
+    preview: str | None = None
     #: The application is being deleted: drain, then let go.
     deleting: bool = False
     orders: AnnotationRequests = AnnotationRequests()

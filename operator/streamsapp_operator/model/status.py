@@ -206,6 +206,7 @@ class Accepted(_Fields, frozen=True, kw_only=True):
     has_remote_state: bool = False
     snapshot_interval_seconds: int = 60
     bootstrap: str | None = None
+    preview: str | None = None
     engine: Engine = "threads"
     schedule: str | None = None
 

@@ -64,6 +64,7 @@ def settings_of(app: DesiredState | InvalidSpec, status: AppStatus, observed: Ob
             has_remote_state=app.has_remote_state,
             snapshot_interval_seconds=app.snapshot_interval_seconds,
             bootstrap=app.bootstrap,
+            preview=app.preview,
             engine=app.engine,
             schedule=app.schedule,
         )

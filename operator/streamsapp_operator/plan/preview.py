@@ -67,7 +67,7 @@ def _attempt(inputs: PlanInput, rollout: RolloutStatus) -> str | None:
     begun = any(pod.revision == rollout.revision for pod in inputs.pods)
     if begun or rollout.phase not in {"Rolling", "Paused", "Blocked"} or inputs.app.orders.approved == rollout.revision:
         return None
-    return f"{good}-{rollout.revision}-{asked.records}"
+    return f"{good}-{rollout.revision}-{inputs.settings.preview}"
 
 
 def _with(last: PreviewStatus, seen: PreviewSeen) -> PreviewStatus:

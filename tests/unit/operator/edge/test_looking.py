@@ -60,6 +60,23 @@ def test_only_what_pods_are_made_of_makes_another_revision() -> None:
     assert revision(SPEC | {"image": "other:1"}) != same
 
 
+def test_another_image_or_more_memory_makes_another_preview_of_the_same_revision_and_a_limit_does_not() -> None:
+    remote, code = {"url": "s3://bucket/prefix"}, {"files": {"a.py": "b = None"}}
+
+    def asked(preview: dict[str, Any], image: str = "spark:1") -> tuple[str, str | None]:
+        spec = SPEC | {"remoteState": remote, "code": code, "rollout": {"preview": preview}, "spark": {"image": image}}
+        wanted = read_spec(app(spec), SETTINGS, lambda name: None).wanted
+        assert isinstance(wanted, DesiredState), wanted
+        return wanted.revision, wanted.preview
+
+    revision, preview = asked({"records": 500})
+    more = {"limits": {"memory": "2Gi"}}
+    assert asked({"records": 500, "maxDifferences": 7}) == (revision, preview)
+    others = [asked({"records": 500}, "spark:2"), asked({"records": 501}), asked({"records": 500, "resources": more})]
+    assert {each for each, _ in others} == {revision}
+    assert len({preview, *(each for _, each in others)}) == 4
+
+
 def test_a_spec_with_faults_is_invalid_and_its_pods_are_asked_by_its_id() -> None:
     asked = read_spec(app({"applicationId": "id", "replicas": "many"}), SETTINGS, lambda name: None)
     assert isinstance(asked.wanted, InvalidSpec)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from msgspec import structs
 
 from observed_builders import ROLLOUT, passed, wanted
@@ -15,8 +16,9 @@ from streamsapp_operator.model.observed_state import JobSeen, JobState, PreviewR
 from streamsapp_operator.model.status import Condition, PreviewStatus, from_document, to_document
 from streamsapp_operator.plan import ReconcilePlan
 
-APP = wanted("two", rollout=structs.replace(ROLLOUT, preview=PreviewSpec(records=500, max_differences=2)))
-ATTEMPT = "one-two-500"
+ASKED = structs.replace(ROLLOUT, preview=PreviewSpec(records=500, max_differences=2))
+APP = wanted("two", rollout=ASKED, preview="a1")
+ATTEMPT = "one-two-a1"
 FIRST = "store counts, key 'a': today 1, tomorrow 2"
 
 
@@ -130,6 +132,19 @@ def test_a_preview_that_fails_holds_the_rollout_and_says_why() -> None:
     assert only(reconcile(reconciles, None), ApplyChildren).revision == "two"
 
 
+@pytest.mark.parametrize(
+    "seen", [job(JobState.FAILED, "exit 137"), job(JobState.WAITING, "ImagePullBackOff", stuck=True)]
+)
+def test_with_another_image_or_with_more_memory_it_is_tried_anew(seen: PreviewSeen) -> None:
+    reconciles, _ = begun()
+    reconcile(reconciles, seen)
+    reconciles.app = replace(APP, preview="b2")
+    planned = reconcile(reconciles, seen)
+    assert has(planned, DeletePreview)
+    assert not has(planned, StartPreview)
+    assert only(reconcile(reconciles, None), StartPreview).attempt == "one-two-b2"
+
+
 def test_another_revision_is_previewed_when_the_job_of_the_one_before_is_gone() -> None:
     reconciles, _ = begun()
     reconcile(reconciles, compared(3))
@@ -140,7 +155,7 @@ def test_another_revision_is_previewed_when_the_job_of_the_one_before_is_gone() 
     assert has(planned, DeletePreview)
     assert not has(planned, StartPreview)
     assert not has(reconcile(reconciles, job(JobState.ENDING)), DeletePreview)
-    assert only(reconcile(reconciles, None), StartPreview) == StartPreview("one-three-500", "three", "one")
+    assert only(reconcile(reconciles, None), StartPreview) == StartPreview("one-three-a1", "three", "one")
 
 
 def test_nothing_is_previewed_that_nobody_asked_for_or_that_begins_nothing() -> None:
