@@ -154,7 +154,13 @@ class ActionRunner:
             if revision.scheduled is None:
                 self._end_schedule(case)
             children = self._render(
-                revision, case, action.replicas, action.max_unavailable, action.runs_driver, action.begins_runs
+                revision,
+                case,
+                action.replicas,
+                action.max_unavailable,
+                runs_driver=action.runs_driver,
+                begins_runs=action.begins_runs,
+                replaces_run=action.replaces_run,
             )
             self._writer.send_all(children.objects, observation.children)
             return
@@ -192,8 +198,10 @@ class ActionRunner:
         case: ActionContext,
         replicas: int,
         max_unavailable: int,
+        *,
         runs_driver: bool = True,
         begins_runs: bool = False,
+        replaces_run: bool = False,
     ) -> Children:
         return render(
             case.spec.owner,
@@ -205,6 +213,7 @@ class ActionRunner:
             spark_word=case.spark_word,
             runs_driver=runs_driver,
             begins_runs=begins_runs,
+            replaces_run=replaces_run,
         )
 
     def _start_check(self, name: str, case: ActionContext) -> None:

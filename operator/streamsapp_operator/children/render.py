@@ -40,15 +40,22 @@ def render(
     spark_word: str = "",
     runs_driver: bool = True,
     begins_runs: bool = False,
+    replaces_run: bool = False,
 ) -> Children:
     """Renders the children. ``token_lines`` are the tokens that pods take, the newest first, and ``spark_word`` is what
     those of ``engine: spark`` know each other by; they are no part of the revision. ``runs_driver`` is false while the
-    driver is to end before the executors, ``begins_runs`` while no scheduled run may begin."""
+    driver is to end before the executors, ``begins_runs`` while no scheduled run may begin; with ``replaces_run`` the
+    next one takes the place of the one that is there."""
     driver, scheduled = revision.driver, revision.scheduled
     needed = (
         *_service_account(owner, revision),
         revision.config_map(owner),
         _http_secret(owner, token_lines, None if driver is None else spark_word),
+    )
+    runs = (
+        []
+        if scheduled is None
+        else [cron_job(owner, scheduled.schedule, scheduled.template, begins=begins_runs, replaces=replaces_run)]
     )
     objects = (
         *needed,
@@ -58,7 +65,7 @@ def render(
         network_policy(owner, settings, among_pods=driver is not None),
         *(() if driver is None else [_driver_set(owner, driver, replicas, runs_driver)]),
         stateful_set(owner, revision, replicas),
-        *(() if scheduled is None else [cron_job(owner, scheduled.schedule, scheduled.template, begins=begins_runs)]),
+        *runs,
     )
     return Children(revision.id, objects, (*needed, check_pod(owner, revision)))
 

@@ -34,8 +34,9 @@ def run_template(app: StreamsApp, template: dict[str, Any]) -> dict[str, Any]:
     return run_to_completion(template, run_labels(app.metadata.name, revision), changes)
 
 
-def cron_job(owner: Owner, schedule: str, template: dict[str, Any], *, begins: bool) -> dict[str, Any]:
-    """Returns the CronJob; no run begins unless ``begins``."""
+def cron_job(owner: Owner, schedule: str, template: dict[str, Any], *, begins: bool, replaces: bool) -> dict[str, Any]:
+    """Returns the CronJob; no run begins unless ``begins``, nor beside another one, whose place it takes if it
+    ``replaces`` that."""
     labels = template["metadata"]["labels"]
     return {
         "apiVersion": "batch/v1",
@@ -45,7 +46,7 @@ def cron_job(owner: Owner, schedule: str, template: dict[str, Any], *, begins: b
             "schedule": schedule,
             "timeZone": "Etc/UTC",
             # One that takes longer than the time between two is not begun a second time beside itself.
-            "concurrencyPolicy": "Forbid",
+            "concurrencyPolicy": "Replace" if replaces else "Forbid",
             "suspend": not begins,
             "successfulJobsHistoryLimit": _KEPT,
             "failedJobsHistoryLimit": _KEPT,

@@ -25,6 +25,8 @@ class ApplyChildren:
     runs_driver: bool = True
     #: True: runs of ``spec.spark.schedule`` may begin.
     begins_runs: bool = False
+    #: True: the next of them takes the place of the one that is there, whose pod cannot run.
+    replaces_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

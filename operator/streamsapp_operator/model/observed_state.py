@@ -258,6 +258,11 @@ class RunSeen:
     #: Records of input that had come by its end and that it did not read; ``None``: it did not say.
     input_lag: int | None = None
 
+    @property
+    def may_work(self) -> bool:
+        """Its pod runs, or may in a moment: it has not ended, and nothing that waiting does not mend holds it up."""
+        return self.job.state not in {JobState.DONE, JobState.FAILED} and not self.job.stuck
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:

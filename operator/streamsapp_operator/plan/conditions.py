@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from streamsapp_operator.model.desired_state import InvalidSpec
-from streamsapp_operator.model.observed_state import PodSeen, Trouble
+from streamsapp_operator.model.observed_state import PodSeen, RunSeen, Trouble
 from streamsapp_operator.model.status import AppStatus, Condition, PreviewStatus, RolloutStatus, ScheduleStatus
 from streamsapp_operator.plan import preview, summary
 from streamsapp_operator.plan.external_faults import strangers, unreachable
@@ -86,7 +86,7 @@ def _ready(inputs: PlanInput, status: AppStatus) -> Told:
     if status.last_good_revision is None and (rollout is None or rollout.phase != "Complete"):
         return "False", "Starting", (rollout.message if rollout else None) or "pods are starting"
     if status.schedule is not None:
-        return _scheduled(status.schedule)
+        return _scheduled(status.schedule, inputs.observed.run)
     away = wanted - status.ready_replicas
     if wanted == 0 or away > int(rollout is not None and rollout.current is not None):
         return "False", "PodsNotReady", _unready(inputs) or f"{status.ready_replicas} of {wanted} pods are ready"
@@ -98,11 +98,13 @@ def _ready(inputs: PlanInput, status: AppStatus) -> Told:
     return "True", "Running", f"{status.ready_replicas} of {wanted} pods are ready"
 
 
-def _scheduled(runs: ScheduleStatus) -> Told:
+def _scheduled(runs: ScheduleStatus, seen: RunSeen | None) -> Told:
     following = "none is scheduled" if runs.next_run is None else f"the next one begins at {_minute(runs.next_run)}"
     if runs.last_run is None:
         return "True", "Scheduled", f"no run has begun yet; {following}"
     last = f"the run of {_minute(runs.last_run)}"
+    if seen is not None and seen.job.stuck:
+        return "False", "PodsNotReady", f"the pod of {last} does not run: {seen.job.message}; {following}, in its place"
     if runs.result == "Failed":
         return "False", RUN_FAILED, f"{last} failed: {runs.message}; {following}"
     left = "" if runs.input_lag is None else f", and left {runs.input_lag} records"
@@ -201,6 +203,9 @@ def _faults(inputs: PlanInput, status: AppStatus) -> Iterator[tuple[str, str]]:
     job = inputs.observed.bootstrap
     if job is not None and job.stuck:
         yield "PodFailing", f"the bootstrap's pod does not run: {job.message}"
+    run = inputs.observed.run
+    if run is not None and run.job.stuck:
+        yield "PodFailing", f"the scheduled run's pod does not run: {run.job.message}"
     found = inputs.observed.preview
     if found is not None and found.job.stuck:
         yield "PodFailing", f"the preview's pod does not run: {found.job.message}"

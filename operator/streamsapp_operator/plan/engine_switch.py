@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamsapp.manifest.model import Engine
-from streamsapp_operator.model.observed_state import JobState, ObservedState, QueryReport
+from streamsapp_operator.model.observed_state import ObservedState, QueryReport
 from streamsapp_operator.model.status import RolloutStatus, SwitchStatus
 from streamsapp_operator.plan.plan_input import PlanInput
 
@@ -44,7 +44,7 @@ def is_foreign(inputs: PlanInput, target: str) -> bool:
     if children.driver_replicas and children.driver_revision != target:
         return True
     run = inputs.observed.run
-    if run is not None and run.job.state not in {JobState.DONE, JobState.FAILED}:
+    if run is not None and run.may_work:
         return True
     return any(pod.revision != target for pod in (*inputs.pods, *(() if driver is None else (driver,))))
 

@@ -74,7 +74,9 @@ def _actions(
     until = min(inputs.gate.good_until(), inputs.looked_at + inputs.settings.rollout.max_observation_age_seconds)
     if course.template is not None:
         begins = course.scheduled and scheduled_runs.may_begin(inputs)
-        actions.append(ApplyChildren(course.template, replicas, budget, until if fewer else None, runs_driver, begins))
+        stuck = observed.run is not None and observed.run.job.stuck
+        safe_until = until if fewer else None
+        actions.append(ApplyChildren(course.template, replicas, budget, safe_until, runs_driver, begins, stuck))
     if restart is not None:
         reason = f"rolling restart to revision {course.template}"
         limit = until if restart.ready else observed.at + inputs.settings.rollout.max_observation_age_seconds

@@ -12,13 +12,14 @@ OWNER = Owner("wordcount", "prod", "u-1")
 SPARK = {"trigger": "availableNow", "schedule": "0 * * * *", "conf": {"spark.driver.memory": "1g"}}
 
 
-def children(*, begins: bool = True, **spec: Any) -> Children:
+def children(*, begins: bool = True, replaces: bool = False, **spec: Any) -> Children:
     found = app(**{"engine": "spark", "spark": SPARK, **spec})
     revision = revision_of(found, SETTINGS, found.spec.code.files)
     again = recorded_revision(revision.config_map(OWNER))
     assert (again.scheduled, again.template) == (revision.scheduled, revision.template)
     return render(
-        OWNER, revision, SETTINGS, replicas=0, max_unavailable=1, token_lines=("t",), begins_runs=begins
+        OWNER, revision, SETTINGS, replicas=0, max_unavailable=1, token_lines=("t",), begins_runs=begins,
+        replaces_run=replaces,
     )  # fmt: skip
 
 
@@ -42,6 +43,10 @@ def test_one_run_at_a_time_begins_when_the_line_says_and_not_while_pods_are_ther
     assert (spec["schedule"], spec["timeZone"], spec["concurrencyPolicy"]) == ("0 * * * *", "Etc/UTC", "Forbid")
     assert spec["suspend"] is False
     assert cron(children(begins=False))["spec"]["suspend"] is True
+
+
+def test_the_next_run_takes_the_place_of_one_whose_pod_cannot_run() -> None:
+    assert cron(children(replaces=True))["spec"]["concurrencyPolicy"] == "Replace"
 
 
 def test_there_is_no_driver_beside_it_and_the_stateful_set_has_no_pods() -> None:

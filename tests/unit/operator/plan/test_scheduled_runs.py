@@ -22,8 +22,11 @@ BEFORE: dict[str, Any] = {"replicas": 3, "template_revision": "one", "engine": "
 FULL_HOUR = datetime(2023, 11, 14, 23, 0, tzinfo=UTC)
 
 
-def run(state: JobState, lag: int | None = None, message: str | None = None) -> RunSeen:
-    return RunSeen(JobSeen("", "two", state, message), NOW, lag)
+def run(state: JobState, lag: int | None = None, message: str | None = None, *, stuck: bool = False) -> RunSeen:
+    return RunSeen(JobSeen("", "two", state, message, stuck), NOW, lag)
+
+
+STUCK = run(JobState.WAITING, None, "ImagePullBackOff: no such image", stuck=True)
 
 
 def reconcile(
@@ -159,6 +162,25 @@ def test_a_run_ends_before_the_first_pod_starts(engine: Any) -> None:
     applied = only(reconcile(reconciles, [], run(JobState.DONE, 0), **NO_PODS), ApplyChildren)
     assert (applied.revision, applied.replicas, applied.begins_runs) == ("three", 3, False)
     assert reconciles.status.schedule is None
+
+
+def test_a_run_whose_pod_cannot_run_is_told_and_gives_way_to_the_next_one() -> None:
+    reconciles = scheduled()
+    planned = reconcile(reconciles, [], run(JobState.RUNNING), **NO_PODS)
+    assert (only(planned, ApplyChildren).begins_runs, only(planned, ApplyChildren).replaces_run) == (True, False)
+    planned = reconcile(reconciles, [], STUCK, **NO_PODS)
+    assert (only(planned, ApplyChildren).begins_runs, only(planned, ApplyChildren).replaces_run) == (True, True)
+    assert (condition(reconciles).status, condition(reconciles).reason) == ("False", "PodsNotReady")
+    assert "does not run: ImagePullBackOff: no such image; the next one begins at" in condition(reconciles).message
+    assert condition(reconciles, "Degraded").reason == "PodFailing"
+
+
+def test_a_run_whose_pod_cannot_run_keeps_no_pod_of_another_revision_waiting() -> None:
+    reconciles = scheduled()
+    reconciles.app = wanted("three")
+    reconcile(reconciles, [], STUCK, **NO_PODS)
+    applied = only(reconciles.plan([], run=STUCK, checks=passed("three"), **NO_PODS), ApplyChildren)
+    assert (applied.revision, applied.replicas, applied.begins_runs) == ("three", 3, False)
 
 
 def test_what_the_user_holds_stays_as_it_is() -> None:
