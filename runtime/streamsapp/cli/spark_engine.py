@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import threading
 from contextlib import closing
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from streamsapp.cli.arguments import with_remote_state
 from streamsapp.cli.shutdown import closing_on_signals
 from streamsapp.cli.spark_commands import spark_module
+from streamsapp.errors import StreamsError
 from streamsapp.http.instance_routes import driver_routes
 from streamsapp.manifest import StreamsApp
 from streamsapp.manifest.entrypoint import load_topology, user_code
@@ -38,12 +40,20 @@ def run_driver(app: StreamsApp, options: argparse.Namespace) -> int:
     settings = ["spark.ui.enabled=true", *(f"{key}={value}" for key, value in app.spec.spark.conf.items())]
     java = session.start_java(config.application_id, options.master, [*settings, *options.conf])
     engine = engine_module.SparkEngine(engine_module.Program(app, folder, overrides), topology, config)
+    told_to_end = threading.Event()
+
+    def close() -> None:
+        told_to_end.set()
+        engine.close()
+
     with closing(HttpServer(options.http_port, host=options.http_host, token_file=HTTP_TOKEN_FILE)) as server:
         server.start(driver_routes(engine), config.application_server)
         log.info("status on http://%s:%d/status", server.host, server.port)
-        with closing_on_signals(engine.close, within=options.shutdown_timeout):
+        with closing_on_signals(close, within=options.shutdown_timeout):
             code: int = engine.run(java)
             if options.report is not None:
+                if told_to_end.is_set():  # by a node that is drained, say; the Job tries again
+                    raise StreamsError("it was told to end before it had caught up; the next try goes on where it was")
                 tasks = engine.status()["tasks"]
                 left = {"inputLag": sum(each["inputLag"] for each in tasks)}
                 options.report.write_bytes(msgspec.json.encode(left))

@@ -1,0 +1,76 @@
+"""A run that catches up says at its end what it left; one that is told to end before has not caught up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from streamsapp.cli import spark_engine
+from streamsapp.cli.main import main
+
+MANIFEST = {
+    "apiVersion": "streamsapp.dev/v1alpha1",
+    "kind": "StreamsApp",
+    "metadata": {"name": "app"},
+    "spec": {
+        "engine": "spark",
+        "kafka": {"bootstrapServers": "localhost:9"},
+        "topology": {"steps": [{"stream": "in"}, {"to": "out"}]},
+        "spark": {"trigger": "availableNow"},
+    },
+}
+
+
+class Engine:
+    """Runs until it has caught up, or is closed."""
+
+    ends_early = False
+
+    def __init__(self, *_: Any) -> None:
+        self._closed = threading.Event()
+
+    def run(self, java: object) -> int:
+        if self.ends_early:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert self._closed.wait(60)
+        return 0
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def status(self) -> dict[str, Any]:
+        return {"tasks": [{"inputLag": 2}, {"inputLag": 5}]}
+
+    def __getattr__(self, name: str) -> Any:
+        """Routes of the port, which nobody asks."""
+        return None
+
+
+@pytest.mark.parametrize(
+    ("early", "code", "said"),
+    [
+        (False, 0, '{"inputLag":7}'),
+        (True, 1, "it was told to end before it had caught up; the next try goes on where it was"),
+    ],
+)
+def test_a_run_reports_what_it_left_or_that_it_has_not_caught_up(
+    early: bool, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = {
+        "session": SimpleNamespace(start_java=lambda *_: None),
+        "streaming.engine": SimpleNamespace(SparkEngine=Engine, Program=lambda *_: None),
+    }
+    monkeypatch.setattr(Engine, "ends_early", early)
+    monkeypatch.setattr(spark_engine, "spark_module", modules.__getitem__)
+    manifest, report = tmp_path / "app.yaml", tmp_path / "report"
+    manifest.write_text(yaml.safe_dump(MANIFEST))
+    options = ["--state-dir", str(tmp_path / "state"), "--http-port", "0", "--report", str(report)]
+    assert main(["run", "-f", str(manifest), *options]) == code
+    assert report.read_text() == said
