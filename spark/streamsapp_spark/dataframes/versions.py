@@ -149,14 +149,17 @@ class TaskVersions:
             return tuple(pool.map(stored, paths))
 
     def _collect(self, retain: int) -> None:
-        """Deletes states that no attempt can begin with any more, and now and then files that none has."""
+        """Deletes the state that no attempt can begin with any more, and now and then those that attempts which were
+        killed or came late have left, with all files that no state has."""
         chain, oldest = self.chain, self._number - retain
         if oldest < 1:
             return
         chain.objects.delete([chain.manifest_key(oldest)])
         if self._number % _COLLECT_EVERY:
             return
-        needed = {chain.file_key(file) for number in chain.numbers() for file in chain.read(number).files}
+        numbers = chain.numbers()
+        chain.objects.delete([chain.manifest_key(number) for number in numbers if number <= oldest])
+        needed = {chain.file_key(file) for number in numbers if number > oldest for file in chain.read(number).files}
         for info in list(chain.objects.list(f"{chain.folder}files/")):
             number = object_number(info.key.removeprefix(chain.folder))
             if info.key not in needed and number is not None and number <= oldest:

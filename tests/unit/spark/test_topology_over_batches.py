@@ -127,6 +127,19 @@ def _objects(manifest: Path) -> list[str]:
     return [Path(file["object"]).name for file in json.loads(manifest.read_bytes())["files"]]
 
 
+def test_a_state_that_an_attempt_wrote_too_late_is_deleted_some_batches_later(tmp_path: Path) -> None:
+    query = BatchedTopology(counting(), {"words": 1}, tmp_path)
+    query.run(0, {"words": rows("a")})
+    (manifest,) = (tmp_path / "state").rglob("manifests/*.json")
+    late = manifest.read_bytes()
+    for batch in range(1, 19):
+        query.run(batch, {})
+    assert not manifest.exists()
+    manifest.write_bytes(late)
+    query.run(19, {})
+    assert len(list(manifest.parent.iterdir())) == 3
+
+
 def test_a_state_of_another_time_or_topology_is_refused(tmp_path: Path) -> None:
     query = BatchedTopology(counting(), {"words": 1}, tmp_path)
     for batch in range(3):
