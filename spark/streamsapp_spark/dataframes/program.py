@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from struct import Struct
 
 from pyspark.cloudpickle import CloudPickler
 
 from streamsapp.config import StreamsConfig
 from streamsapp.errors import ConfigError, TopologyError
-from streamsapp.record import TaskId, TopicPartition
+from streamsapp.record import TopicPartition
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp.remote.object_store_factory import open_store
 from streamsapp.runtime.application_layout import ApplicationLayout, fingerprint, lay_out
@@ -25,6 +26,7 @@ from streamsapp.state.api import Engine
 from streamsapp.state.resources import StateResources
 from streamsapp.tasks.stream_task import TaskPlan
 from streamsapp.topology.builder import Topology
+from streamsapp.topology.nodes import SubTopology
 from streamsapp_spark.stage_frames import spark_partitions_of
 from streamsapp_spark.stages import Stages
 
@@ -79,10 +81,17 @@ class BoundApplication:
         """Returns where rows of each input partition go: the number that leads there, and the stage."""
         return spark_partitions_of(self.stages)
 
-    def description(self, task_id: TaskId) -> str:
-        """Returns what has to stay the same for a task's state to be of use."""
-        part = self.layout.plans[task_id].sub_topology
-        return f"{fingerprint(part)}, {len(self.stages.tasks(part.id))} tasks"
+    @cached_property
+    def descriptions(self) -> dict[int, str]:
+        """Returns, by sub-topology, what has to stay the same for the state of its tasks to be of use: the partitions
+        of each topic, too, as they decide which task has a key."""
+        return {number: self._described(number, part) for number, part in self.stages.parts.items()}
+
+    def _described(self, number: int, part: SubTopology) -> str:
+        tasks = self.stages.tasks(number)
+        topics = sorted(Counter(each.topic for task_id in tasks for each in self.layout.plans[task_id].inputs).items())
+        digest = sha256(repr(topics).encode()).hexdigest()[:16]
+        return f"{fingerprint(part)}, {len(tasks)} tasks, partitions {digest}"
 
 
 @lru_cache(maxsize=2)

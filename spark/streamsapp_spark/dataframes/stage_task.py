@@ -92,7 +92,7 @@ class _Group:
             task_id: TaskVersions(
                 ManifestChain(app.objects, f"{app.config.application_id}.{task.query}", task_id),
                 task.batch,
-                app.description(task_id),
+                app.descriptions[task_id.subtopology],
                 task.kept / str(task_id),
             )
             for task_id in group

@@ -74,8 +74,8 @@ class TaskVersions:
         found = self.chain.read(self.batch)
         if found.fingerprint != self.description:
             raise ConfigError(
-                f"the state of task {task} is that of another topology ({found.fingerprint}; this one is "
-                f"{self.description}); a changed topology begins with a new checkpointLocation"
+                f"the state of task {task} is that of another topology or of other partitions= ({found.fingerprint}; "
+                f"this one is {self.description}); put the old ones back, or begin with a new checkpointLocation"
             )
         return found, self._number in numbers
 

@@ -156,6 +156,15 @@ def test_a_state_of_another_time_or_topology_is_refused(tmp_path: Path) -> None:
     ]
 
 
+def test_other_partitions_are_refused_even_if_there_are_as_many_tasks(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream(["words", "more"], Consumed(TEXT, TEXT)).group_by_key().count(Materialized("counts"))
+    topology = builder.build()
+    BatchedTopology(topology, {"words": 2, "more": 2}, tmp_path).run(0, {"more": rows("a", "b")})
+    with pytest.raises(ConfigError, match=r"another topology or of other partitions= .*put the old ones back"):
+        BatchedTopology(topology, {"words": 2, "more": 1}, tmp_path).run(1, {"more": rows("a", "b")})
+
+
 class Ticking(Processor):
     """Tells when it is called by time."""
 
