@@ -122,6 +122,8 @@ class _Group:
                 _refuse_wall_clock(task_id, replay)
                 replay.go_on()
             yield from self._outputs(replays, rows, {each: at.offset for each, at in starts.items()})
+            for task_id, replay in replays.items():
+                _refuse_wall_clock(task_id, replay)  # scheduled by a record
             if not written:
                 for task_id, replay in replays.items():
                     checkpoint = self._checkpoint(task_id, replay)

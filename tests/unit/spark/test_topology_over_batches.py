@@ -203,6 +203,25 @@ def test_callbacks_by_wall_clock_are_refused(tmp_path: Path) -> None:
         query.run(0, {"words": rows("a")})
 
 
+class Later(Ticking):
+    """Schedules for the first time when there is a record."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._later = context
+
+    def process(self, record: Record) -> None:
+        super().init(self._later)
+
+
+def test_so_are_those_that_a_record_schedules(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    builder.stream("words", Consumed(TEXT, TEXT)).process(lambda: Later(PunctuationType.WALL_CLOCK_TIME))
+    query = BatchedTopology(builder.build(), {"words": 1}, tmp_path)
+    with pytest.raises(TopologyError, match="callbacks by wall clock, which nothing calls between batches"):
+        query.run(0, {"words": rows("a")})
+    assert not list((tmp_path / "state").iterdir())
+
+
 # ---- rows ------------------------------------------------------------------------------------------------------
 
 
