@@ -6,9 +6,12 @@ import json
 from operator import add
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from batched_topology import BatchedTopology
 from compare import Program, _encoded, run_here
@@ -29,6 +32,7 @@ from streamsapp import (
 )
 from streamsapp.errors import ConfigError, StreamsError, TopologyError
 from streamsapp.record import RawRecord
+from streamsapp_spark.dataframes.sources import check_bound
 
 BATCHES = 3
 TEXT = Serdes.string()
@@ -236,6 +240,21 @@ def test_rows_are_taken_by_offset_where_they_have_one_and_go_to_the_partition_th
     assert values(query.run(0, {"words": given}))[-1] == (b"a", b"01234")
     points = [json.loads(path.read_bytes())["inputs"] for path in (tmp_path / "state").rglob("*.json")]
     assert sorted((point["partition"], point["offset"]) for (point,) in points) == [(0, 0), (1, 0), (2, 5)]
+
+
+def with_headers(*parts: StructField) -> DataFrame:
+    """As much of a DataFrame as is looked at before anything runs."""
+    names = [StructField(name, StringType()) for name in ("key", "value")]
+    columns = [*names, StructField("timestamp", LongType()), StructField("headers", ArrayType(StructType([*parts])))]
+    schema = StructType(columns)
+    return cast(DataFrame, SimpleNamespace(isStreaming=True, schema=schema, columns=schema.names))
+
+
+def test_headers_whose_parts_are_in_another_order_are_refused() -> None:
+    name, value = StructField("key", StringType()), StructField("value", BinaryType())
+    check_bound("words", with_headers(name, value))
+    with pytest.raises(ConfigError, match=r"'headers' is .*, and has to be array<struct<key: string, value: binary>>"):
+        check_bound("words", with_headers(value, name))
 
 
 @pytest.mark.parametrize(
