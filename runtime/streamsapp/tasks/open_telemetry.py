@@ -28,6 +28,8 @@ from streamsapp.tasks.task_context import TaskContext
 #: The protocols of OTLP, with the names under which their exporters are installed.
 _OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 _EXPORTERS = "opentelemetry_traces_exporter"
+#: Of the longest header that tells of a trace, as W3C's Baggage limits it.
+_LONGEST = 8_192
 
 
 class OpenTelemetry:
@@ -105,8 +107,13 @@ class OpenTelemetry:
 
 
 def _carried(headers: Headers | None) -> dict[str, str]:
-    """Headers as text; what is no text is no trace."""
-    return {name: value.decode("ascii", "replace") for name, value in headers or () if value is not None}
+    """Returns headers as text. Bytes that are no text are no trace; nor are those that are too long for one, which
+    OpenTelemetry would log whole."""
+    return {
+        name: value.decode("ascii", "replace")
+        for name, value in headers or ()
+        if value is not None and len(value) <= _LONGEST
+    }
 
 
 @cache

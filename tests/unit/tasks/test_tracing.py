@@ -130,6 +130,15 @@ def test_headers_that_are_no_trace_begin_a_new_one(value: bytes | None, spans: I
     assert f"{process.context.trace_id:032x}" in traceparent(out)
 
 
+def test_a_header_that_is_too_long_for_a_trace_is_not_looked_at(
+    spans: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    (out,) = piped(through(), [*GIVEN, ("baggage", b"x" * 1_000_000)])
+
+    assert traceparent(out).split("-")[1] == TRACE
+    assert "xxx" not in caplog.text
+
+
 def fails(value: str) -> str:
     raise ValueError(value)
 
