@@ -86,7 +86,8 @@ def _midnight(start: datetime, number: int) -> datetime:
 
 
 def _is_any(part: str) -> bool:
-    return part[0] in "*?"
+    """Says whether a field leaves days open. A step restricts them, other than in Unix' cron."""
+    return not {"*", "?", "*/1", "?/1"}.isdisjoint(part.split(","))
 
 
 def _values(part: str, field: tuple[int, int, tuple[str, ...]]) -> frozenset[int]:
