@@ -40,7 +40,7 @@ from streamsapp_spark.bootstrap_task import BootstrapWork, bootstrapping
 from streamsapp_spark.command import Command
 from streamsapp_spark.end_offsets import PartitionOffsets, refuse_other
 from streamsapp_spark.history import KAFKA, History, KafkaHistory, ParquetHistory, check_source
-from streamsapp_spark.preconditions import INSTEAD, has_gone_on, refuse_running, refuse_used
+from streamsapp_spark.preconditions import INSTEAD, begin, has_gone_on, refuse_running, refuse_used
 from streamsapp_spark.progress import SparkProgress
 from streamsapp_spark.replay_job import ReplayJob
 from streamsapp_spark.session import session
@@ -128,13 +128,8 @@ class _Bootstrap(Command):
 
     def _begin(self, layout: ApplicationLayout, history: History, of: tuple[HistoryRange, ...]) -> _Begun:
         begun = BootstrapBegun(VERSION, timestamp(SystemClock().now_ms()), history.name, of, _fingerprints(layout))
-        bootstrap = self._bootstraps.begin(1, begun)
+        bootstrap = begin(self._bootstraps, self._group, self._id, begun)
         self._has_begun = True
-        try:  # who joined meanwhile may not have seen that it began
-            refuse_running(self._group, self._id)
-        except ManifestError:
-            bootstrap.withdraw()
-            raise
         return _Begun(bootstrap, begun, self._internal(layout))
 
     def _refuse_change(self, begun: BootstrapBegun, layout: ApplicationLayout) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from streamsapp.errors import ManifestError
 from streamsapp.kafka.groups import GroupAdmin
 from streamsapp.record import TopicPartition
-from streamsapp.remote.bootstraps import BootstrapDone
+from streamsapp.remote.bootstraps import BootstrapBegun, BootstrapDone, Bootstraps, BootstrapState
 from streamsapp.remote.manifest_chain import chains_of
 from streamsapp.remote.object_store import ObjectStore
 from streamsapp_spark.snapshot_publisher import WRITER
@@ -41,6 +41,18 @@ def refuse_used(
         if newest is not None and newest.instance != WRITER:
             wrote = f"{newest.instance} wrote a snapshot of task {chain.task_id} at {newest.written_at}"
             raise ManifestError([f"{application_id} has run before: {wrote}; {INSTEAD}"])
+
+
+def begin(bootstraps: Bootstraps, group: GroupAdmin, application_id: str, begun: BootstrapBegun) -> BootstrapState:
+    """Begins the bootstrap, from where on no instance starts. Raises ``ManifestError``, and has begun nothing, if one
+    joined meanwhile: it may not have seen that it began."""
+    bootstrap = bootstraps.begin(1, begun)
+    try:
+        refuse_running(group, application_id)
+    except BaseException:
+        bootstrap.withdraw()
+        raise
+    return bootstrap
 
 
 def has_gone_on(group: GroupAdmin, done: BootstrapDone) -> bool:

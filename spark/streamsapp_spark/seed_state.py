@@ -30,7 +30,7 @@ from streamsapp.topology.internal_topics import InternalTopic
 from streamsapp_spark.bootstrap import commit_offsets, internal_records, repartitioned
 from streamsapp_spark.end_offsets import PartitionOffsets
 from streamsapp_spark.kafka_output import KafkaOutput
-from streamsapp_spark.preconditions import INSTEAD, refuse_running, refuse_used
+from streamsapp_spark.preconditions import INSTEAD, begin, refuse_running, refuse_used
 from streamsapp_spark.replay_job import Application
 from streamsapp_spark.seed_rows import SeededEntry
 from streamsapp_spark.snapshot_publisher import Publisher
@@ -75,7 +75,8 @@ class Seeding:
         prints = {str(task_id): fingerprint(plan.sub_topology) for task_id, plan in sorted(plans.items())}
         now = timestamp(SystemClock().now_ms())
         begun = BootstrapBegun(VERSION, now, "table", self._inputs, prints)
-        bootstrap = Bootstraps(app.objects, app.config.application_id).begin(1, begun)
+        bootstraps = Bootstraps(app.objects, app.config.application_id)
+        bootstrap = begin(bootstraps, GroupAdmin(app.config), app.config.application_id, begun)
         done = []
         for task_id, plan in sorted(plans.items()):
             keys = parts.get(task_id.partition, ()) if self._store in plan.changelogs else ()
