@@ -44,8 +44,9 @@ from streamsapp_spark.seed_rows import SeededEntry, SeededStore
 from streamsapp_spark.seed_state import Seeding, refuse_state
 from streamsapp_spark.table_columns import TYPES
 
-#: Rows that are put aside together, and written in one transaction.
-_ROWS = 50_000
+#: The memory for rows that wait to be put aside, and what Python takes for one beside its bytes. Those of a partition
+#: that are put aside together are written in one transaction.
+_BYTES, _ROW_BYTES = 64 << 20, 250
 _LIMIT = 1 << 30
 _EARLIEST = "earliest"
 _NOWHERE = ("", 0, "")
@@ -77,15 +78,22 @@ class SeedWriter(DataSourceArrowWriter):
         app = application(self.job)
         target, keys = SeededStore(app, self.store), list[tuple[int, str]]()
         waiting: defaultdict[int, list[SeededEntry]] = defaultdict(list)
+        taken = 0
         for batch in iterator:
             for partition, entry in target.entries(batch):
                 waiting[partition].append(entry)
-                if len(waiting[partition]) == _ROWS:
-                    keys.append((partition, self._put_aside(app, partition, waiting.pop(partition))))
-        keys += [(partition, self._put_aside(app, partition, rows)) for partition, rows in waiting.items()]
-        return _PutAside(tuple(keys))
+                taken += len(entry[0]) + len(entry[1]) + _ROW_BYTES
+                if taken >= _BYTES:
+                    keys += self._put_aside(app, waiting)
+                    taken = 0
+        return _PutAside((*keys, *self._put_aside(app, waiting)))
 
-    def _put_aside(self, app: Application, partition: int, rows: Sequence[SeededEntry]) -> str:
+    def _put_aside(self, app: Application, waiting: dict[int, list[SeededEntry]]) -> Iterator[tuple[int, str]]:
+        while waiting:
+            partition, rows = waiting.popitem()
+            yield partition, self._uploaded(app, partition, rows)
+
+    def _uploaded(self, app: Application, partition: int, rows: Sequence[SeededEntry]) -> str:
         key = f"{self.folder}/{partition}-{uuid4().hex}"
         with tempfile.NamedTemporaryFile(prefix="streamsapp-seed-") as file:
             file.write(msgspec.msgpack.encode(rows))

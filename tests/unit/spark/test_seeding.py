@@ -1,11 +1,13 @@
-"""A table becomes state while nobody else is there."""
+"""A table becomes state while nobody else is there, and in pieces that fit into memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from streamsapp import StreamsConfig
@@ -13,7 +15,8 @@ from streamsapp.config import RemoteStateConfig
 from streamsapp.errors import ManifestError
 from streamsapp.remote.bootstraps import Bootstraps
 from streamsapp.remote.directory_store import DirectoryStore
-from streamsapp_spark import seed_state
+from streamsapp_spark import seed, seed_state
+from streamsapp_spark.seed import SeedWriter
 from streamsapp_spark.seed_state import Seeding
 
 
@@ -39,3 +42,28 @@ def test_whoever_joins_while_a_table_is_made_state_of_has_it_withdrawn(
         Seeding(app, "counts", (), lambda _: iter(())).run({})
 
     assert Bootstraps(app.objects, "app").newest() is None
+
+
+class Rows:
+    """Rows of many partitions, in the place of a store that makes them of a table's."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def entries(self, batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[bytes, bytes, int]]]:
+        return ((number % 100, (b"%d" % number, bytes(1_000), 0)) for number in range(batch.num_rows))
+
+
+def test_rows_of_many_partitions_are_put_aside_before_they_fill_the_memory(
+    app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seed, "application", lambda _: app)
+    monkeypatch.setattr(seed, "SeededStore", Rows)
+    monkeypatch.setattr(seed, "_BYTES", 200_000)
+    writer = SeedWriter(cast(Any, None), "counts", (), "app/seed/1")
+
+    told = writer.write(iter([pa.RecordBatch.from_pydict({"key": list(range(1_000))})]))
+
+    found = [row for _, key in told.keys for rows in seed._rows(app, [key]) for row in rows]
+    assert sorted(int(key) for key, _, _ in found) == list(range(1_000))
+    assert max(info.size for info in app.objects.list("app/seed/1/")) < 200_000 / 50
