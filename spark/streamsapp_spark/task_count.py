@@ -1,7 +1,7 @@
 """Finds out how many tasks a store has, as far as anybody can know. Used on the driver, by readers.
 
-Snapshots alone do not tell: a task that nobody ever had has none. What a bootstrap has noted does, and so do the
-option ``partitions`` and Kafka, which is asked only if the option says so: tables are planned without it.
+Snapshots alone do not tell: a task that nobody ever had has none. The notes of a bootstrap do, and so do the option
+``partitions`` and Kafka, which is asked only if the option says so: tables are planned without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Part of a PySpark program: a topology over streaming DataFrames, and a table that becomes a store.
+"""Part of a PySpark program: a topology over streaming DataFrames.
 
 ``run_topology`` is called on the driver, by the user's program; the rest runs in Spark's Python workers. Neither Kafka
 nor the command line is needed.
