@@ -52,7 +52,7 @@ class BatchTask:
     batch: int
     #: As Spark names the query: the same as long as its checkpoint lives.
     query: str
-    #: The folder for files that later batches need again.
+    #: The folder of the session's for stores, and for files that later batches need again.
     kept: Path
 
     @classmethod
@@ -63,7 +63,7 @@ class BatchTask:
         if context is None or batch is None:
             raise StreamsError("run_topology gives a streaming DataFrame: start it with writeStream")
         query = str(context.getLocalProperty("sql.streaming.queryId"))
-        kept = Path(SparkFiles.getRootDirectory()) / "streamsapp" / query
+        kept = Path(SparkFiles.getRootDirectory()).resolve() / "streamsapp" / query
         return cls(program, stage, context.partitionId(), int(batch), query, kept)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Batches:
@@ -77,7 +77,9 @@ class BatchTask:
             if (others := batch.filter(pc.invert(mine))).num_rows:
                 yield others
         group = app.stages.groups(stage)[self.partition]
-        with tempfile.TemporaryDirectory(prefix=f"streamsapp-{group[0]}-") as directory:
+        # Beside the files that are kept, of which it has links; and a killed worker's goes when the session does.
+        self.kept.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{group[0]}-", dir=self.kept) as directory:
             yield from _Group(self, app, group, Path(directory)).run([batch for batch in own if batch.num_rows])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from operator import add
 from pathlib import Path
 from random import Random
@@ -142,6 +143,15 @@ def test_a_state_that_an_attempt_wrote_too_late_is_deleted_some_batches_later(tm
     manifest.write_bytes(late)
     query.run(19, {})
     assert len(list(manifest.parent.iterdir())) == 3
+
+
+def test_stores_lie_in_the_folder_of_the_session_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    query = BatchedTopology(counting(), {"words": 1}, tmp_path)
+    assert [values(query.run(batch, {"words": rows("a")})) for batch in range(2)] == [[(b"a", b"1")], [(b"a", b"2")]]
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["0_0"]
 
 
 def test_a_state_of_another_time_or_topology_is_refused(tmp_path: Path) -> None:
