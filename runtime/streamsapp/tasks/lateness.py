@@ -30,11 +30,10 @@ class Lateness:
         self._total = self._highest = self._records = 0
         self._ends_at = 0
 
-    def observe(self, late_ms: int) -> None:
-        """Takes a record that came late by so many milliseconds."""
-        self._total += late_ms
-        if late_ms > self._highest:
-            self._highest = late_ms
+    def observe(self, total_ms: int, highest_ms: int) -> None:
+        """Takes records that came late by so many milliseconds: all together, and the latest of them."""
+        self._total += total_ms
+        self._highest = max(self._highest, highest_ms)
 
     def begin_batch(self, now_ms: int) -> None:
         """Begins a new sample if it is time."""

@@ -113,13 +113,12 @@ class RecordQueue:
         """
         # The one loop that every record goes through: what can be decided before it, is.
         buffer, context, push = self._buffer, self._context, self.push
-        take, stream_time_due, late = buffer.popleft, context.stream_time_punctuation, context.lateness.observe
+        take, stream_time_due, stream_time = buffer.popleft, context.stream_time_punctuation, context.stream_time
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
-        trusted = self._extractor is fail_on_invalid_timestamp
-        partition_time = self.partition_time
+        trusted, partition_time = self._extractor is fail_on_invalid_timestamp, self.partition_time
         head, self._head = self._head, None
         done: InputRecord | None = None
-        taken = 0
+        taken = late_ms = most_ms = 0
         try:
             for taken in range(limit):  # noqa: B007 - records taken, also after an exception
                 if control.stop:
@@ -149,25 +148,27 @@ class RecordQueue:
                         self._head = (message, key, value, timestamp)
                         break
                 else:
-                    message, key, value, timestamp = head
-                    head = None
+                    (message, key, value, timestamp), head = head, None
                 context.message = message
                 if timestamp > partition_time:
                     partition_time = timestamp
-                if timestamp > context.stream_time:
-                    context.stream_time = timestamp
-                elif timestamp < context.stream_time:
-                    late(context.stream_time - timestamp)
+                if timestamp > stream_time:
+                    stream_time = context.stream_time = timestamp
+                elif timestamp < stream_time:
+                    behind = stream_time - timestamp
+                    late_ms, most_ms = late_ms + behind, behind if behind > most_ms else most_ms  # noqa: FURB136 - calls cost
                 push(key, value, timestamp, message.headers())
                 done = message
                 # Also where time stands still: the record may have scheduled something that is due at once.
-                if context.stream_time >= stream_time_due.next_due:
+                if stream_time >= stream_time_due.next_due:
                     self._punctuate()
             else:
                 taken = limit
         finally:
             context.message = None
             self.partition_time = partition_time
+            if late_ms:
+                context.lateness.observe(late_ms, most_ms)
             if head is not None:
                 self._head = head
             if done is not None:

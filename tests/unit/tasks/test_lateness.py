@@ -12,7 +12,7 @@ def test_lateness_is_that_of_the_last_two_samples() -> None:
     assert lateness.figures(0) is None
     for late_ms, records, now_ms in ((30, 3, 100), (6, 1, 100 + SAMPLE_MS), (0, 2, 100 + 2 * SAMPLE_MS)):
         lateness.begin_batch(now_ms)
-        lateness.observe(late_ms)
+        lateness.observe(late_ms, late_ms)
         lateness.count(records)
         if now_ms == 100 + SAMPLE_MS:
             assert lateness.figures(now_ms) == LatenessFigures(9.0, 30)

@@ -18,6 +18,7 @@ from streamsapp.processor.timestamps import (
     use_partition_time_on_invalid_timestamp,
 )
 from streamsapp.record import InputRecord
+from streamsapp.tasks.lateness import LatenessFigures
 from streamsapp.tasks.punctuation import Schedule
 from streamsapp.tasks.record_queue import ProcessingControl, RecordQueue
 from streamsapp.tasks.task_context import TaskContext
@@ -278,3 +279,14 @@ def test_memory_grows_with_the_size_of_the_values() -> None:
     large.add(raw(0, value=b"v" * 10_000))
 
     assert large.queue.bytes - small.queue.bytes == 9_990
+
+
+def test_records_behind_stream_time_are_late_by_the_difference_also_within_a_batch() -> None:
+    it = Queue()
+    it.add(*(numbered(offset, timestamp) for offset, timestamp in enumerate((100, 70, 90, 110, 60))))
+
+    it.context.lateness.begin_batch(0)
+    it.context.lateness.count(it.run())
+
+    assert it.context.stream_time == 110
+    assert it.context.lateness.figures(0) == LatenessFigures((30 + 10 + 50) / 5, 50)
