@@ -118,7 +118,7 @@ class RecordQueue:
         trusted, partition_time = self._extractor is fail_on_invalid_timestamp, self.partition_time
         head, self._head = self._head, None
         done: InputRecord | None = None
-        taken = late_ms = most_ms = 0
+        taken = late = most = 0
         try:
             for taken in range(limit):  # noqa: B007 - records taken, also after an exception
                 if control.stop:
@@ -156,7 +156,7 @@ class RecordQueue:
                     stream_time = context.stream_time = timestamp
                 elif timestamp < stream_time:
                     behind = stream_time - timestamp
-                    late_ms, most_ms = late_ms + behind, behind if behind > most_ms else most_ms  # noqa: FURB136 - calls cost
+                    late, most = late + behind, behind if behind > most else most  # noqa: FURB136 - calls cost
                 push(key, value, timestamp, message.headers())
                 done = message
                 # Also where time stands still: the record may have scheduled something that is due at once.
@@ -167,8 +167,8 @@ class RecordQueue:
         finally:
             context.message = None
             self.partition_time = partition_time
-            if late_ms:
-                context.lateness.observe(late_ms, most_ms)
+            if late:
+                context.lateness.observe(late, most)
             if head is not None:
                 self._head = head
             if done is not None:
