@@ -170,7 +170,7 @@ class LanguageGenerator(DslGenerator):
         if node.key not in KEYS:
             return
         store = self.store(node.key, node.value, self.random.choice(["window", "session"]))
-        # What comes too late is in Kafka Streams' changelog all the same (docs/departures.md).
+        # A record that comes too late is in Kafka Streams' changelog all the same (docs/departures.md).
         store |= {"size": 10, "retention": self.random.choice([50, 500, _KEPT]), "logging": False}
         made = Node("stream", self.new("p"), node.key, TEXT, node.key_known, False)
         step: Step = {"op": "process_values", "id": made.id, "of": node.id, "stores": [store["name"]]}

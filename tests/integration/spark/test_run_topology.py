@@ -170,7 +170,7 @@ def test_a_query_that_was_killed_goes_on_exactly_and_gives_what_the_test_driver_
     code, said, errors = finished(program(tmp_path, stop_at=-1))
     assert code == 0, errors[-6000:]
     lines = said.splitlines()
-    # What was written and not committed is done once more.
+    # A batch that was written and not committed is done once more.
     assert [line for line in lines if line.startswith("written")] == [f"written {n}" for n in range(1, FILES)]
     wanted = expected(records)
     for table in ("batches/*", "sink"):

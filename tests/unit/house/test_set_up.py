@@ -1,4 +1,4 @@
-"""What the set-up of a development machine tells when it cannot go on."""
+"""The words of the set-up of a development machine when it cannot go on."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 
 def piped(topology: Topology, headers: Headers | None, **settings: Any) -> list[Record]:
-    """What comes out in ``out`` for one record in ``in``."""
+    """Returns the records in ``out`` for one record in ``in``."""
     settings = {"tracing": True, "default_key_serde": TEXT, "default_value_serde": TEXT, **settings}
     config = StreamsConfig(application_id="app", bootstrap_servers="unused:1", **settings)
     with TopologyTestDriver(topology, config) as driver:

@@ -1,4 +1,4 @@
-"""What a page is told while the API server says this and that; a viewer who may no longer look is told no more."""
+"""The stream of a page while the API server says this and that; a viewer who may no longer look is told no more."""
 
 from __future__ import annotations
 

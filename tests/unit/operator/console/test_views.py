@@ -1,4 +1,4 @@
-"""What the page shows of applications, out of objects and of what pods told."""
+"""The views of applications on the page, made of objects and of reports of pods."""
 
 from __future__ import annotations
 
