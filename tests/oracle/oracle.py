@@ -23,7 +23,8 @@ from streamsapp.local.java import find_java, find_maven
 
 HERE = Path(__file__).parent
 #: Programs are small and many: a quick start counts more than peak speed. State is kept in memory if it can be.
-_JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+#: Now and then a random program makes a hundred megabytes of text.
+_JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx3g"]
 if Path("/dev/shm").is_dir():  # noqa: S108 - Java makes a directory of its own there
     _JVM_OPTIONS.append("-Djava.io.tmpdir=/dev/shm")
 
