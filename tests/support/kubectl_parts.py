@@ -200,7 +200,7 @@ class FakeCluster:
 
     @contextmanager
     def forwarded(self, page: PageServer) -> Iterator[socket.socket]:
-        """Whoever is connected hears himself."""
+        """Connects to a peer that sends back the bytes it receives."""
         self.forwards.append(page.pod)
         here, there = socket.socketpair()
         echo = threading.Thread(target=_echo, args=(there,), daemon=True)

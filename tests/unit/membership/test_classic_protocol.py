@@ -166,31 +166,27 @@ def play(scene: Scene, member_id: MemberId | None = None, /, **answers: list[Any
     return asyncio.run(run())
 
 
-def test_a_member_that_the_coordinator_forgot_is_lost_and_joins_under_a_new_id() -> None:
-    async def scene(it: Play) -> None:
-        await it.until(lambda: len(it.told.assignments) == 2)
+async def assigned_twice(it: Play) -> None:
+    """Waits for the second assignment."""
+    await it.until(lambda: len(it.told.assignments) == 2)
 
-    it = play(scene, Heartbeat=[OK, KafkaError.UNKNOWN_MEMBER_ID, OK])
+
+def test_a_member_that_the_coordinator_forgot_is_lost_and_joins_under_a_new_id() -> None:
+    it = play(assigned_twice, Heartbeat=[OK, KafkaError.UNKNOWN_MEMBER_ID, OK])
 
     assert len(it.told.losses) == 1
     assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["", ""]
 
 
 def test_a_member_of_an_old_generation_is_lost_but_keeps_its_id() -> None:
-    async def scene(it: Play) -> None:
-        await it.until(lambda: len(it.told.assignments) == 2)
-
-    it = play(scene, Heartbeat=[OK, KafkaError.ILLEGAL_GENERATION, OK])
+    it = play(assigned_twice, Heartbeat=[OK, KafkaError.ILLEGAL_GENERATION, OK])
 
     assert len(it.told.losses) == 1
     assert [request.member_id for request in it.coordinator.of("JoinGroup")] == ["", "member-1"]
 
 
 def test_a_rebalance_is_no_loss() -> None:
-    async def scene(it: Play) -> None:
-        await it.until(lambda: len(it.told.assignments) == 2)
-
-    it = play(scene, Heartbeat=[OK, KafkaError.REBALANCE_IN_PROGRESS, OK])
+    it = play(assigned_twice, Heartbeat=[OK, KafkaError.REBALANCE_IN_PROGRESS, OK])
 
     assert it.told.losses == []
     assert it.told.assignments == [Identity(1, "member-1"), Identity(2, "member-1")]

@@ -1,4 +1,4 @@
-"""Whoever looks is whoever's token it is: nothing of the operator's login goes with it."""
+"""A viewer is the owner of the token that was shown: nothing of the operator's login goes with it."""
 
 from __future__ import annotations
 
