@@ -182,6 +182,15 @@ def _scheduled_while_time_stands_still() -> Program:
     return _program(steps, {"rows": TEXTS}, [{"advance": 5}, *events[:3], {"advance": 30}, *events[3:]])
 
 
+def _scheduled_before_a_record_that_is_dropped() -> Program:
+    """A record without a valid time moves no stream time, and what the wall clock has scheduled since is called."""
+    steps, events = _scheduled([105, 117], 10)
+    dropped: Step = {"op": "stream", "id": "odd", "topics": ["dropped"]}
+    steps.append({**dropped, "consumed": {**TEXTS, "extractor": "negative_if_odd"}})
+    later: Step = {"topic": "dropped", "key": "k", "value": "odd", "ts": 110}
+    return _program(steps, {"rows": TEXTS, "dropped": TEXTS}, [events[0], {"advance": 15}, later, events[1]])
+
+
 def _due_together() -> Program:
     """Calls that have ended take no part in the order of those that are due at the same time."""
     steps, events = _scheduled([136, 144, 154, 154, 164], 20)
@@ -233,5 +242,6 @@ CLASSICS: dict[str, Program] = {
     "global table and global store": _global_table_and_store(),
     "store punctuated by stream time, ticks by both times": _punctuated_store(),
     "calls scheduled while stream time stands still": _scheduled_while_time_stands_still(),
+    "calls scheduled before a record that is dropped": _scheduled_before_a_record_that_is_dropped(),
     "calls due together, some of which have ended": _due_together(),
 }

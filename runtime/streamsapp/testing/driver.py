@@ -260,6 +260,7 @@ class TopologyTestDriver:
             if task.wait_ms(self._clock.now_ms()) != 0:
                 return
             task.process(self._control, 1)
+            task.punctuate()  # also where the record was dropped: what the wall clock scheduled by stream time is due
             self._commit()
 
     def _commit(self) -> None:
