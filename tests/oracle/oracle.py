@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,9 +22,10 @@ from streamsapp.cache_folder import cache_dir
 from streamsapp.local.java import find_java, find_maven
 
 HERE = Path(__file__).parent
-#: Programs are small and many: a quick start counts more than peak speed. State is kept in memory if it can be.
-#: Now and then a random program makes a hundred megabytes of text.
-_JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx3g"]
+#: Programs are small and many: a quick start counts more than peak speed. Without memory the process ends, and says so
+#: where no answers are read. State is kept in memory if it can be.
+_JVM_OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError"]
+_JVM_OPTIONS.append("-XX:+DisplayVMOutputToStderr")
 if Path("/dev/shm").is_dir():  # noqa: S108 - Java makes a directory of its own there
     _JVM_OPTIONS.append("-Djava.io.tmpdir=/dev/shm")
 
@@ -70,44 +71,69 @@ def class_path(java: Path = HERE / "java", pom: Path = HERE / "pom.xml") -> str:
     return f"{classes}:{libraries}/*"
 
 
-class Oracle:
-    """A running Kafka Streams that answers requests; README.md lists them."""
+class _Process:
+    """One Java process, from its start to its end."""
 
-    def __init__(self) -> None:
-        command = [str(find_java()), *_JVM_OPTIONS, "-cp", class_path(), "Oracle"]
+    def __init__(self, heap: str) -> None:
+        command = [str(find_java()), *_JVM_OPTIONS, f"-Xmx{heap}", "-cp", class_path(), "Oracle"]
         with ExitStack() as undo:
             self._log = undo.enter_context(tempfile.TemporaryFile())
-            self._process = subprocess.Popen(
+            self._java = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, encoding="utf-8"
             )
             undo.pop_all()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._requests, self._answers = self._process.stdin, self._process.stdout
+        assert self._java.stdin is not None
+        assert self._java.stdout is not None
+        self._requests, self._answers = self._java.stdin, self._java.stdout
 
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """The answer to one request."""
+    def ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """The answer to one request; ``None`` if the process died before it was whole."""
         try:
             self._requests.write(json.dumps(request) + "\n")
             self._requests.flush()
-        except BrokenPipeError as error:
-            raise self._died() from error
+        except BrokenPipeError:
+            return None
         line = self._answers.readline()
-        if not line:
-            raise self._died()
+        if not line.endswith("\n"):
+            return None
         answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> str:
+        """End the process; returns what it last said."""
+        with suppress(BrokenPipeError):  # the rest of a request that it did not live to read
+            self._requests.close()
+        self._java.wait(timeout=30)
+        self._answers.close()
+        with self._log as log:
+            log.seek(0)
+            return log.read()[-4000:].decode(errors="replace")
+
+
+class Oracle:
+    """A running Kafka Streams that answers requests; README.md lists them.
+
+    Now and then a random program makes a hundred megabytes of text: the heap has room for that. A program that kills
+    the process nevertheless is its test's failure alone: the next request starts another process.
+    """
+
+    def __init__(self, heap: str = "3g") -> None:
+        self._heap = heap
+        self._process: _Process | None = None
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """The answer to one request."""
+        process = self._process = self._process or _Process(self._heap)
+        answer = process.ask(request)
+        if answer is None:
+            self._process = None
+            raise OracleError(f"the oracle died of this request; it last said:\n{process.close()}")
         return answer
 
     def close(self) -> None:
         """End the Java process."""
-        self._requests.close()
-        self._process.wait(timeout=30)
-        self._answers.close()
-        self._log.close()
-
-    def _died(self) -> OracleError:
-        self._log.seek(0)
-        return OracleError(f"the oracle died; it last said:\n{self._log.read()[-4000:].decode(errors='replace')}")
+        if self._process is not None:
+            self._process.close()
 
     def __enter__(self) -> Oracle:
         return self
