@@ -22,6 +22,7 @@ from cluster.node import Node
 from isolated_home import users_environment
 
 ROOT = Path(__file__).resolve().parents[2]
+_LINES_OF_A_FAILURE = 30
 
 
 class NoClusterError(Exception):
@@ -49,12 +50,22 @@ def cluster_for_tests() -> Iterator[ClusterLayout]:
             print("  waiting for other tests that use the cluster of this machine", file=sys.stderr, flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         was_up = Node(layout).is_up()
-        _cluster("up")
+        _bring_up()
         try:
             yield layout
         finally:
             if not was_up:
                 _cluster("down")
+
+
+def _bring_up() -> None:
+    """Tries twice, the second time from the beginning: what is tested begins once the cluster is there."""
+    try:
+        _cluster("up")
+    except NoClusterError as error:
+        print(f"  {error}\n  once more, from the beginning", file=sys.stderr, flush=True)
+        _cluster("down")
+        _cluster("up")
 
 
 def bring_in_spark() -> None:
@@ -99,4 +110,5 @@ def _cluster(action: str) -> None:
     if process.returncode == CANNOT:
         raise NoNodeHereError(" ".join(said.strip().rpartition("failed: ")[2].split()))
     if process.returncode != 0:
-        raise NoClusterError(f"cluster-{action} failed with exit code {process.returncode}; it says why above")
+        why = "\n".join(said.strip().splitlines()[-_LINES_OF_A_FAILURE:])
+        raise NoClusterError(f"cluster-{action} failed with exit code {process.returncode}:\n{why}")

@@ -33,6 +33,7 @@ _BASE_IMAGE = "localhost/streamsapp-base:1"
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _BASE_PACKAGES = "python3,python3-venv,ca-certificates"
 _OLD_LAYERS = 50
+_ATTEMPTS = 3
 _UNNEEDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")
 
 
@@ -131,9 +132,13 @@ class Images:
             archive = Path(scratch) / "image.tar"
             # Docker's format, because it is the one that leaves layers uncompressed: twice as fast.
             self._buildah("push", "--quiet", name, f"docker-archive:{archive}:{name}")
-            answer = ctr(self._layout, "images", "import", str(archive))
-            if answer.returncode != 0:
-                raise StreamsError(f"containerd did not take the image {name}: {answer.stderr}")
+            # Seen once on a busy machine: the image was taken, and its layers were not. Importing again takes both.
+            for attempt in range(1, _ATTEMPTS + 1):
+                answer = ctr(self._layout, "images", "import", str(archive))
+                if answer.returncode == 0:
+                    return
+                print(f"  containerd did not take {name}, attempt {attempt}: {answer.stderr.strip()}", flush=True)
+            raise StreamsError(f"containerd did not take the image {name}: {answer.stderr.strip()}")
 
     def _forget_old_layers(self) -> None:
         """Each build leaves what it was made of, some 20 MB, of which the next one uses a part."""

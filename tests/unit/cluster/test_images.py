@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from cluster.images import IMAGES, ROOT, SPARK, Image, fingerprint
+from cluster import images
+from cluster.images import IMAGES, ROOT, SPARK, Image, Images, fingerprint
+from cluster.layout import ClusterLayout
+from streamsapp.errors import StreamsError
 
 
 def locked(lock: str) -> dict[str, str]:
@@ -69,3 +73,41 @@ def test_what_python_compiled_is_no_change(tmp_path: Path) -> None:
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "module.pyc").write_bytes(b"compiled")
     assert fingerprint([], [tmp_path]) == before
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The exit codes that containerd's client is going to have, one after the other."""
+    codes: list[int] = []
+
+    def ctr(_: ClusterLayout, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, codes.pop(0), "", "failed to extract a layer\n")
+
+    monkeypatch.setattr(images, "ctr", ctr)
+    monkeypatch.setattr(Images, "_buildah", lambda *_: "sha256:1")
+    return codes
+
+
+def test_an_image_that_containerd_did_not_take_is_imported_again(
+    tmp_path: Path, answers: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = ClusterLayout(tmp_path)
+    layout.make()
+    answers += [0, 1, 0]
+    Images(layout).bring_in(IMAGES[:1])
+    assert answers == []
+    assert (
+        "did not take localhost/streamsapp-runtime:dev, attempt 1: failed to extract a layer" in capsys.readouterr().out
+    )
+
+    Images(layout).bring_in(IMAGES[:1])  # which it remembers
+
+
+def test_an_image_that_containerd_never_takes_is_told(tmp_path: Path, answers: list[int]) -> None:
+    layout = ClusterLayout(tmp_path)
+    layout.make()
+    answers += [0, 1, 1, 1]
+    with pytest.raises(
+        StreamsError, match="did not take the image localhost/streamsapp-runtime:dev: failed to extract"
+    ):
+        Images(layout).bring_in(IMAGES[:1])
