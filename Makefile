@@ -44,10 +44,11 @@ demo-bootstrap: setup-services
 demo-spark: setup-services
 	@$(RUN)/python tools/spark_demo.py
 
+# Many tests wait for somebody: two processes for each core.
 unit: setup
-	@$(PYTEST) --quiet -n auto --maxprocesses 4 --dist loadscope tests/unit
+	@$(PYTEST) --quiet -n $(or $(JOBS),4) --dist loadscope -m 'not long' tests/unit
 
-# Most tests wait for somebody: two processes for each core. Those of the cluster are one chain beside the others.
+# As above. Those of the cluster are one chain beside the others.
 SPREAD = -n $(or $(JOBS),4) --dist loadscope --no-loadscope-reorder --durations=15
 
 test: setup-all check
