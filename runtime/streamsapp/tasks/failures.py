@@ -74,6 +74,18 @@ class FailureHandling:
         )
         self._decide(self._on_deserialization, described, error, failure)
 
+    def extraction(self, node: str, message: InputRecord, error: Exception) -> NoReturn:
+        """The timestamp extractor raised. As in Kafka Streams no handler is asked: an extractor decides by itself."""
+        if isinstance(error, StreamsError):
+            raise error
+        described = self._describe(node, message, message.timestamp()[1])
+        failure = ProcessingError(
+            f"{type(error).__name__} in the timestamp extractor of {self._name(described)}: {_told(error)}; return a "
+            "negative timestamp for a record that is to be skipped"
+        )
+        self._remember(described, Response.FAIL.value, f"{type(error).__name__}: {_told(error)}")
+        _raise(failure, error)
+
     def processing(self, node: str, error: Exception, timestamp: int, headers: Headers | None) -> None:
         """User code raised at ``node``; returns when the record is to be dropped there."""
         if isinstance(error, _DECIDED):

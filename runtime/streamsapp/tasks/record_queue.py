@@ -176,7 +176,11 @@ class RecordQueue:
         return taken
 
     def _extract(self, message: InputRecord, key: Any, value: Any, partition_time: int) -> int:
-        timestamp = self._extractor(message, key, value, partition_time)
-        if timestamp < 0:
+        try:
+            timestamp = self._extractor(message, key, value, partition_time)
+            skipped = timestamp < 0
+        except Exception as error:
+            self._failures.extraction(self.source, message, error)
+        if skipped:
             self._failures.log_invalid_timestamp(self.source, message, timestamp)
         return timestamp

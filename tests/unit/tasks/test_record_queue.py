@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamsapp import Serdes, TaskId, TopicPartition
-from streamsapp.errors import DeserializationError, StreamsError
+from streamsapp.errors import DeserializationError, ProcessingError, StreamsError
 from streamsapp.processor.operator import Push
 from streamsapp.processor.timestamps import (
     TimestampExtractor,
@@ -197,6 +197,19 @@ def test_the_default_extractor_refuses_a_record_without_a_timestamp() -> None:
 
     with pytest.raises(StreamsError, match=r"in-0@0 has the invalid timestamp -1"):
         it.run()
+
+
+@pytest.mark.parametrize(
+    ("extractor", "told"), [(lambda *record: 1 // 0, "by zero"), (lambda *record: None, "NoneType")]
+)
+def test_an_extractor_that_fails_is_told_with_its_record(extractor: TimestampExtractor, told: str) -> None:
+    """Whatever the handlers say: they are not asked about times, as in Kafka Streams."""
+    it = Queue(extractor=extractor, on_error="continue")
+    it.add(numbered(0, 5))
+
+    with pytest.raises(ProcessingError, match=rf"timestamp extractor of node source, .*in-0@0: .*{told}"):
+        it.run()
+    assert it.queue.position is None
 
 
 def test_an_extractor_is_told_the_partition_time_of_the_records_before() -> None:
